@@ -54,7 +54,7 @@ let package = Package(
       name: "ServerModules",
       targets: [
         "Access", "Cryptography", "HTTP1", "HTTP2", "HTTPCache", "HTTPClient", "HTTPMessages", "HTTPServer", "JSON",
-        "TLS", "Tracing", "DeveloperToken", "CatalogProxy", "MusicSandbox", "ServerSettings", "TokenServer",
+        "TLS", "Tracing", "DeveloperToken", "CatalogProxy", "Redis", "MusicSandbox", "ServerSettings", "TokenServer",
         "UpstreamAdmission",
       ]),
   ],
@@ -121,7 +121,7 @@ let package = Package(
       "TokenServer",
       [
         "Access", "Bytes", "CPlatform", "CatalogProxy", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1",
-        "HTTPCache", "HTTPClient", "HTTPMessages", "HTTPServer", "JSON", "Locks", "Memory", "MusicSandbox",
+        "HTTPCache", "HTTPClient", "HTTPMessages", "HTTPServer", "JSON", "Locks", "Memory", "MusicSandbox", "Redis",
         "ServerSettings", "TLS",
         "Telemetry", "Tracing",
         "UpstreamAdmission", "WebFiles", httpTypes, logging,

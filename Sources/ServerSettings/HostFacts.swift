@@ -169,8 +169,8 @@ package struct DescriptorBudget {
   /// connections to identity providers and to the collector of spans, connections that get 503. Also the spare ones of
   /// the admin listener, and those of its loop.
   private static let files = 32 + perLoop
-  /// For each loop: three pollers, both ends of the wakeup pipe, and a listener for IPv4 and IPv6.
-  private static let perLoop = 7
+  /// For each loop: three pollers, both ends of the wakeup pipe, a listener for IPv4 and IPv6, and the store.
+  private static let perLoop = 8
   /// The smallest number of connections, of callers and to the admin listener, that makes a start useful.
   private static let leastConnections = 16
   /// The maximum number of admin connections, enough for probes and scrapes.

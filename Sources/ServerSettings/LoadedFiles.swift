@@ -14,6 +14,7 @@ package struct NamedFiles: Sendable {
   var clients: [ClientCandidate]
   var audit: Settings.Audit?
   var spanExport: Settings.SpanExport?
+  var shared: Settings.Shared?
 
   /// Reads each file once, and validates its content. It blocks, so an event loop must not call it.
   ///
@@ -30,11 +31,12 @@ package struct NamedFiles: Sendable {
       loader.addKeySet(of: client, at: "\(Settings.Access.clients.path)[\(index)]")
     }
     loader.errors += audit?.check() ?? []
+    let store = shared.map { loader.store(of: $0) }
     let collector = spanExport.flatMap { loader.authorities(of: $0) }
     guard loader.errors.isEmpty, let keys, let upstream else { return (nil, loader.errors, loader.warnings) }
     let files = LoadedFiles(
       key: keys.active, nextKey: keys.next, tls: context, upstreamAuthorities: upstream,
-      collectorAuthorities: collector, keySets: loader.keySets, warnings: loader.warnings)
+      collectorAuthorities: collector, store: store, keySets: loader.keySets, warnings: loader.warnings)
     return (files, [], loader.warnings)
   }
 
@@ -46,6 +48,7 @@ package struct NamedFiles: Sendable {
     if settings.catalog == running.catalog { files.catalog = nil }
     if settings.audit == running.audit { files.audit = nil }
     if settings.spanExport == running.spanExport { files.spanExport = nil }
+    if settings.shared == running.shared { files.shared = nil }
     files.tls = files.tls ?? running.server.tls
     return files
   }
@@ -63,6 +66,7 @@ extension NamedFiles {
       (Server.certificateFile.path, tls?.certificateFile), (Server.keyFile.path, tls?.keyFile),
       (Server.clientCAFile.path, tls?.clientCAFile), (Settings.Catalog.caFile.path, catalog?.caFile),
       (spanExport?.certificateSetting ?? "", spanExport?.certificate),
+      (Settings.Shared.passwordFile.path, shared?.passwordFile), (Settings.Shared.caFile.path, shared?.caFile),
     ]
     for (index, pair) in (tls?.certificates ?? []).enumerated() {
       let place = "\(Server.certificates.path)[\(index)]"
@@ -87,19 +91,22 @@ package struct LoadedFiles: Sendable {
   package let upstreamAuthorities: TLSClientContext
   /// The authorities that the server trusts for the collector of spans. Nil without a collector that speaks TLS.
   package let collectorAuthorities: TLSClientContext?
+  /// What the server needs to log in to the store. Nil without a store.
+  package let store: StoreFiles?
   package let keySets: KeySetFiles
   /// Oddities of files that are usable nevertheless, each described in one sentence for the operator.
   package let warnings: [String]
 
   package init(
     key: SigningKey, nextKey: SigningKey? = nil, tls: TLSContext?, upstreamAuthorities: TLSClientContext,
-    collectorAuthorities: TLSClientContext? = nil, keySets: KeySetFiles, warnings: [String]
+    collectorAuthorities: TLSClientContext? = nil, store: StoreFiles? = nil, keySets: KeySetFiles, warnings: [String]
   ) {
     self.key = key
     self.nextKey = nextKey
     self.tls = tls
     self.upstreamAuthorities = upstreamAuthorities
     self.collectorAuthorities = collectorAuthorities
+    self.store = store
     self.keySets = keySets
     self.warnings = warnings
   }
@@ -223,6 +230,35 @@ struct FileLoader {
     guard export.endpoint.origin.isSecure else { return nil }
     return authorities(export.certificate, of: export.certificateSetting, caSetting: export.certificateSetting)
   }
+
+  /// Returns the password and the authorities for the store.
+  mutating func store(of shared: Settings.Shared) -> StoreFiles {
+    let trusted =
+      shared.address.isSecure
+      ? authorities(shared.caFile, of: Settings.Shared.caFile.path, caSetting: Settings.Shared.caFile.path) : nil
+    return StoreFiles(password: shared.passwordFile.flatMap { password(in: $0) }, authorities: trusted)
+  }
+
+  /// Returns the only line of a file, without its end. Nil if it is unusable.
+  private mutating func password(in path: String) -> SecretBytes? {
+    let setting = Settings.Shared.passwordFile.path
+    do throws(SmallFile.Failure) {
+      var bytes = try SmallFile.read(path, atMost: Self.longestPassword)
+      defer { bytes.wipe() }
+      let end = bytes.last == UInt8(ascii: "\n") ? bytes.count - 1 : bytes.count
+      guard end > 0, !bytes[..<end].contains(where: { $0 == 0x0A || $0 == 0 }) else {
+        note(setting, "the file \(quotedPath(path)) is empty or has several lines", remedy: "write the password alone")
+        return nil
+      }
+      return SecretBytes(copying: bytes.span.extracting(..<end))
+    } catch {
+      note(setting, "the file \(quotedPath(path)) \(error)", remedy: "write the path of a readable file")
+      return nil
+    }
+  }
+
+  /// The longest password in bytes, with its line end.
+  private static let longestPassword = 1024
 
   /// Reads the key set of the client's identity provider if it is in a file, otherwise the authorities for fetching it.
   mutating func addKeySet(of client: ClientCandidate, at place: String) {

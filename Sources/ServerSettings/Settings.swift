@@ -18,6 +18,8 @@ public struct Settings: Sendable {
   public var catalog: Catalog?
   /// The permissions of callers.
   public var access: Access
+  /// The store that the replicas share. Nil for a server that shares nothing.
+  public var shared: Shared?
   /// The audit log of what the server granted and refused.
   public var audit: Audit
   /// The log of the server.
@@ -43,8 +45,8 @@ extension Settings {
 
   /// All settings, in the order of the documents.
   static let known: [any SettingRow] =
-    MusicKit.known + Token.known + Server.known + Admin.known + Catalog.known + Access.known + Audit.known
-    + Log.known + SpanExport.known
+    MusicKit.known + Token.known + Server.known + Admin.known + Catalog.known + Access.known + Shared.known
+    + Audit.known + Log.known + SpanExport.known
 
   static let schema = SettingsSchema(known)
 

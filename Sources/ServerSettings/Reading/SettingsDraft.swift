@@ -12,6 +12,7 @@ package struct SettingsDraft {
   let access: Settings.Access?
   /// The candidates of the clients.
   let clients: [ClientCandidate]
+  let shared: Settings.Shared?
   let audit: Settings.Audit?
   let log: Settings.Log?
   let spanExport: Settings.SpanExport?
@@ -35,6 +36,7 @@ package struct SettingsDraft {
     let candidates = Settings.Access.readClients(&reader, within: context)
     clients = candidates ?? []
     access = Settings.Access(&reader, clients: candidates, within: context)
+    shared = Settings.Shared(&reader)
     audit = Settings.Audit(&reader)
     log = Settings.Log(&reader, host: input.host)
     spanExport = Settings.SpanExport(&reader)
@@ -47,7 +49,8 @@ package struct SettingsDraft {
       layers.warnings
       + (input.allowsAnonymous ? [everybody] : Settings.Access.warningsAboutAnonymous(reader))
       + [Self.exposureWarning(server, access, input)].compactMap { $0 }
-      + [Self.memoryWarning(server, catalog, input.host), spanExport?.plaintextWarning].compactMap { $0 }
+      + [Self.memoryWarning(server, catalog, input.host), spanExport?.plaintextWarning,
+        shared?.plaintextWarning].compactMap { $0 }
   }
 
   /// Returns the settings, or throws if there is an error.
@@ -58,14 +61,15 @@ package struct SettingsDraft {
     }
     let settings = Settings(
       musickit: musickit, token: token, server: server, admin: admin, catalog: catalog, access: access,
-      audit: audit, log: log, spanExport: spanExport, configurationFile: configurationFile)
+      shared: shared, audit: audit, log: log, spanExport: spanExport, configurationFile: configurationFile)
     return Settings.Loaded(settings: settings, files: files, warnings: warnings, proxies: proxies)
   }
 
   /// The files that the valid settings name.
   package var files: NamedFiles {
     NamedFiles(
-      musickit: musickit, tls: server?.tls, catalog: catalog, clients: clients, audit: audit, spanExport: spanExport)
+      musickit: musickit, tls: server?.tls, catalog: catalog, clients: clients, audit: audit, spanExport: spanExport,
+      shared: shared)
   }
 
   /// Returns a warning if callers without credentials reach the server from every network without a rate limit.

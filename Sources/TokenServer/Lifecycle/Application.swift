@@ -18,6 +18,8 @@ struct Application {
   /// The catalog service; nil if the catalog is turned off.
   private let catalog: CatalogService?
   private let access: AccessService
+  /// The replicas that share a store; nil without `shared.url`.
+  private let group: ReplicaGroup?
   /// The exporter of spans; nil if the server exports none.
   private let spans: SpanExporter?
   private let memory: MemoryBudget
@@ -52,6 +54,11 @@ struct Application {
           $0, authorities: source.files.upstreamAuthorities,
           connectionsPerLoop: settings.server.descriptors.upstreamPerLoop, burst: settings.server.limits.burst,
           loops: loops.public, memory: memory, logger: logger, spans: spans)
+      }
+      group = settings.shared.flatMap { shared in
+        source.files.store.map {
+          ReplicaGroup(shared, $0, loops: loops.public, memory: memory, logger: logger)
+        }
       }
       access = try AccessService(
         settings.audit, keepsRecent: settings.admin?.page ?? false, loops: loops.public, sink: sink, logger: logger)
@@ -102,6 +109,7 @@ struct Application {
         manager: manager, load: reload.load)
     }
     access.keySets.begin()
+    group?.start([])
     spans?.start()
     reloader?.watch()
     let addresses = Addresses(
@@ -118,6 +126,7 @@ struct Application {
     spans?.close()
     catalog?.close()
     access.keySets.close()
+    group?.close()
     for loop in loops.all { loop.stopAndWait() }
     logger.info("Server stopped")
     access.audit?.flush()

@@ -182,6 +182,7 @@ extension Settings {
     kept.audit = running.audit
     kept.log = running.log
     kept.spanExport = running.spanExport
+    kept.shared = running.shared
     return kept
   }
 
@@ -206,6 +207,7 @@ extension Settings {
         admin?.host != other.admin?.host || admin?.port != other.admin?.port || admin?.page != other.admin?.page
       ),
       ("catalog", catalog != other.catalog),
+      ("shared", shared != other.shared),
       ("audit", audit != other.audit),
       ("log", log != other.log),
       ("otel", spanExport != other.spanExport),

@@ -1,0 +1,174 @@
+package import Cryptography
+package import TLS
+
+extension Settings {
+  /// The store that all replicas of the server share: a server of Redis or Valkey.
+  public struct Shared: Sendable, Equatable {
+    /// Where the store is, and whether the connection is encrypted.
+    package let address: StoreAddress
+    /// The name of the user. Nil for the default user.
+    package let user: String?
+    /// The file of the password. Nil if the store wants none.
+    package let passwordFile: String?
+    /// The file of the authorities that the server trusts for the store. Nil for the system's store.
+    package let caFile: String?
+    /// The number of the database.
+    package let database: Int
+    /// The beginning of every key and channel.
+    package let keyPrefix: String
+  }
+}
+
+/// The address of a store: `redis://` or `rediss://` with host and port, or the path of a Unix-domain socket.
+package enum StoreAddress: Sendable, Equatable, CustomStringConvertible {
+  case tcp(host: String, port: UInt16, isSecure: Bool)
+  case unix(path: String)
+
+  /// The port of Redis and Valkey.
+  private static let usualPort: UInt16 = 6379
+
+  /// Parses a URL. Returns nil if it is malformed, or has a user, a password, a path or a query.
+  init?(_ text: String) {
+    guard text.utf8.count <= 512, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { return nil }
+    if let path = ["unix://", "unix:"].lazy.compactMap({ text.hasPrefix($0) ? text.dropFirst($0.count) : nil }).first {
+      guard path.hasPrefix("/"), path.utf8.count <= 107 else { return nil }
+      self = .unix(path: String(path))
+      return
+    }
+    let schemes = [("redis://", false), ("rediss://", true), ("valkey://", false), ("valkeys://", true)]
+    guard let (scheme, isSecure) = schemes.first(where: { text.lowercased().hasPrefix($0.0) }) else { return nil }
+    var rest = text.dropFirst(scheme.count)
+    if rest.hasSuffix("/") { rest = rest.dropLast() }
+    guard !rest.isEmpty, !rest.contains(where: { "/?#@".contains($0) }) else { return nil }
+    var host = rest
+    var port = Self.usualPort
+    let bracket = rest.lastIndex(of: "]")
+    if let colon = rest.lastIndex(of: ":"), bracket.map({ $0 < colon }) ?? true {
+      guard let number = UInt16(rest[rest.index(after: colon)...]), number > 0 else { return nil }
+      (host, port) = (rest[..<colon], number)
+    }
+    if host.hasPrefix("["), host.hasSuffix("]") { host = host.dropFirst().dropLast() } else if host.contains(":") { return nil }
+    guard !host.isEmpty, !host.contains(where: { "[]".contains($0) }) else { return nil }
+    self = .tcp(host: String(host), port: port, isSecure: isSecure)
+  }
+
+  /// The URL in a canonical form.
+  package var description: String {
+    switch self {
+    case .tcp(let host, let port, let isSecure):
+      "\(isSecure ? "rediss" : "redis")://\(host.contains(":") ? "[\(host)]" : host):\(port)"
+    case .unix(let path): "unix://\(path)"
+    }
+  }
+
+  /// Whether the connection is encrypted.
+  package var isSecure: Bool {
+    guard case .tcp(_, _, true) = self else { return false }
+    return true
+  }
+
+  /// Whether only this machine can read the connection.
+  fileprivate var isLocal: Bool {
+    guard case .tcp(let host, _, _) = self else { return true }
+    return host == "localhost" || host == "::1" || host.hasPrefix("127.")
+  }
+}
+
+extension Settings.Shared {
+  static let url = Setting(
+    "shared.url", .storeAddress, example: #""rediss://valkey.example.com:6379""#,
+    "`redis://`, `rediss://` (TLS) or `unix:///path` of a server of Redis (6 or later) or Valkey. With it, all replicas "
+      + "together keep the rate limits and Apple's quota, and share cached responses ([scaling](scaling.md)).")
+  static let user = Setting(
+    "shared.user", .label("write the name of a user of the store"), example: #""musickit""#,
+    "The user at the store. Default: the store's default user.")
+  static let passwordFile = Setting(
+    "shared.passwordFile", .path, example: #""/run/secrets/valkey-password""#,
+    "A file with the password for the store.")
+  static let caFile = Setting(
+    "shared.caFile", .path, example: #""/etc/ssl/certs/ca-certificates.crt""#,
+    "PEM, the CAs that the server trusts for the store. Default: the system's store.")
+  static let database = Setting(
+    "shared.database", .integer(0...65_535), default: 0,
+    "The number of the store's database.")
+  static let keyPrefix = Setting(
+    "shared.keyPrefix", .keyPrefix, default: "musickit",
+    "The beginning of every key and channel at the store. Servers with the same prefix are one group, so servers of "
+      + "other teams need another prefix.")
+
+  static let known: [any SettingRow] = [url, user, passwordFile, caFile, database, keyPrefix]
+
+  /// Reads the settings. Returns nil without a store, or if they are invalid.
+  init?(_ reader: inout SettingsReader) {
+    let isSet = reader.isSet(Self.url.path)
+    let address = isSet ? reader.read(Self.url) : nil
+    let user = reader.isSet(Self.user.path) ? reader.read(Self.user) : nil
+    let passwordFile = reader.isSet(Self.passwordFile.path) ? reader.read(Self.passwordFile) : nil
+    let caFile = reader.isSet(Self.caFile.path) ? reader.read(Self.caFile) : nil
+    let database = reader.read(Self.database)
+    let prefix = reader.read(Self.keyPrefix)
+    if !isSet {
+      for path in [Self.user.path, Self.passwordFile.path, Self.caFile.path] where reader.isSet(path) {
+        reader.reject(path, problem: "is set without shared.url", remedy: "write shared.url, or remove it")
+      }
+    }
+    if user != nil, passwordFile == nil {
+      reader.reject(
+        Self.user.path, problem: "is set without shared.passwordFile", remedy: "write the path of the password's file")
+    }
+    guard let address, let database, let prefix else { return nil }
+    if caFile != nil, !address.isSecure {
+      reader.reject(Self.caFile.path, problem: "is set, but shared.url is not encrypted", remedy: "write rediss://")
+    }
+    self.init(
+      address: address, user: user, passwordFile: passwordFile, caFile: caFile, database: database, keyPrefix: prefix)
+  }
+
+  /// A warning if commands go to another machine in clear. It is no error, because the store sees no token and no key, and
+  /// many clusters have a private network.
+  var plaintextWarning: String? {
+    guard !address.isSecure, !address.isLocal else { return nil }
+    let secret = passwordFile == nil ? "" : ", and the password with them"
+    return """
+      shared.url is not rediss://, so commands travel to \(address) in clear\(secret). Write rediss://, or keep the \
+      store on a private network.
+      """
+  }
+}
+
+extension SettingType where Value == StoreAddress {
+  /// The URL of a store.
+  fileprivate static let storeAddress: SettingType = {
+    let remedy = "write \"redis://host:6379\", \"rediss://host:6379\" for TLS, or \"unix:///run/redis.sock\""
+    return string(remedy) { (text) throws(InvalidValue) in
+      guard !text.contains("@") else {
+        throw InvalidValue(
+          problem: "has a user or a password in the URL", remedy: "write shared.user and shared.passwordFile instead")
+      }
+      guard let address = StoreAddress(text) else {
+        throw InvalidValue(problem: "\(quoted(text)) is not the URL of a store", remedy: remedy)
+      }
+      return address
+    }
+  }()
+}
+
+extension SettingType where Value == String {
+  /// A prefix of keys, without braces, which have a meaning in Cluster mode.
+  fileprivate static let keyPrefix: SettingType = {
+    let remedy = "write 1 to 64 letters, digits, dots, dashes, colons and underscores"
+    return string(remedy) { (text) throws(InvalidValue) in
+      guard (1...64).contains(text.utf8.count),
+        text.allSatisfy({ $0.isASCII && ($0.isLetter || $0.isNumber || "._:-".contains($0)) })
+      else { throw InvalidValue(problem: "\(quoted(text)) is not a prefix of keys", remedy: remedy) }
+      return text
+    }
+  }()
+}
+
+/// What the server needs to log in to the store.
+package struct StoreFiles: Sendable {
+  package let password: SecretBytes?
+  /// The authorities that the server trusts for the store. Nil without TLS.
+  package let authorities: TLSClientContext?
+}

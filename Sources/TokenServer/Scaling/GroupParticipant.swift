@@ -1,0 +1,80 @@
+import EventLoop
+import Redis
+
+/// A part of the server that settles with the other replicas. The group makes all calls on its loop.
+protocol GroupParticipant: AnyObject, Sendable {
+  /// The kind of this participant's messages.
+  var kind: GroupMessage.Kind { get }
+  /// Returns the script of one settlement; nil if there is nothing to settle.
+  func settlement(at now: Deadline) -> ScriptCall?
+  /// Takes the reply of a settlement; nil if none came in time, or if the store refused it.
+  ///
+  /// - Parameter sentAt: When the script was sent.
+  func settled(_ reply: RESPValue?, sentAt: Deadline, now: Deadline)
+  /// Takes a message of another replica. It comes from outside, so it may be anything.
+  func received(_ payload: ArraySlice<UInt8>, now: Deadline)
+  /// Takes the state of the group, at the start and when it changes.
+  func changed(_ state: GroupState)
+}
+
+extension GroupParticipant {
+  func settlement(at now: Deadline) -> ScriptCall? { nil }
+  func settled(_ reply: RESPValue?, sentAt: Deadline, now: Deadline) {}
+  func changed(_ state: GroupState) {}
+}
+
+/// A script with its keys and arguments.
+struct ScriptCall {
+  let script: RedisScript
+  var keys: [[UInt8]]
+  var arguments: [[UInt8]]
+}
+
+/// What a replica knows of its group.
+enum GroupState: Sendable, Equatable {
+  /// The store responds. The value is the number of replicas, this one included.
+  case together(Int)
+  /// The store does not respond. The value is the last known number of replicas, at least 1.
+  case alone(of: Int)
+
+  /// The number of replicas.
+  var count: Int {
+    switch self {
+    case .together(let count), .alone(let count): count
+    }
+  }
+}
+
+/// A message on the group's channel: a kind, the version of the format, its sender, and a payload.
+struct GroupMessage {
+  /// What a message is about. The bytes are part of the format.
+  enum Kind: UInt8, CaseIterable {
+    case rates = 1
+    case quota = 2
+    case cache = 3
+  }
+
+  /// The version of the format of all messages and values at the store. Replicas ignore messages of other versions.
+  static let version: UInt8 = 1
+  /// The number of bytes before the payload.
+  static let headerBytes = 10
+
+  let kind: Kind
+  let sender: UInt64
+  let payload: ArraySlice<UInt8>
+
+  /// Parses a message. Returns nil for anything else.
+  init?(_ bytes: [UInt8]) {
+    guard bytes.count >= Self.headerBytes, bytes[1] == Self.version, let kind = Kind(rawValue: bytes[0]) else {
+      return nil
+    }
+    self.kind = kind
+    sender = bytes[2..<10].reduce(0) { $0 << 8 | UInt64($1) }
+    payload = bytes[Self.headerBytes...]
+  }
+
+  /// Returns the bytes before the payload of a message.
+  static func header(_ kind: Kind, from sender: UInt64) -> [UInt8] {
+    [kind.rawValue, version] + (0..<8).map { UInt8(truncatingIfNeeded: sender >> (56 - 8 * $0)) }
+  }
+}

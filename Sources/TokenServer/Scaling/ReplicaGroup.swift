@@ -1,0 +1,284 @@
+import EventLoop
+import Locks
+import Logging
+import Memory
+import Redis
+import ServerSettings
+import Telemetry
+
+/// The replicas that share a store, as this one sees them. Every 100 ms it settles with the others: one pipelined round
+/// trip with its heartbeat and the scripts of the participants. The other loops only have a client for their own commands.
+///
+/// Confined to the first loop, except where a method says otherwise.
+final class ReplicaGroup: @unchecked Sendable {
+  // Sendable by confinement. What other threads read is behind the lock.
+
+  /// The time between two settlements: 100 ms.
+  static let interval = Duration.milliseconds(100)
+  /// The time for a reply: 20 ms. A caller who waits for the store waits no longer, and what a replica grants without the
+  /// knowledge of others is what it grants in one interval and this time.
+  static let deadline = Duration.milliseconds(20)
+  /// The time after its last heartbeat for which a replica counts: 1 s, ten settlements.
+  static let lifetime = Duration.seconds(1)
+  /// The most replicas of a group: 10,000. What the store says beyond that is not true.
+  private static let most = 10_000
+
+  /// The random number that stands for this process.
+  let id = UInt64.random(in: 1...UInt64.max)
+  /// The client of the first loop.
+  let client: RedisClient
+  /// The client of each loop, in the order of the loops.
+  let clients: [RedisClient]
+
+  private let settings: Settings.Shared
+  private let logger: Logger
+  private let throttle = Throttle()
+  private var participants: [any GroupParticipant] = []
+  private var timer: Channel?
+  private var sentAt = Deadline(nanoseconds: 0)
+  private var isClosed = false
+  private let shared: Locked<Shared>
+
+  private struct Shared {
+    var state = GroupState.alone(of: 1)
+    /// Why the store is of no use; nil while it is.
+    var problem: String?
+    var counts = GroupCounts()
+  }
+
+  /// Creates a group that has not connected. On any thread.
+  init(_ settings: Settings.Shared, _ files: StoreFiles, loops: [IOLoop], memory: MemoryBudget, logger: Logger) {
+    self.settings = settings
+    self.logger = logger
+    let channel = Self.key("events", prefix: settings.keyPrefix)
+    clients = loops.enumerated().map { index, loop in
+      var configuration = RedisClient.Configuration(settings, files)
+      configuration.memory = memory
+      // One loop has the messages for all.
+      if index == 0 { configuration.channel = channel }
+      return RedisClient(configuration, loop: loop)
+    }
+    client = clients[0]
+    shared = Locked(Shared(problem: "the server has not connected to it yet"))
+  }
+
+  private var loop: IOLoop { client.loop }
+
+  // MARK: Names
+
+  /// Returns the name of a key. All keys have one hash tag, so that in Cluster mode they are in one slot, and a script may
+  /// use several. On any thread.
+  func key(_ name: String) -> [UInt8] { Self.key(name, prefix: settings.keyPrefix) }
+
+  private static func key(_ name: String, prefix: String) -> [UInt8] { Array("{\(prefix)}:\(name)".utf8) }
+
+  /// The name of the channel.
+  var channel: [UInt8] { key("events") }
+
+  /// Returns the bytes before the payload of a message. On any thread.
+  func header(_ kind: GroupMessage.Kind) -> [UInt8] { GroupMessage.header(kind, from: id) }
+
+  /// The client of a loop; nil for a loop that has none.
+  func client(on loop: IOLoop) -> RedisClient? { clients.first { $0.loop === loop } }
+
+  // MARK: Status
+
+  /// The state of the group. On any thread.
+  var state: GroupState { shared.withLock { $0.state } }
+
+  /// Why the store is of no use at present; nil while it is. On any thread.
+  var problem: String? { shared.withLock { $0.problem } }
+
+  /// The counts since the start. On any thread.
+  var counts: GroupCounts { shared.withLock { $0.counts } }
+
+  // MARK: Life
+
+  /// Connects, and settles from now on. On any thread.
+  func start(_ participants: [any GroupParticipant]) {
+    for client in clients.dropFirst() { client.loop.post { client.start() } }
+    loop.post {
+      self.participants = participants
+      for participant in participants { participant.changed(.alone(of: 1)) }
+      self.client.onChange = { self.changed($0) }
+      self.client.onMessage = { self.received($0) }
+      self.client.start()
+      let timer = self.loop.openTimer()
+      self.timer = timer
+      timer.sleep(until: self.loop.now.advanced(by: Self.interval), self)
+    }
+  }
+
+  /// Ends all connections, and tells the others that this replica has ended. On any thread.
+  func close() {
+    for client in clients.dropFirst() { client.loop.post { client.close() } }
+    loop.post {
+      self.isClosed = true
+      self.timer?.close()
+      self.client.send([Array("ZREM".utf8), self.key("members"), self.member], until: self.loop.now) { _ in }
+      self.loop.atEndOfTurn { self.client.close() }
+    }
+  }
+
+  private var member: [UInt8] { Array(String(id, radix: 16).utf8) }
+
+  // MARK: Settlement
+
+  /// Records the heartbeat, and counts the replicas whose last one is recent, by the store's clock.
+  private static let heartbeat = RedisScript(
+    """
+    local time = redis.call('TIME')
+    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    redis.call('ZADD', KEYS[1], now, ARGV[1])
+    redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[2])
+    redis.call('PEXPIRE', KEYS[1], 60000)
+    return redis.call('ZCARD', KEYS[1])
+    """)
+
+  private func settle() {
+    let now = loop.now
+    sentAt = now
+    let deadline = now.advanced(by: Self.deadline)
+    let lifetime = Array("\(Self.lifetime.components.seconds * 1000)".utf8)
+    run(ScriptCall(script: Self.heartbeat, keys: [key("members")], arguments: [member, lifetime]), until: deadline) {
+      self.counted($0)
+    }
+    for participant in participants {
+      guard let call = participant.settlement(at: now) else { continue }
+      run(call, until: deadline) { participant.settled($0, sentAt: now, now: self.loop.now) }
+    }
+  }
+
+  private func run(_ call: ScriptCall, until deadline: Deadline, _ completion: @escaping (RESPValue?) -> Void) {
+    client.run(call.script, keys: call.keys, arguments: call.arguments, until: deadline) { result in
+      switch result {
+      case .success(let value): completion(value)
+      case .failure(let error):
+        self.note(error)
+        completion(nil)
+      }
+    }
+  }
+
+  private func counted(_ reply: RESPValue?) {
+    if let number = reply?.number, number > 0 {
+      shared.withLock { $0.counts.settlements += 1 }
+      change(.together(min(Int(number), Self.most)), problem: nil)
+    } else {
+      shared.withLock { $0.counts.missed += 1 }
+      guard case .together = state else { return }
+      change(.alone(of: state.count), problem: problem ?? "it did not respond within 20 ms")
+    }
+  }
+
+  private func note(_ error: RedisError) {
+    guard case .refused(let text) = error else { return }
+    let words = String(decoding: text.prefix(100).filter { (0x20..<0x7F).contains($0) }, as: UTF8.self)
+    shared.withLock {
+      $0.counts.refused += 1
+      $0.problem = "it refuses commands: \(words)"
+    }
+    if let suppressed = throttle.admit("refused") {
+      logger.warning(
+        "The store refuses commands, so this replica keeps limits of its own for now. \(words)",
+        metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
+    }
+  }
+
+  // MARK: Events
+
+  private func changed(_ state: RedisClient.State) {
+    switch state {
+    case .ready: settle()
+    case .unavailable(let reason):
+      change(.alone(of: self.state.count), problem: reason)
+    }
+  }
+
+  private func change(_ new: GroupState, problem: String?) {
+    let (old, hadProblem) = shared.withLock { shared in
+      defer {
+        shared.state = new
+        shared.problem = problem
+      }
+      return (shared.state, shared.problem != nil)
+    }
+    report(problem, hadProblem: hadProblem, new)
+    guard old != new else { return }
+    for participant in participants { participant.changed(new) }
+  }
+
+  private func report(_ problem: String?, hadProblem: Bool, _ state: GroupState) {
+    if let problem {
+      guard let suppressed = throttle.admit("unavailable") else { return }
+      logger.warning(
+        """
+        The store \(settings.address) is of no use. \(problem) This replica keeps limits of its own for \
+        \(state.count) replicas, and its own cache, until the store responds again.
+        """, metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
+    } else if hadProblem, throttle.end("unavailable") {
+      logger.notice("The store responds again.", metadata: ["replicas": "\(state.count)"])
+    }
+  }
+
+  private func received(_ bytes: [UInt8]) {
+    guard let message = GroupMessage(bytes) else {
+      return shared.withLock { $0.counts.invalidMessages += 1 }
+    }
+    guard message.sender != id else { return }
+    shared.withLock { $0.counts.messages += 1 }
+    for participant in participants where participant.kind == message.kind {
+      participant.received(message.payload, now: loop.now)
+    }
+  }
+
+  /// Sends a message to the other replicas, without a reply. On any thread.
+  func publish(_ kind: GroupMessage.Kind, _ payload: [UInt8]) {
+    loop.post {
+      let message = self.header(kind) + payload
+      self.client.send(
+        [Array("PUBLISH".utf8), self.channel, message], until: self.loop.now.advanced(by: Self.deadline)
+      ) { result in
+        if case .failure(let error) = result { self.note(error) }
+      }
+    }
+  }
+}
+
+extension ReplicaGroup: ChannelDelegate {
+  /// Settles, and waits for the next time.
+  func channel(_ channel: Channel, became readiness: Readiness) {
+    loop.assertCurrent()
+    guard readiness == .timedOut, !isClosed else { return }
+    // After a change to ready the last settlement may be recent.
+    if loop.now >= sentAt.advanced(by: Self.interval / 2) { settle() }
+    channel.sleep(until: loop.now.advanced(by: Self.interval), self)
+  }
+}
+
+/// The counts of a group since the start.
+struct GroupCounts: Sendable, Equatable {
+  /// The settlements with a reply in time.
+  var settlements = 0
+  /// The settlements without one.
+  var missed = 0
+  /// The commands that the store refused.
+  var refused = 0
+  /// The messages of other replicas.
+  var messages = 0
+  /// The messages that this version does not understand.
+  var invalidMessages = 0
+}
+
+extension RedisClient.Configuration {
+  fileprivate init(_ settings: Settings.Shared, _ files: StoreFiles) {
+    switch settings.address {
+    case .tcp(let host, let port, _): self.init(.tcp(host: host, port: port))
+    case .unix(let path): self.init(.unix(path: path))
+    }
+    tls = files.authorities
+    user = settings.user
+    password = files.password
+    database = settings.database
+  }
+}
