@@ -144,7 +144,8 @@ package struct RESPParser: Sendable {
     case UInt8(ascii: "-"): return .value(.error(Self.copy(bytes, rest)))
     case UInt8(ascii: ":"): return .value(.integer(try Self.number(bytes, rest)))
     case UInt8(ascii: "_"): return .value(.null)
-    case UInt8(ascii: "#"): return .value(.integer(rest.count == 1 && bytes[rest.lowerBound] == UInt8(ascii: "t") ? 1 : 0))
+    case UInt8(ascii: "#"):
+      return .value(.integer(rest.count == 1 && bytes[rest.lowerBound] == UInt8(ascii: "t") ? 1 : 0))
     case UInt8(ascii: "$"), UInt8(ascii: "!"), UInt8(ascii: "="):
       let length = try Self.number(bytes, rest)
       if length == -1 { return .value(.null) }

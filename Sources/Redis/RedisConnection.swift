@@ -249,7 +249,8 @@ final class RedisConnection: ByteTransportOwner {
 
   func linkEnded(_ link: ByteTransport, _ end: ByteTransportEnd) {
     switch end {
-    case .closed: finish(phase == .greeting ? "It closed the connection during the greeting." : "It closed the connection.")
+    case .closed:
+      finish(phase == .greeting ? "It closed the connection during the greeting." : "It closed the connection.")
     case .failed(let error): finish("The connection broke (\(error)).")
     case .failedTLS(let error): finish("\(error)")
     case .stalled: finish("It does not read commands.")

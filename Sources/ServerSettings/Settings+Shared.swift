@@ -47,7 +47,11 @@ package enum StoreAddress: Sendable, Equatable, CustomStringConvertible {
       guard let number = UInt16(rest[rest.index(after: colon)...]), number > 0 else { return nil }
       (host, port) = (rest[..<colon], number)
     }
-    if host.hasPrefix("["), host.hasSuffix("]") { host = host.dropFirst().dropLast() } else if host.contains(":") { return nil }
+    if host.hasPrefix("["), host.hasSuffix("]") {
+      host = host.dropFirst().dropLast()
+    } else if host.contains(":") {
+      return nil
+    }
     guard !host.isEmpty, !host.contains(where: { "[]".contains($0) }) else { return nil }
     self = .tcp(host: String(host), port: port, isSecure: isSecure)
   }

@@ -70,13 +70,17 @@ final class Owner: HTTP2SessionDelegate {
   }
 }
 
-/// Checks the fields: names in lower case, no connection-specific fields, values without control characters.
+/// Checks the fields: names in lower case, no connection-specific fields (RFC 9113 §8.2.2; Host is not one of them),
+/// values without control characters.
 func check(_ fields: FieldLines) {
   precondition(fields.count <= 100)
   for line in fields.lines {
     let name = String(decoding: fields.bytes[line.name], as: UTF8.self)
     precondition(!name.isEmpty && name == name.lowercased())
-    precondition(!["connection", "host", "transfer-encoding", "upgrade"].contains(name))
+    precondition(!connectionSpecific.contains(name))
     precondition(fields.bytes[line.value].allSatisfy { $0 >= 0x20 && $0 != 0x7f || $0 == 0x09 })
   }
 }
+
+/// The fields that RFC 9113 §8.2.2 forbids.
+let connectionSpecific = ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"]

@@ -49,8 +49,10 @@ package struct SettingsDraft {
       layers.warnings
       + (input.allowsAnonymous ? [everybody] : Settings.Access.warningsAboutAnonymous(reader))
       + [Self.exposureWarning(server, access, input)].compactMap { $0 }
-      + [Self.memoryWarning(server, catalog, input.host), spanExport?.plaintextWarning,
-        shared?.plaintextWarning].compactMap { $0 }
+      + [
+        Self.memoryWarning(server, catalog, input.host), spanExport?.plaintextWarning,
+        shared?.plaintextWarning,
+      ].compactMap { $0 }
   }
 
   /// Returns the settings, or throws if there is an error.
