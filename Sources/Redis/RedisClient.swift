@@ -34,6 +34,8 @@ package final class RedisClient: @unchecked Sendable {
     package var stall: Duration = .milliseconds(50)
     /// The same time after which the connection ends: 1 s. The next one may find another server.
     package var silence: Duration = .seconds(1)
+    /// The time at rest after which a PING finds out whether the server is still there: 10 s.
+    package var rest: Duration = .seconds(10)
     /// The first and the longest pause between attempts: 50 ms to 500 ms, so that a server that returns is found within
     /// two seconds.
     package var leastBackOff: Duration = .milliseconds(50)

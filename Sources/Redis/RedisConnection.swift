@@ -35,7 +35,7 @@ final class RedisConnection: ByteTransportOwner {
   private struct Pending {
     let sentAt: Deadline
     let deadline: Deadline
-    /// Nil after the deadline.
+    /// Nil once it was called.
     var completion: RedisClient.Completion?
   }
 
@@ -145,13 +145,17 @@ final class RedisConnection: ByteTransportOwner {
     }
   }
 
-  /// Sets the link's deadline to the next event: a command's deadline, a stall, or the end after a long silence.
+  /// Sets the deadline of the link: a command's deadline, a stall, the end after a long silence, or the next PING.
   private func rearm() {
     guard phase != .ended else { return }
     var deadline = nextDeadline
     if phase == .greeting { deadline = min(deadline, greetingDeadline) }
-    if first < pending.count, phase == .ready {
-      deadline = min(deadline, pending[first].sentAt.advanced(by: isStalled ? limits.silence : limits.stall))
+    if phase == .ready {
+      deadline = min(
+        deadline,
+        first == pending.count
+          ? now.advanced(by: limits.rest)
+          : pending[first].sentAt.advanced(by: isStalled ? limits.silence : limits.stall))
     }
     link.deadline = deadline
   }
@@ -218,7 +222,8 @@ final class RedisConnection: ByteTransportOwner {
     guard phase != .ended else { return }
     if phase == .greeting, now >= greetingDeadline { return end("It did not finish the greeting in time.") }
     expire()
-    guard phase == .ready, first < pending.count else { return rearm() }
+    guard phase == .ready else { return rearm() }
+    guard first < pending.count else { return ping() }
     let oldest = pending[first].sentAt
     if now >= oldest.advanced(by: limits.silence) { return end("It has stopped to respond.") }
     if !isStalled, now >= oldest.advanced(by: limits.stall) {
@@ -226,6 +231,10 @@ final class RedisConnection: ByteTransportOwner {
       onStall(true)
     }
     rearm()
+  }
+
+  private func ping() {
+    send([Array("PING".utf8)], until: now.advanced(by: limits.silence)) { _ in }
   }
 
   /// Reports the commands whose deadline has passed.

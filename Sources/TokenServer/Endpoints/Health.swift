@@ -13,6 +13,7 @@ import Locks
 final class Health: Sendable {
   private let draining = Locked(false)
   private let loops = Locked<[IOLoop]>([])
+  private let group = Locked<ReplicaGroup?>(nil)
 
   /// Makes `/readyz` report that the server is not ready, so that load balancers send no new requests.
   func beginDrain() {
@@ -24,6 +25,11 @@ final class Health: Sendable {
   /// Makes the admin listener's `/healthz` depend on the progress of these loops.
   func watch(_ loops: [IOLoop]) {
     self.loops.withLock { $0 = loops }
+  }
+
+  /// Makes `/readyz` report on the store that the replicas share.
+  func watch(_ group: ReplicaGroup) {
+    self.group.withLock { $0 = group }
   }
 
   /// Returns whether no loop has been in the same turn for `longest`. A turn under full load takes a tenth of a second.
@@ -102,6 +108,7 @@ final class Health: Sendable {
       checks += [.init(status), .init(quotaOf: status)]
     }
     if let keySets = job.keySets { checks.append(.init(keySets.counts)) }
+    if let group = group.withLock({ $0 }) { checks.append(.init(group)) }
     if isDraining { checks.append(.init(name: "draining", detail: "the server is shutting down", result: .failed)) }
     return ReadinessReport(checks: checks, isDraining: isDraining)
   }
@@ -172,6 +179,18 @@ extension ReadinessReport.Check {
       (detail, result) = ("the keys of \(counts.missing) have not arrived yet; the log has the reason", .degraded)
     } else {
       (detail, result) = ("all keys have arrived", .good)
+    }
+  }
+
+  /// Checks the store that the replicas share. Without it the server still responds to every request.
+  fileprivate init(_ group: ReplicaGroup) {
+    name = "sharedStore"
+    let count = group.state.count
+    if let problem = group.problem {
+      detail = "the store is of no use: \(problem) This replica keeps limits of its own, a part of \(count)"
+      result = .degraded
+    } else {
+      (detail, result) = (count == 1 ? "this is the only replica" : "\(count) replicas share it", .good)
     }
   }
 

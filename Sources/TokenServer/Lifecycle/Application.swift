@@ -60,6 +60,7 @@ struct Application {
           ReplicaGroup(shared, $0, loops: loops.public, memory: memory, logger: logger)
         }
       }
+      if let group { health.watch(group) }
       access = try AccessService(
         settings.audit, keepsRecent: settings.admin?.page ?? false, loops: loops.public, sink: sink, logger: logger)
       self.loops = loops
@@ -67,7 +68,7 @@ struct Application {
       throw StartError("\(error)")
     }
     self.memory = memory
-    metrics = ServerMetrics(sink: sink, catalog: catalog, access: access, memory: memory, spans: spans)
+    metrics = ServerMetrics(sink: sink, catalog: catalog, access: access, memory: memory, group: group, spans: spans)
     initialSnapshot = try RuntimeSnapshot(source, access: access, health: health, metrics: metrics, catalog: catalog)
     metrics.signingKeys.all = [
       SigningKeys.Key(id: initialSnapshot.minter.key.keyID, state: .signing, lastProof: Glibc.time(nil))

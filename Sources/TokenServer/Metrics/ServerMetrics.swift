@@ -31,6 +31,7 @@ final class ServerMetrics: Sendable {
   private let catalog: CatalogService?
   private let access: AccessService
   private let memory: MemoryBudget
+  private let group: ReplicaGroup?
   private let spans: SpanExporter?
   private let startTime = Glibc.time(nil)
   private let watched = Locked(Watched())
@@ -45,8 +46,10 @@ final class ServerMetrics: Sendable {
   private let queue = DispatchQueue(label: "metrics")
 
   init(
-    sink: LogSink, catalog: CatalogService?, access: AccessService, memory: MemoryBudget, spans: SpanExporter? = nil
+    sink: LogSink, catalog: CatalogService?, access: AccessService, memory: MemoryBudget, group: ReplicaGroup? = nil,
+    spans: SpanExporter? = nil
   ) {
+    self.group = group
     self.spans = spans
     self.memory = memory
     self.sink = sink
@@ -153,6 +156,7 @@ final class ServerMetrics: Sendable {
       catalog.tally.write(to: &text)
       text.add(Self.upstreamConnections, of: catalog.counters)
     }
+    if let group { text.add(Self.group, of: group) }
     if let spans { Self.write(spans.counts, to: &text) }
     text.add(Self.log, of: sink)
     text.add(Self.start, of: startTime)

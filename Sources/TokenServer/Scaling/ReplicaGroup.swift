@@ -59,7 +59,7 @@ final class ReplicaGroup: @unchecked Sendable {
       return RedisClient(configuration, loop: loop)
     }
     client = clients[0]
-    shared = Locked(Shared(problem: "the server has not connected to it yet"))
+    shared = Locked(Shared(problem: "The server has not connected to it yet."))
   }
 
   private var loop: IOLoop { client.loop }
@@ -167,7 +167,7 @@ final class ReplicaGroup: @unchecked Sendable {
     } else {
       shared.withLock { $0.counts.missed += 1 }
       guard case .together = state else { return }
-      change(.alone(of: state.count), problem: problem ?? "it did not respond within 20 ms")
+      change(.alone(of: state.count), problem: problem ?? "It did not respond within 20 ms.")
     }
   }
 
@@ -176,7 +176,7 @@ final class ReplicaGroup: @unchecked Sendable {
     let words = String(decoding: text.prefix(100).filter { (0x20..<0x7F).contains($0) }, as: UTF8.self)
     shared.withLock {
       $0.counts.refused += 1
-      $0.problem = "it refuses commands: \(words)"
+      $0.problem = "It refuses commands: \(words)."
     }
     if let suppressed = throttle.admit("refused") {
       logger.warning(
