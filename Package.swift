@@ -93,7 +93,8 @@ let package = Package(
     module("ClientTransport", ["EventLoop", "Memory", "TLS"], confined),
     module("Redis", ["Bytes", "COpenSSL", "ClientTransport", "Cryptography", "EventLoop", "Memory", "TLS"], confined),
     module(
-      "HTTPClient", ["Bytes", "ClientTransport", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "Locks", "Memory", "TLS", httpTypes],
+      "HTTPClient",
+      ["Bytes", "ClientTransport", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "Locks", "Memory", "TLS", httpTypes],
       confined),
     module("HTTPCache", ["Bytes", "CZlib", "HTTP1", "Locks", httpTypes]),
     module("UpstreamAdmission", ["Bytes", "HTTPMessages", httpTypes]),
@@ -158,9 +159,11 @@ let package = Package(
     tests(
       "HTTPClientTests",
       [
-        "Bytes", "HTTPClient", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "HTTPServer", "Locks", "Memory", "TLS",
+        "Bytes", "ClientTransport", "HTTPClient", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "HTTPServer", "Locks",
+        "Memory", "TLS",
         "Telemetry", httpTypes,
       ]),
+    tests("RedisTests", ["Cryptography", "EventLoop", "Locks", "Redis", "TLS"]),
     tests("HTTPCacheTests", ["Bytes", "CZlib", "HTTP1", "HTTPCache", "HTTPMessages", httpTypes]),
     tests("UpstreamAdmissionTests", ["Bytes", "HTTPMessages", "UpstreamAdmission", httpTypes]),
     tests(

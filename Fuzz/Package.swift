@@ -17,6 +17,7 @@ let targets = [
   "FuzzKeySet",
   "FuzzOrigin",
   "FuzzProxyHeader",
+  "FuzzRESP",
   "FuzzRequestHead",
   "FuzzResponse",
   "FuzzSettings",

@@ -2,7 +2,7 @@
 ///
 /// Types that callers here do not distinguish are one case: simple, bulk and verbatim strings, doubles and large numbers
 /// are ``text(_:)``; booleans are ``integer(_:)``; sets and maps are ``array(_:)``, a map with keys and values in turn.
-package enum RESPValue: Sendable, Equatable {
+public enum RESPValue: Sendable, Equatable {
   case null
   case integer(Int64)
   case text([UInt8])
@@ -15,48 +15,48 @@ package enum RESPValue: Sendable, Equatable {
 
 extension RESPValue {
   /// The bytes of a string; nil for other values.
-  package var bytes: [UInt8]? {
+  public var bytes: [UInt8]? {
     guard case .text(let bytes) = self else { return nil }
     return bytes
   }
 
   /// The elements of an array; nil for other values.
-  package var elements: [RESPValue]? {
+  public var elements: [RESPValue]? {
     guard case .array(let elements) = self else { return nil }
     return elements
   }
 
   /// The number of an integer; nil for other values.
-  package var number: Int64? {
+  public var number: Int64? {
     guard case .integer(let number) = self else { return nil }
     return number
   }
 }
 
 /// The bounds of what a server of Redis may send.
-package struct RESPLimits: Sendable {
+public struct RESPLimits: Sendable {
   /// The most bytes of one string: 16 MiB, more than the largest stored response with its fields.
-  package var string = 16 << 20
+  public var string = 16 << 20
   /// The most bytes of a line, such as an error or a number: 4 KiB.
-  package var line = 4096
+  public var line = 4096
   /// The most values in one reply, nested ones included: 65,536.
-  package var values = 65_536
+  public var values = 65_536
   /// The deepest nesting of arrays: 8.
-  package var depth = 8
+  public var depth = 8
   /// The most bytes of all strings in one reply: 32 MiB.
-  package var total = 32 << 20
+  public var total = 32 << 20
 
-  package init() {}
+  public init() {}
 }
 
 /// What is wrong with bytes that are no reply.
-package enum RESPError: Error, Sendable, Equatable, CustomStringConvertible {
+public enum RESPError: Error, Sendable, Equatable, CustomStringConvertible {
   /// The bytes do not follow the protocol.
   case malformed
   /// The reply exceeds a limit.
   case tooLarge
 
-  package var description: String {
+  public var description: String {
     switch self {
     case .malformed: "It sent bytes that are no reply of Redis."
     case .tooLarge: "It sent a reply that exceeds the server's limits."
@@ -65,7 +65,7 @@ package enum RESPError: Error, Sendable, Equatable, CustomStringConvertible {
 }
 
 /// A parser of replies that arrive in pieces. It keeps the values of incomplete arrays, so it reads each byte about once.
-package struct RESPParser: Sendable {
+public struct RESPParser: Sendable {
   private enum Kind {
     case array, push
     /// Attributes of the next value (RESP 3), which no command here asks for.
@@ -85,19 +85,19 @@ package struct RESPParser: Sendable {
   /// The length of a string whose content has not arrived, and whether it is an error.
   private var string: (length: Int, isError: Bool, isVerbatim: Bool)?
 
-  package init(_ limits: RESPLimits = RESPLimits()) {
+  public init(_ limits: RESPLimits = RESPLimits()) {
     self.limits = limits
   }
 
   /// Whether the parser is between two values.
-  package var isAtStart: Bool { stack.isEmpty && string == nil }
+  public var isAtStart: Bool { stack.isEmpty && string == nil }
 
   /// Parses the next whole value.
   ///
   /// - Parameter position: Where to begin in `bytes`. It moves behind what the parser needs no more; the next call
   ///   begins there.
   /// - Returns: The value, or nil if more bytes are necessary.
-  package mutating func next(in bytes: Span<UInt8>, from position: inout Int) throws(RESPError) -> RESPValue? {
+  public mutating func next(in bytes: Span<UInt8>, from position: inout Int) throws(RESPError) -> RESPValue? {
     while true {
       guard let value = try scalar(in: bytes, from: &position) else { return nil }
       if let whole = complete(value) {

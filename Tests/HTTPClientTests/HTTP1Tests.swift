@@ -1,4 +1,5 @@
 import Bytes
+import ClientTransport
 import Dispatch
 import EventLoop
 import HTTP1

@@ -1,3 +1,4 @@
+import ClientTransport
 import EventLoop
 import Testing
 

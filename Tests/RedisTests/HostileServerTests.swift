@@ -1,0 +1,103 @@
+import Dispatch
+import EventLoop
+import TestSupport
+import Testing
+
+@testable import Redis
+
+@Suite("A client of a hostile server")
+struct HostileServerTests {
+  /// What the client sends first, up to the PING behind its greeting.
+  private static func greet(_ peer: ScriptedPeer) throws -> PeerConnection {
+    let connection = try peer.accept()
+    _ = try connection.bytes(through: "PING\r\n")
+    connection.send("%1\r\n+server\r\n+redis\r\n+PONG\r\n")
+    return connection
+  }
+
+  @Test(
+    "ends the connection on bytes that are no reply",
+    arguments: [
+      ("x", "It sent bytes that are no reply of Redis."),
+      ("+nobody asked\r\n", "It sent bytes that are no reply of Redis."),
+      ("$99999999999\r\n", "It sent a reply that exceeds the server's limits."),
+      ("*65537\r\n", "It sent a reply that exceeds the server's limits."),
+    ])
+  func garbage(_ bytes: String, _ reason: String) throws {
+    let peer = try ScriptedPeer()
+    let client = try TestRedisClient(.init(port: peer.port))
+    let connection = try Self.greet(peer)
+    client.waitUntilReady()
+    connection.send(bytes + (bytes == "x" ? "\r\n" : ""))
+    wait(for: "the end of the connection") { client.states.contains(.unavailable(reason: reason)) }
+    #expect(connection.waitForEnd())
+  }
+
+  @Test("bounds an endless string")
+  func endlessString() throws {
+    let peer = try ScriptedPeer()
+    var configuration = RedisClient.Configuration(port: peer.port)
+    configuration.limits.replies.string = 1000
+    let client = try TestRedisClient(configuration)
+    let connection = try Self.greet(peer)
+    client.waitUntilReady()
+    connection.send("$1001\r\n")
+    #expect(connection.waitForEnd())
+  }
+
+  @Test("does not wait for a greeting that does not come")
+  func silentGreeting() throws {
+    let peer = try ScriptedPeer()
+    var configuration = RedisClient.Configuration(port: peer.port)
+    configuration.limits.connect = .milliseconds(50)
+    let client = try TestRedisClient(configuration, isPatient: false)
+    let connection = try peer.accept()
+    #expect(client.reason() == "It did not finish the greeting in time.")
+    #expect(try connection.bytes(through: "PING\r\n").hasPrefix("*4\r\n$5\r\nHELLO\r\n$1\r\n3\r\n"))
+    #expect(connection.waitForEnd())
+  }
+
+  @Test("needs RESP 3")
+  func oldServer() throws {
+    let peer = try ScriptedPeer()
+    let client = try TestRedisClient(.init(port: peer.port))
+    let connection = try peer.accept()
+    _ = try connection.bytes(through: "PING\r\n")
+    connection.send("-ERR unknown command `HELLO`\r\n")
+    #expect(client.reason() == "It does not speak RESP 3. The server needs Redis 6 or later, or Valkey.")
+  }
+
+  @Test("holds at most its limit of commands without a reply")
+  func tooManyCommands() throws {
+    let peer = try ScriptedPeer()
+    var configuration = RedisClient.Configuration(port: peer.port)
+    configuration.limits.pending = 3
+    let client = try TestRedisClient(configuration)
+    let connection = try Self.greet(peer)
+    client.waitUntilReady()
+    let results = client.onLoop { client -> Int in
+      var refused = 0
+      for _ in 1...5 {
+        client.send([Array("PING".utf8)], until: client.loop.now.advanced(by: .seconds(60))) { result in
+          if result == .failure(.overloaded) { refused += 1 }
+        }
+      }
+      return refused
+    }
+    #expect(results == 2)
+    _ = try connection.bytes(through: "PING\r\n")
+  }
+
+  @Test("tells every command that waits when the connection ends")
+  func lostCommands() throws {
+    let peer = try ScriptedPeer()
+    let client = try TestRedisClient(.init(port: peer.port))
+    let connection = try Self.greet(peer)
+    client.waitUntilReady()
+    DispatchQueue.global().async {
+      _ = try? connection.bytes(through: "PING\r\n")
+      connection.reset()
+    }
+    #expect(try client.send("PING") == .failure(.unavailable))
+  }
+}

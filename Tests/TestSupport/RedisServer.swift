@@ -1,0 +1,64 @@
+import Glibc
+
+/// A real `redis-server` with an empty database, on a Unix-domain socket and perhaps a port.
+public final class RedisServer: @unchecked Sendable {
+  // Sendable: used by one thread at a time.
+
+  /// The path of its socket.
+  public let socket: String
+  private let directory: TemporaryDirectory
+  private let arguments: [String]
+  private var process: ChildProcess?
+
+  /// Starts a server, which accepts connections when this returns.
+  ///
+  /// - Parameter arguments: Further settings, such as `--requirepass` and a password. Without `--port`, it listens on no
+  ///   port.
+  public init(_ arguments: [String] = []) throws {
+    directory = try TemporaryDirectory()
+    socket = directory.path(of: "redis.sock")
+    self.arguments =
+      ["--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", directory.path]
+      + (arguments.contains("--port") ? [] : ["--port", "0"]) + arguments
+    try start()
+  }
+
+  deinit {
+    resume()
+    process?.kill()
+  }
+
+  /// The ID of its process.
+  public var processID: Int32 { process?.id ?? 0 }
+
+  /// Starts it again after `kill`, with an empty database.
+  public func start() throws {
+    let process = try ChildProcess("redis-server", arguments)
+    while let line = try process.line() {
+      // It says so of the port first, if it has one.
+      if line.contains("ready to accept connections at") { break }
+    }
+    guard !process.hasEnded else { throw TestFailure("redis-server has ended: \(process.standardError)") }
+    self.process = process
+  }
+
+  /// Ends it at once.
+  public func kill() {
+    process?.kill()
+    process = nil
+  }
+
+  /// Lets it do nothing until `resume`.
+  public func pause() { process?.signal(SIGSTOP) }
+
+  /// Lets it continue.
+  public func resume() { process?.signal(SIGCONT) }
+
+  /// Returns what `redis-cli` prints for a command.
+  @discardableResult
+  public func run(_ command: String...) throws -> String {
+    let result = try TestSupport.run("redis-cli", ["-s", socket, "--no-auth-warning"] + command)
+    guard result.status == 0 else { throw TestFailure("redis-cli \(command): \(result.stdout)\(result.stderr)") }
+    return result.stdout.split(separator: "\n").joined(separator: "\n")
+  }
+}
