@@ -47,8 +47,8 @@ struct MetricsTests {
   @Test("are exactly those of docs/metrics.md")
   func complete() throws {
     let ground = try Ground()
-    let collector = ["OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"]
-    let server = try ground.serve(try ground.tlsSettings().merging(collector) { $1 })
+    let others = ["OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "SHARED_URL": "redis://127.0.0.1:1"]
+    let server = try ground.serve(try ground.tlsSettings().merging(others) { $1 })
     let page = try MetricsPage(of: server)
     let document = try TextFile.read("\(Repository.path)/docs/metrics.md")
     let rows = document.matches(of: /(?m)^\| `((musickit|process)_\w+)` \|/)

@@ -52,7 +52,9 @@ struct Application {
       catalog = try settings.catalog.map {
         try CatalogService(
           $0, authorities: source.files.upstreamAuthorities,
-          connectionsPerLoop: settings.server.descriptors.upstreamPerLoop, burst: settings.server.limits.burst,
+          // One of them is to the store.
+          connectionsPerLoop: max(1, settings.server.descriptors.upstreamPerLoop - (settings.shared == nil ? 0 : 1)),
+          burst: settings.server.limits.burst,
           loops: loops.public, memory: memory, logger: logger, spans: spans)
       }
       group = settings.shared.flatMap { shared in

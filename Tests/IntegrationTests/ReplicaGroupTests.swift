@@ -1,0 +1,110 @@
+import JSON
+import TestSupport
+import Testing
+
+@Suite("Replicas that share a store", .timeLimit(.minutes(10)))
+struct ReplicaGroupTests {
+  @Test("know their number, also after one has ended or was killed")
+  func number() throws {
+    let replicas = try Replicas(3)
+    let page = try MetricsPage(of: replicas.servers[0])
+    #expect(page["musickit_shared_replicas"] == 3)
+    #expect(page["musickit_shared_store_usable"] == 1)
+    #expect(try #require(page["musickit_shared_settlements_total"]) > 0)
+    replicas.servers[2].stop()
+    try replicas.waitUntilTogether(2)
+    replicas.servers[1].process.kill()
+    try replicas.waitUntilTogether(1)
+    #expect(try replicas.servers[0].request("/readyz").json?["status"]?.string == "ready")
+  }
+
+  /// What may happen to a store, and how it ends.
+  struct Trouble: Sendable, CustomTestStringConvertible {
+    let testDescription: String
+    let begin: @Sendable (RedisServer) throws -> Void
+    let end: @Sendable (RedisServer) throws -> Void
+    let reason: String
+  }
+
+  static let troubles = [
+    Trouble(
+      testDescription: "stopped", begin: { $0.pause() }, end: { $0.resume() }, reason: "It"),
+    Trouble(
+      testDescription: "killed", begin: { $0.kill() }, end: { try $0.start() }, reason: "No connection to"),
+    Trouble(
+      testDescription: "a read-only replica", begin: { try $0.run("REPLICAOF", "127.0.0.1", "1") },
+      end: { try $0.run("REPLICAOF", "NO", "ONE") }, reason: "It is a read-only replica."),
+    Trouble(
+      testDescription: "out of memory",
+      begin: {
+        try $0.run("CONFIG", "SET", "maxmemory", "1")
+        try $0.run("CONFIG", "SET", "maxmemory-policy", "noeviction")
+      },
+      end: { try $0.run("CONFIG", "SET", "maxmemory", "0") }, reason: "It refuses commands: OOM"),
+  ]
+
+  @Test("serve every request while the store is in trouble, and say why", arguments: troubles)
+  func trouble(_ trouble: Trouble) throws {
+    let replicas = try Replicas(2)
+    let server = replicas.servers[0]
+    try trouble.begin(replicas.store)
+    try eventually("the reason in /readyz") {
+      let check = try Replicas.check(server)
+      return check.status == "degraded" && check.detail.hasPrefix("the store is of no use: \(trouble.reason)")
+        && check.detail.hasSuffix("This replica keeps limits of its own, a part of 2")
+    }
+    #expect(try server.request("/readyz").status == 200)
+    #expect(try server.request("/readyz").json?["status"]?.string == "degraded")
+    for _ in 1...3 { #expect(try server.request("/token").status == 200) }
+    #expect(try MetricsPage(of: server)["musickit_shared_store_usable"] == 0)
+    #expect(server.log.contains("The store unix://\(replicas.store.socket) is of no use."))
+    try trouble.end(replicas.store)
+    try replicas.waitUntilTogether()
+    #expect(try server.request("/readyz").json?["status"]?.string == "ready")
+  }
+
+  @Test("start without the store, and find it when it comes")
+  func lateStore() throws {
+    let store = try RedisServer()
+    store.kill()
+    let ground = try Ground()
+    let server = try ground.serve(["SHARED_URL": "unix://\(store.socket)"])
+    #expect(try server.request("/token").status == 200)
+    #expect(try Replicas.check(server).status == "degraded")
+    try store.start()
+    try eventually("a group of one") { try Replicas.check(server) == ("ok", "this is the only replica") }
+  }
+
+  @Test("of another prefix are another group")
+  func prefixes() throws {
+    let store = try RedisServer()
+    let one = try Replicas(2, store: store, ["SHARED_KEY_PREFIX": "one"])
+    let two = try Replicas(1, store: store, ["SHARED_KEY_PREFIX": "two"])
+    try one.waitUntilTogether()
+    #expect(try Replicas.check(two.servers[0]).detail == "this is the only replica")
+    let keys = try store.run("KEYS", "*").split(separator: "\n")
+    #expect(keys.allSatisfy { $0.hasPrefix("{one}:") || $0.hasPrefix("{two}:") })
+  }
+
+  @Test("survive values of other types at their keys, and messages of others on their channel")
+  func foreignValues() throws {
+    let store = try RedisServer()
+    try store.run("SET", "{musickit}:members", "not a sorted set")
+    let ground = try Ground()
+    let server = try ground.serve(["SHARED_URL": "unix://\(store.socket)"])
+    try eventually("the reason in /readyz") {
+      try Replicas.check(server).detail.contains("It refuses commands: WRONGTYPE")
+    }
+    #expect(try server.request("/token").status == 200)
+    try store.run("DEL", "{musickit}:members")
+    try eventually("a group of one") { try Replicas.check(server) == ("ok", "this is the only replica") }
+    for text in ["", "x", "\u{1}\u{1}", "\u{1}\u{1}12345678", "\u{2}\u{1}12345678\u{0}", "\u{3}\u{1}12345678abc"] {
+      try store.run("PUBLISH", "{musickit}:events", text)
+    }
+    try store.run("PUBLISH", "{musickit}:events", String(repeating: "\u{1}", count: 100_000))
+    try eventually("the messages are counted") {
+      try #require(try MetricsPage(of: server)["musickit_shared_messages_invalid_total"]) >= 3
+    }
+    #expect(try server.request("/token").status == 200)
+  }
+}
