@@ -38,7 +38,7 @@ def deployment(spec, pods, _):
         yield from pod_selector(spread["labelSelector"]["matchLabels"], pods)
     containers = spec["template"]["spec"]["containers"]
     probes = [container[name] for container in containers for name in container if name.endswith("Probe")]
-    yield from named_ports([probe["httpGet"]["port"] for probe in probes], pods)
+    yield from named_ports([(probe.get("httpGet") or probe["tcpSocket"])["port"] for probe in probes], pods)
 
 
 def service(spec, pods, _):
@@ -48,7 +48,7 @@ def service(spec, pods, _):
 
 def network_policy(spec, pods, _):
     yield from pod_selector(spec["podSelector"]["matchLabels"], pods)
-    yield from named_ports([port["port"] for rule in spec["ingress"] for port in rule["ports"]], pods)
+    yield from named_ports([port["port"] for rule in spec.get("ingress", []) for port in rule["ports"]], pods)
 
 
 def disruption_budget(spec, pods, _):
