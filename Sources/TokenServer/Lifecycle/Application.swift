@@ -107,12 +107,12 @@ struct Application {
     warnWhenLockedMemoryIsFull()
     let reloader = reload.map { reload in
       Reloader(
-        initialSnapshot, files: reload.files, servers: servers, catalog: catalog, access: access,
+        initialSnapshot, files: reload.files, servers: servers, catalog: catalog, access: access, group: group,
         signingKeys: metrics.signingKeys, health: health, metrics: metrics, logger: logger,
         manager: manager, load: reload.load)
     }
     access.keySets.begin()
-    group?.start([])
+    if let secret = initialSnapshot.groupSecret { group?.start([], secret) }
     spans?.start()
     reloader?.watch()
     let addresses = Addresses(

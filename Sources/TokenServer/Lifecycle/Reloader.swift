@@ -22,6 +22,7 @@ final class Reloader: @unchecked Sendable {
   private let servers: (public: Server, admin: Server?)
   let catalog: CatalogService?
   let access: AccessService
+  private let group: ReplicaGroup?
   let signingKeys: SigningKeys
   let logger: Logger
   private let manager: ServiceNotifier?
@@ -49,7 +50,7 @@ final class Reloader: @unchecked Sendable {
   /// - Parameter files: The fingerprints of the files of `current` from before they were read.
   init(
     _ current: RuntimeSnapshot, files: FileFingerprints, servers: (public: Server, admin: Server?),
-    catalog: CatalogService?, access: AccessService, signingKeys: SigningKeys, health: Health,
+    catalog: CatalogService?, access: AccessService, group: ReplicaGroup?, signingKeys: SigningKeys, health: Health,
     metrics: ServerMetrics, logger: Logger, manager: ServiceNotifier?,
     load: @escaping Load
   ) {
@@ -57,6 +58,7 @@ final class Reloader: @unchecked Sendable {
     self.servers = servers
     self.catalog = catalog
     self.access = access
+    self.group = group
     self.signingKeys = signingKeys
     self.health = health
     self.metrics = metrics
@@ -98,6 +100,7 @@ final class Reloader: @unchecked Sendable {
   /// Serves with `next` from now on.
   func install(_ next: RuntimeSnapshot) {
     catalog?.use(next, instead: current)
+    if let secret = next.groupSecret { group?.use(secret) }
     servers.public.replace(
       router: next.publicRouter, tls: next.tls,
       strictTransportSecurity: next.settings.server.tls?.strictTransportSecurity)

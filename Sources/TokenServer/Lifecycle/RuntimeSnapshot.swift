@@ -16,6 +16,8 @@ struct RuntimeSnapshot: Sendable {
   let policy: AccessPolicy
   /// The keys of identity providers.
   let keys: KeySetTable
+  /// The secret that the replicas of this key share; nil without a store.
+  let groupSecret: GroupSecret?
   /// The TLS context; nil for plain HTTP.
   let tls: TLSContext?
   let publicRouter: Router
@@ -71,6 +73,7 @@ struct RuntimeSnapshot: Sendable {
     do {
       let key = signsWithNextKey ? source.files.nextKey ?? source.files.key : source.files.key
       minter = try Self.minter(key, source.settings, replacing: previous?.minter)
+      groupSecret = try settings.shared.map { _ in try GroupSecret(source.files.key) }
       tls = settings.server.tls == nil ? nil : source.files.tls
       guard (tls == nil) == (settings.server.tls == nil) else {
         // The server must never use plain HTTP if the settings require HTTPS.

@@ -15,12 +15,15 @@ protocol GroupParticipant: AnyObject, Sendable {
   func received(_ payload: ArraySlice<UInt8>, now: Deadline)
   /// Takes the state of the group, at the start and when it changes.
   func changed(_ state: GroupState)
+  /// Takes the secret of the group, at the start and when the signing key changes.
+  func use(_ secret: GroupSecret)
 }
 
 extension GroupParticipant {
   func settlement(at now: Deadline) -> ScriptCall? { nil }
   func settled(_ reply: RESPValue?, sentAt: Deadline, now: Deadline) {}
   func changed(_ state: GroupState) {}
+  func use(_ secret: GroupSecret) {}
 }
 
 /// A script with its keys and arguments.

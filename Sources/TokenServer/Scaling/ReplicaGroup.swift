@@ -95,17 +95,27 @@ final class ReplicaGroup: @unchecked Sendable {
   // MARK: Life
 
   /// Connects, and settles from now on. On any thread.
-  func start(_ participants: [any GroupParticipant]) {
+  func start(_ participants: [any GroupParticipant], _ secret: GroupSecret) {
     for client in clients.dropFirst() { client.loop.post { client.start() } }
     loop.post {
       self.participants = participants
-      for participant in participants { participant.changed(.alone(of: 1)) }
+      for participant in participants {
+        participant.use(secret)
+        participant.changed(.alone(of: 1))
+      }
       self.client.onChange = { self.changed($0) }
       self.client.onMessage = { self.received($0) }
       self.client.start()
       let timer = self.loop.openTimer()
       self.timer = timer
       timer.sleep(until: self.loop.now.advanced(by: Self.interval), self)
+    }
+  }
+
+  /// Uses the secret of another signing key from now on. On any thread.
+  func use(_ secret: GroupSecret) {
+    loop.post {
+      for participant in self.participants { participant.use(secret) }
     }
   }
 
