@@ -46,6 +46,7 @@ public struct RESPLimits: Sendable {
   /// The most bytes of all strings in one reply: 32 MiB.
   public var total = 32 << 20
 
+  /// Creates the default bounds.
   public init() {}
 }
 
@@ -56,6 +57,7 @@ public enum RESPError: Error, Sendable, Equatable, CustomStringConvertible {
   /// The reply exceeds a limit.
   case tooLarge
 
+  /// One sentence for the operator.
   public var description: String {
     switch self {
     case .malformed: "It sent bytes that are no reply of Redis."
@@ -85,6 +87,7 @@ public struct RESPParser: Sendable {
   /// The length of a string whose content has not arrived, and whether it is an error.
   private var string: (length: Int, isError: Bool, isVerbatim: Bool)?
 
+  /// Creates a parser at the start of a value.
   public init(_ limits: RESPLimits = RESPLimits()) {
     self.limits = limits
   }
