@@ -15,10 +15,12 @@ from .growth import Growth
 from .handshakes import Handshakes
 from .http2 import OverHTTP2
 from .report import table
+from .scaling import Scaling
 from .tokens import Tokens
 
 SUBJECTS = {
-    "tokens": Tokens, "http2": OverHTTP2, "handshakes": Handshakes, "catalog": Catalog, "access": Access, "growth": Growth}
+    "tokens": Tokens, "http2": OverHTTP2, "handshakes": Handshakes, "catalog": Catalog, "access": Access, "growth": Growth,
+    "scaling": Scaling}
 # Growth takes as long as all of these.
 DEFAULT = ["tokens", "http2", "handshakes", "catalog", "access"]
 # These have no rounds and no ratios. Each prints its own table.
@@ -37,7 +39,8 @@ def main():
     quick = os.environ.get("QUICK", "") not in ("", "0")
     started = time.perf_counter()
     peers = ("haproxy", "h2o") if {*subjects} & {*SUBJECTS} else ()
-    for program in ("nginx", "wrk", "openssl", *(["h2load"] if "http2" in subjects else []), *peers):
+    for program in ("nginx", "wrk", "openssl", *(["h2load"] if "http2" in subjects else []),
+                    *(["redis-server"] if "scaling" in subjects else []), *peers):
         tools.find(program)
     with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
         directory = Path(name)
