@@ -52,7 +52,7 @@ public final class Client: Sendable {
   public init(
     id: String, credential: Credential, origins: AllowedOrigins = .none, token: Bool = true, catalog: Bool = false,
     me: Bool = false, ttl: Int? = nil, storefronts: Set<String>? = nil, rate: Rate? = nil, totalRate: Rate? = nil,
-    countsAddresses: Bool = false, share: Double? = nil
+    isStrict: Bool = false, countsAddresses: Bool = false, share: Double? = nil
   ) {
     self.id = id
     self.credential = credential
@@ -63,7 +63,7 @@ public final class Client: Sendable {
     self.ttl = ttl
     self.storefronts = storefronts
     (self.rate, self.totalRate) = (rate, totalRate)
-    rates = ClientRates(client: id, perCaller: rate, total: totalRate)
+    rates = ClientRates(client: id, perCaller: rate, total: totalRate, isStrict: isStrict)
     self.countsAddresses = countsAddresses
     self.share = share
   }

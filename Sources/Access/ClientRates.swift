@@ -2,9 +2,17 @@ import Bytes
 
 /// The rate limits of one client, compiled with the policy.
 public struct ClientRates: Sendable, Equatable {
+  /// The name of the client.
+  let id: String
   let key: BucketKey
+  /// The key of all callers' buckets with this rate, for ``SharedRates``.
+  let callersKey: BucketKey
+  /// The key of the total with this rate, for ``SharedRates``.
+  let totalKey: BucketKey
   let caller: TokenBucket?
   let total: TokenBucket?
+  /// Whether the store decides about each request, if there is one.
+  public let isStrict: Bool
 
   /// The value of `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers-11 §3): `"caller";q=20;w=4`; nil if there is
   /// no limit.
@@ -18,10 +26,15 @@ public struct ClientRates: Sendable, Equatable {
   /// - Parameters:
   ///   - perCaller: The rate of each caller; nil for no limit.
   ///   - total: The rate of all callers together; nil for no limit.
-  public init(client id: String, perCaller: Rate?, total: Rate?) {
+  ///   - isStrict: Whether the store decides about each request, if there is one.
+  public init(client id: String, perCaller: Rate?, total: Rate?, isStrict: Bool = false) {
+    self.id = id
+    self.isStrict = isStrict
     key = BucketKey(client: id)
     caller = perCaller.map(TokenBucket.init)
     self.total = total.map(TokenBucket.init)
+    callersKey = BucketKey(client: key, .caller, caller)
+    totalKey = BucketKey(client: key, .total, self.total)
     var bytes: [UInt8] = []
     for (policy, bucket) in [(ServiceLimit.Policy.caller, caller), (.total, self.total)] {
       guard let bucket else { continue }
@@ -96,7 +109,7 @@ public enum RateLimits {
 /// takes to fill. So a bucket needs only eight bytes and no refilling, and a bucket without an entry is full.
 ///
 /// All moments and times are nanoseconds of one monotonic clock.
-struct TokenBucket: Sendable, Equatable {
+struct TokenBucket: Sendable, Hashable {
   /// The maximum number of tokens in the bucket.
   let capacity: Int
   /// The time in which one token is added.
@@ -138,8 +151,15 @@ struct TokenBucket: Sendable, Equatable {
   /// attempt finds the old debt again.
   /// - Parameter now: A ``moment(_:)``.
   func take(fullAt: Int64, now: Int64) -> Outcome {
+    take(fullAt: fullAt, now: now, mostDebt: span)
+  }
+
+  /// Takes one token as ``take(fullAt:now:)`` does, but a debt may be more than an empty bucket.
+  ///
+  /// - Parameter mostDebt: The largest debt that counts; at most a quarter of `Int64.max`, so that no sum overflows.
+  func take(fullAt: Int64, now: Int64, mostDebt: Int64) -> Outcome {
     let filled = now + span
-    let debt = min(max(fullAt, now), filled)
+    let debt = min(max(fullAt, now), now + mostDebt)
     let after = debt + interval
     let spare = filled - after
     return Outcome(

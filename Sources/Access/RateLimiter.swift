@@ -8,11 +8,13 @@ import Locks
 public final class RateLimiter: Sendable {
   private let tables: Locked<Tables>
   private let failureBucket = TokenBucket(RateLimits.failures)
+  /// The buckets that all replicas share; nil for buckets of this process alone.
+  package let shared: SharedRates?
 
   private struct Tables {
-    var callers: BucketTable
-    var totals = BucketTable(maximum: RateLimits.clients)
-    var failures = BucketTable(maximum: RateLimits.failedAddresses)
+    var callers: BucketTable<LocalBucket>
+    var totals = BucketTable<LocalBucket>(maximum: RateLimits.clients)
+    var failures = BucketTable<LocalBucket>(maximum: RateLimits.failedAddresses)
 
     var bytes: Int { callers.bytes + totals.bytes + failures.bytes }
   }
@@ -22,7 +24,14 @@ public final class RateLimiter: Sendable {
     self.init(callers: RateLimits.callers)
   }
 
+  /// Creates a limiter whose buckets the replicas of a group share.
+  package init(shared: SharedRates) {
+    self.shared = shared
+    tables = Locked(Tables(callers: BucketTable(maximum: 128)))
+  }
+
   init(callers: Int) {
+    shared = nil
     tables = Locked(Tables(callers: BucketTable(maximum: callers)))
   }
 
@@ -34,6 +43,7 @@ public final class RateLimiter: Sendable {
   ///   - now: The time in nanoseconds of the monotonic clock.
   public func take(_ rates: ClientRates, for caller: Caller, now: UInt64) -> RateVerdict {
     let now = TokenBucket.moment(now)
+    if let shared { return shared.take(rates, for: caller, now: now) }
     switch (rates.caller, rates.total) {
     case (nil, nil):
       return .unlimited
@@ -53,8 +63,12 @@ public final class RateLimiter: Sendable {
   /// - Returns: The seconds until the address may try again, for `Retry-After`; nil if it may continue now.
   public func takeFailure(from address: String, now: UInt64) -> Int? {
     let now = TokenBucket.moment(now)
-    let key = BucketKey(address: address)
-    let wait = tables.withLock { $0.failures.take(failureBucket, key, now: now) }.wait
+    let wait =
+      if let shared {
+        shared.takeFailure(failureBucket, from: address, now: now).wait
+      } else {
+        tables.withLock { $0.failures.take(failureBucket, BucketKey(address: address), now: now) }.wait
+      }
     return wait > 0 ? ServiceLimit.seconds(wait) : nil
   }
 
@@ -72,13 +86,11 @@ public final class RateLimiter: Sendable {
       tables.totals.store(client, all, isTaken: isTaken, now: now)
       return (mine, all)
     }
-    // The tighter limit applies: the longer wait or, if the waits are equal, the smaller remainder.
-    let isMine = mine.wait != all.wait ? mine.wait > all.wait : mine.remaining <= all.remaining
-    return isMine ? mine.verdict(.caller, now: now) : all.verdict(.total, now: now)
+    return TokenBucket.Outcome.verdict(caller: mine, total: all, now: now)
   }
 }
 
-extension BucketTable {
+extension BucketTable<LocalBucket> {
   /// Takes a token if one is available.
   fileprivate mutating func take(_ bucket: TokenBucket, _ key: BucketKey, now: Int64) -> TokenBucket.Outcome {
     let outcome = bucket.take(fullAt: self[key], now: now)
@@ -97,9 +109,15 @@ extension BucketTable {
 }
 
 extension TokenBucket.Outcome {
-  fileprivate func verdict(_ policy: ServiceLimit.Policy, now: Int64) -> RateVerdict {
+  func verdict(_ policy: ServiceLimit.Policy, now: Int64) -> RateVerdict {
     let limit = ServiceLimit(policy, self, now: now)
     return wait > 0 ? .limited(limit) : .allowed(limit)
+  }
+
+  /// The verdict of the tighter limit: the one with the longer wait or, if the waits are equal, the smaller remainder.
+  static func verdict(caller: Self, total: Self, now: Int64) -> RateVerdict {
+    let isCaller = caller.wait != total.wait ? caller.wait > total.wait : caller.remaining <= total.remaining
+    return isCaller ? caller.verdict(.caller, now: now) : total.verdict(.total, now: now)
   }
 }
 
@@ -111,73 +129,6 @@ public enum RateVerdict: Sendable, Equatable {
   case allowed(ServiceLimit)
   /// The request exceeds a limit; its `seconds` are the value of `Retry-After`.
   case limited(ServiceLimit)
-}
-
-/// A table of the buckets that are not full, by key. It starts small and grows to a fixed maximum.
-struct BucketTable {
-  private struct Entry {
-    var key: UInt64
-    var fullAt: Int64
-  }
-
-  private static let ways = 8
-  private static let free = Entry(key: 0, fullAt: .min)
-
-  private var entries: [Entry]
-  private let maximum: Int
-
-  /// A table of at most `maximum` entries, a power of two and at least 128.
-  init(maximum: Int) {
-    self.maximum = maximum
-    entries = Array(repeating: Self.free, count: min(128, maximum))
-  }
-
-  /// The present number of places.
-  var capacity: Int { entries.count }
-
-  /// The size of the table in bytes.
-  var bytes: Int { entries.count * MemoryLayout<Entry>.stride }
-
-  /// The moment when the bucket is full; in the distant past if the table does not contain it.
-  subscript(key: BucketKey) -> Int64 {
-    for index in places(of: key.bits) where entries[index].key == key.bits { return entries[index].fullAt }
-    return Self.free.fullAt
-  }
-
-  /// Stores the moment when a bucket is full.
-  mutating func set(_ key: BucketKey, fullAt: Int64, now: Int64) {
-    let entry = Entry(key: key.bits, fullAt: fullAt)
-    var place = place(for: key.bits)
-    while entries[place].key != key.bits, entries[place].fullAt > now, entries.count < maximum {
-      grow(now: now)
-      place = self.place(for: key.bits)
-    }
-    entries[place] = entry
-  }
-
-  /// Returns the place of the key or, if it is absent, the place in its set to evict first.
-  private func place(for key: UInt64) -> Int {
-    let places = places(of: key)
-    var best = places.lowerBound
-    for index in places {
-      if entries[index].key == key { return index }
-      if entries[index].fullAt < entries[best].fullAt { best = index }
-    }
-    return best
-  }
-
-  private func places(of key: UInt64) -> Range<Int> {
-    let sets = UInt64(entries.count / Self.ways)
-    let first = Int(key & (sets - 1)) * Self.ways
-    return first..<first + Self.ways
-  }
-
-  /// Doubles the table. Every set splits into two, so all buckets in use fit.
-  private mutating func grow(now: Int64) {
-    let old = entries
-    entries = Array(repeating: Self.free, count: old.count * 2)
-    for entry in old where entry.fullAt > now { entries[place(for: entry.key)] = entry }
-  }
 }
 
 /// The name of a bucket: 64 bits of SipHash, under a new key in each process.
@@ -199,6 +150,15 @@ struct BucketKey: Sendable, Equatable {
     self.init {
       $0.combine(client.bits)
       $0.combine(caller)
+    }
+  }
+
+  /// Creates the key of a client's buckets of one kind and one rate.
+  init(client: BucketKey, _ kind: BucketID.Kind, _ bucket: TokenBucket?) {
+    self.init {
+      $0.combine(client.bits)
+      $0.combine(kind)
+      $0.combine(bucket)
     }
   }
 

@@ -8,7 +8,7 @@ struct BucketTableTests {
   @Test("remembers every bucket that is not full while there is room")
   func remembers() {
     var random = SplitMix(seed: 1)
-    var table = BucketTable(maximum: 131_072)
+    var table = BucketTable<LocalBucket>(maximum: 131_072)
     var model: [UInt64: Int64] = [:]
     for _ in 0..<20_000 {
       let key = UInt64.random(in: 0..<10_000, using: &random) &* 0x9e37_79b9_7f4a_7c15
@@ -22,7 +22,7 @@ struct BucketTableTests {
 
   @Test("returns full buckets for unknown keys")
   func strangers() {
-    var table = BucketTable(maximum: 128)
+    var table = BucketTable<LocalBucket>(maximum: 128)
     table.set(BucketKey(bits: 1), fullAt: 5, now: 0)
     #expect(table[BucketKey(bits: 2)] == .min)
     #expect(table[BucketKey(bits: 0)] == .min)
@@ -30,7 +30,7 @@ struct BucketTableTests {
 
   @Test("does not grow for successive callers, because a full bucket is reused")
   func reuse() {
-    var table = BucketTable(maximum: 131_072)
+    var table = BucketTable<LocalBucket>(maximum: 131_072)
     var random = SplitMix(seed: 2)
     for now in 0..<Int64(20_000) {
       table.set(BucketKey(bits: random.next()), fullAt: now + 10, now: now)
@@ -40,7 +40,7 @@ struct BucketTableTests {
 
   @Test("never exceeds its maximum, and keeps the emptiest buckets")
   func bounded() {
-    var table = BucketTable(maximum: 4096)
+    var table = BucketTable<LocalBucket>(maximum: 4096)
     var random = SplitMix(seed: 3)
     let emptiest = (0..<100).map { _ in BucketKey(bits: random.next()) }
     for key in emptiest { table.set(key, fullAt: 1_000_000, now: 0) }
@@ -54,7 +54,7 @@ struct BucketTableTests {
 
   @Test("keeps every bucket when it grows")
   func growth() {
-    var table = BucketTable(maximum: 131_072)
+    var table = BucketTable<LocalBucket>(maximum: 131_072)
     // All of one set until there are 32 sets.
     let keys = (0..<64).map { BucketKey(bits: $0 * 16) }
     for (index, key) in keys.enumerated() { table.set(key, fullAt: Int64(index + 1), now: 0) }

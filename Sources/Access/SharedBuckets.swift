@@ -1,0 +1,305 @@
+/// The buckets that the replicas of a group share, as one replica knows them: a value, with the time as an argument.
+///
+/// A replica grants from what it knows. What it grants it also records, and settles the records every 100 ms. The store
+/// replies with the debt of each bucket, and the other replicas hear of it at the same moment. So a replica knows all
+/// grants but those of the others since their last settlement; `docs/decisions.md` has the proof of the bound.
+///
+/// A row of grants of one bucket changes its moment of full from `x` to `max(x + cost, fullAt)`, where `cost` is the sum of
+/// their intervals, and `fullAt` the moment that results for a bucket that was full before the first of them. Two
+/// numbers thus record any row exactly, and rows of several replicas can follow each other in any order: the result is
+/// never earlier than that of all their grants in the order of time.
+struct SharedBuckets {
+  /// The grants of one bucket that the store has not confirmed.
+  private struct Record {
+    let id: BucketID
+    var cost: Int64
+    var fullAt: Int64
+    /// See ``TokenBucket/take(fullAt:now:mostDebt:)``. A replica's own clamp for what the store says.
+    let mostDebt: Int64
+    /// The number of an earlier record of the same bucket that is on its way. Without one, the record's own number.
+    let previous: UInt32
+
+    /// Returns the moment of full after the recorded grants, if it was `moment` before them.
+    func apply(to moment: Int64) -> Int64 { max(moment + cost, fullAt) }
+  }
+
+  private var tables: [BucketTable<SharedBucket>]
+  /// The number of the first record. Numbers go on where an array's indices begin again.
+  private var firstNumber: UInt32 = 0
+  private var records: [Record] = []
+  /// How many of the first records are on their way to the store.
+  private var sent = 0
+  /// Whether the store may have run their settlement before.
+  private var isResent = false
+  /// How often in a row their settlement had no reply.
+  private var misses = 0
+  /// The number of the present settlement: the store runs each only once.
+  private(set) var sequence: UInt64 = 0
+
+  /// Whether the store works.
+  private(set) var isTogether = false
+  /// The number of replicas.
+  private var replicas: Int64 = 1
+  private var mostDebtPerReplica = Int64.max / 8
+  /// The tick at which the store came back. It may have lost what was known until then.
+  private var reunion: UInt32 = 0
+  private var aloneSince = Int64.min
+  /// The grants without a record, because there were too many buckets.
+  private(set) var unrecorded = 0
+
+  /// Creates full buckets.
+  init(callers: Int = RateLimits.callers) {
+    tables = [callers, RateLimits.clients, RateLimits.failedAddresses].map { BucketTable(maximum: $0) }
+  }
+
+  /// The size of everything in bytes.
+  var bytes: Int { tables.reduce(records.capacity * MemoryLayout<Record>.stride) { $0 + $1.bytes } }
+
+  // MARK: Taking
+
+  /// The results for a caller and for all callers of its client.
+  struct Outcomes {
+    let caller: TokenBucket.Outcome
+    let total: TokenBucket.Outcome
+
+    func verdict(now: Int64) -> RateVerdict { TokenBucket.Outcome.verdict(caller: caller, total: total, now: now) }
+  }
+
+  /// Takes a token if one is available.
+  mutating func take(_ bucket: TokenBucket, _ id: BucketID, now: Int64) -> TokenBucket.Outcome {
+    let place = tables[id.table].place(of: id.bits)
+    let outcome = look(bucket, id, place, now: now)
+    store(outcome, bucket, id, place, isTaken: outcome.wait == 0, now: now)
+    return outcome
+  }
+
+  /// Takes a token of both buckets, or of neither.
+  mutating func take(
+    _ own: TokenBucket, _ caller: BucketID, _ all: TokenBucket, _ total: BucketID, now: Int64
+  ) -> Outcomes {
+    let places = (tables[caller.table].place(of: caller.bits), tables[total.table].place(of: total.bits))
+    let mine = look(own, caller, places.0, now: now)
+    let ours = look(all, total, places.1, now: now)
+    let isTaken = mine.wait == 0 && ours.wait == 0
+    store(mine, own, caller, places.0, isTaken: isTaken, now: now)
+    store(ours, all, total, places.1, isTaken: isTaken, now: now)
+    return Outcomes(caller: mine, total: ours)
+  }
+
+  private func look(_ bucket: TokenBucket, _ id: BucketID, _ place: Int?, now: Int64) -> TokenBucket.Outcome {
+    let fullAt = place.map { tables[id.table][place: $0].fullAt } ?? .min
+    let mine = isTogether || replicas == 1 ? bucket : bucket.divided(by: replicas)
+    return mine.take(fullAt: fullAt, now: now, mostDebt: mostDebt(bucket))
+  }
+
+  /// The largest debt that counts. Until it hears of the others, each replica can grant a burst, and what refills
+  /// meanwhile.
+  func mostDebt(_ bucket: TokenBucket) -> Int64 {
+    min(bucket.span + SharedRates.second, mostDebtPerReplica) * (replicas + 1)
+  }
+
+  private mutating func store(
+    _ outcome: TokenBucket.Outcome, _ bucket: TokenBucket, _ id: BucketID, _ place: Int?, isTaken: Bool, now: Int64
+  ) {
+    guard isTaken else { return keep(outcome, bucket, id, place, now: now) }
+    guard let place else {
+      var entry = SharedBucket(key: id.bits, fullAt: outcome.fullAt)
+      if isTogether {
+        entry.heard = mark(now)
+        append(id, bucket, cost: bucket.interval, fullAt: now + bucket.interval, to: &entry)
+      }
+      return tables[id.table].set(entry, now: now)
+    }
+    var entry = tables[id.table][place: place]
+    entry.fullAt = outcome.fullAt
+    if isTogether { record(bucket, id, in: &entry, before: outcome.untakenFullAt, now: now) }
+    tables[id.table][place: place] = entry
+  }
+
+  /// Keeps the debt of a bucket that was not taken from. If it has refused for a while without news, it asks the store.
+  private mutating func keep(
+    _ outcome: TokenBucket.Outcome, _ bucket: TokenBucket, _ id: BucketID, _ place: Int?, now: Int64
+  ) {
+    guard let place else { return }
+    var entry = tables[id.table][place: place]
+    entry.fullAt = min(entry.fullAt, outcome.untakenFullAt)
+    let tick = Self.tick(now)
+    if isTogether, outcome.wait > 0, tick &- entry.heard > SharedRates.patience, index(of: entry) == nil {
+      append(id, bucket, cost: 0, fullAt: isConfirmed(entry) ? .min : entry.fullAt, to: &entry)
+    }
+    tables[id.table][place: place] = entry
+  }
+
+  // MARK: Records
+
+  /// Records a grant.
+  private mutating func record(
+    _ bucket: TokenBucket, _ id: BucketID, in entry: inout SharedBucket, before: Int64, now: Int64
+  ) {
+    if let index = index(of: entry), index >= sent {
+      records[index].cost += bucket.interval
+      records[index].fullAt = max(records[index].fullAt, now) + bucket.interval
+    } else {
+      // What the store may have lost is part of what this replica tells it.
+      let start = isConfirmed(entry) ? now : before
+      append(id, bucket, cost: bucket.interval, fullAt: start + bucket.interval, to: &entry)
+    }
+  }
+
+  private mutating func append(
+    _ id: BucketID, _ bucket: TokenBucket, cost: Int64, fullAt: Int64, to entry: inout SharedBucket
+  ) {
+    guard records.count < SharedRates.mostRecords else {
+      unrecorded += 1
+      return
+    }
+    let number = firstNumber &+ UInt32(records.count)
+    let previous = index(of: entry) == nil ? number : entry.record
+    records.append(Record(id: id, cost: cost, fullAt: fullAt, mostDebt: mostDebt(bucket), previous: previous))
+    entry.record = number
+  }
+
+  /// The index of the latest record of a bucket.
+  private func index(of entry: SharedBucket) -> Int? {
+    let index = Int(entry.record &- firstNumber)
+    return index < records.count && records[index].id.bits == entry.key ? index : nil
+  }
+
+  // MARK: Settlement
+
+  /// Returns the next settlement; nil if there is nothing to settle, or no store.
+  mutating func settlement(now: Int64) -> RateSettlement? {
+    guard isTogether, !records.isEmpty else { return nil }
+    isResent = sent > 0
+    if !isResent {
+      sent = min(records.count, SharedRates.mostSettled)
+      sequence += 1
+    }
+    var settlement = RateSettlement(sequence: sequence, count: sent)
+    for record in records[..<sent] {
+      let ahead = record.fullAt == .min ? nil : record.fullAt - now
+      settlement.append(record.id, cost: record.cost, ahead: ahead, mostDebt: record.mostDebt)
+    }
+    return settlement
+  }
+
+  /// Takes the reply of a settlement.
+  ///
+  /// - Parameter reply: The debts of its buckets in the same order; nil if there was no reply. Then the store runs the
+  ///   settlement, or has run it: it is sent again with the same number.
+  mutating func settled(_ reply: ArraySlice<UInt8>?, now: Int64) {
+    guard sent > 0 else { return }
+    guard let reply, let debts = RateDebts(reply), debts.count == sent,
+      zip(debts, records).allSatisfy({ $0.id == $1.id })
+    else {
+      misses += 1
+      if misses >= SharedRates.mostMisses { removeRecords(sent) }
+      return
+    }
+    let mostDebts = records[..<sent].map(\.mostDebt)
+    removeRecords(sent)
+    for (debt, mostDebt) in zip(debts, mostDebts) {
+      guard let nanoseconds = debt.nanoseconds else { continue }
+      learn(debt.id, min(nanoseconds, mostDebt), isOwn: !isResent, now: now)
+    }
+  }
+
+  /// Takes the debts that another replica's settlement left.
+  mutating func received(_ message: ArraySlice<UInt8>, now: Int64) {
+    guard let debts = RateDebts(message) else { return }
+    for debt in debts {
+      guard let nanoseconds = debt.nanoseconds else { continue }
+      learn(debt.id, nanoseconds, isOwn: false, now: now)
+    }
+  }
+
+  private mutating func removeRecords(_ count: Int) {
+    records.removeFirst(count)
+    firstNumber &+= UInt32(count)
+    (sent, misses) = (0, 0)
+  }
+
+  /// Takes the debt of a bucket at the store, to which own grants without a reply come in addition.
+  ///
+  /// - Parameter isOwn: Whether the store knew then what this replica had told it.
+  private mutating func learn(_ id: BucketID, _ debt: Int64, isOwn: Bool, now: Int64) {
+    let place = tables[id.table].place(of: id.bits)
+    guard place != nil || debt > 0 else { return }
+    var entry = place.map { tables[id.table][place: $0] } ?? SharedBucket(key: id.bits, fullAt: .min)
+    var fullAt = now + debt
+    if let index = index(of: entry) {
+      let previous = Int(records[index].previous &- firstNumber)
+      if previous < index { fullAt = records[previous].apply(to: fullAt) }
+      fullAt = records[index].apply(to: fullAt)
+    }
+    if place == nil || isOwn || isConfirmed(entry) {
+      entry.heard = mark(now)
+    } else {
+      fullAt = max(fullAt, entry.fullAt)
+    }
+    entry.fullAt = fullAt
+    if let place { tables[id.table][place: place] = entry } else { tables[id.table].set(entry, now: now) }
+  }
+
+  /// Takes what a strict decision of the store says: never less than this replica knows.
+  mutating func raise(_ id: BucketID, to fullAt: Int64, now: Int64) {
+    guard let place = tables[id.table].place(of: id.bits) else {
+      return tables[id.table].set(SharedBucket(key: id.bits, fullAt: fullAt, heard: mark(now)), now: now)
+    }
+    tables[id.table][place: place].fullAt = max(tables[id.table][place: place].fullAt, fullAt)
+  }
+
+  // MARK: The group
+
+  /// Takes the state of the group. While the store does not work, each bucket has its part of the rate.
+  mutating func changed(isTogether: Bool, replicas count: Int, now: Int64) {
+    replicas = Int64(max(1, min(count, SharedRates.mostReplicas)))
+    mostDebtPerReplica = Int64.max / 4 / (replicas + 1)
+    guard isTogether != self.isTogether else { return }
+    self.isTogether = isTogether
+    guard isTogether else {
+      aloneSince = now
+      return
+    }
+    reunion = mark(now)
+    // After a short pause the grants before it still count; a longer one has let most buckets fill.
+    if aloneSince == .min || now - aloneSince > SharedRates.second { return removeRecords(records.count) }
+    for index in sent..<records.count {
+      let id = records[index].id
+      guard let place = tables[id.table].place(of: id.bits) else { continue }
+      records[index].fullAt = max(records[index].fullAt, tables[id.table][place: place].fullAt)
+    }
+  }
+
+  /// Whether the store knows what this replica knew of a bucket when the store came back.
+  private func isConfirmed(_ entry: SharedBucket) -> Bool { entry.heard > reunion }
+
+  /// The present tick for an entry, after the reunion.
+  private func mark(_ now: Int64) -> UInt32 { max(Self.tick(now), reunion + 1) }
+
+  /// The time in units of 2²⁷ ns, about 134 ms, which 32 bits count for 18 years.
+  private static func tick(_ now: Int64) -> UInt32 { UInt32(truncatingIfNeeded: now >> 27) & .max >> 1 }
+}
+
+/// A bucket of all replicas.
+struct SharedBucket: BucketTableEntry {
+  let key: UInt64
+  var fullAt: Int64
+  /// The number of its latest record. An old number is harmless: the record there has another key, or is another's.
+  var record: UInt32 = 0
+  /// The tick of the last news of it.
+  var heard: UInt32 = 0
+
+  static let free = SharedBucket(key: 0, fullAt: .min)
+}
+
+extension TokenBucket {
+  /// Creates the bucket of one of `replicas`: a part of the rate and of the burst, but at least one request.
+  func divided(by replicas: Int64) -> TokenBucket {
+    TokenBucket(capacity: max(1, capacity / Int(replicas)), interval: interval * replicas)
+  }
+
+  private init(capacity: Int, interval: Int64) {
+    (self.capacity, self.interval, span) = (capacity, interval, interval * Int64(capacity))
+  }
+}

@@ -1,0 +1,174 @@
+import Bytes
+import Cryptography
+
+/// The name of a bucket at the store: two bits for its table, and 62 of an HMAC.
+struct BucketID: Hashable, Sendable {
+  /// What a bucket counts. The values are part of the format.
+  enum Kind: UInt8, Sendable {
+    /// The requests of one caller of a client.
+    case caller = 0
+    /// The requests of all callers of a client.
+    case total = 1
+    /// The failed credentials of an address.
+    case failure = 2
+  }
+
+  let bits: UInt64
+
+  /// Creates the ID of a bucket from 64 bits of its HMAC.
+  init(_ kind: Kind, code: UInt64) {
+    bits = code >> 2 | UInt64(kind.rawValue) << 62
+  }
+
+  /// Creates an ID that came from outside. Returns nil if no bucket has it.
+  init?(bits: UInt64) {
+    guard bits >> 62 <= 2 else { return nil }
+    self.bits = bits
+  }
+
+  /// The end of its key at the store: little endian, as in the arguments of scripts.
+  var bytes: [UInt8] {
+    var bytes: [UInt8] = []
+    bytes.append(littleEndian: bits)
+    return bytes
+  }
+
+  /// The index of its table.
+  var table: Int { Int(bits >> 62) }
+}
+
+/// What a bucket of the group is about, in the form of which the ID is an HMAC.
+struct BucketName {
+  private let kind: BucketID.Kind
+  private var message: [UInt8]
+
+  private init(_ kind: BucketID.Kind, client: String, _ bucket: TokenBucket) {
+    self.kind = kind
+    message = [kind.rawValue]
+    // A changed rate begins with another bucket: its debts are in units of its interval.
+    message.append(littleEndian: UInt64(bitPattern: bucket.interval))
+    message.append(littleEndian: UInt64(bucket.capacity))
+    append(client.utf8)
+  }
+
+  /// Creates the name of a caller's bucket.
+  static func caller(_ caller: Caller, of client: String, _ bucket: TokenBucket) -> BucketName {
+    var name = BucketName(.caller, client: client, bucket)
+    switch caller {
+    case .address(let text):
+      name.message.append(1)
+      name.append(text.utf8)
+    case .subject(let bytes):
+      name.message.append(2)
+      name.append(bytes.bytes)
+    }
+    return name
+  }
+
+  /// Creates the name of a client's total.
+  static func total(of client: String, _ bucket: TokenBucket) -> BucketName {
+    BucketName(.total, client: client, bucket)
+  }
+
+  /// Creates the name of an address's failed credentials.
+  static func failure(from address: String, _ bucket: TokenBucket) -> BucketName {
+    var name = BucketName(.failure, client: "", bucket)
+    name.append(address.utf8)
+    return name
+  }
+
+  /// Appends a part with its length before it, so that no two names have the same bytes.
+  private mutating func append(_ part: some Collection<UInt8>) {
+    message.append(littleEndian: UInt64(part.count))
+    message.append(contentsOf: part)
+  }
+
+  /// Returns the ID, which is the same on each replica.
+  func id(_ authenticator: MessageAuthenticator) -> BucketID {
+    let code = authenticator.code(of: message.span)
+    return BucketID(kind, code: (0..<8).reduce(0) { $0 << 8 | UInt64(code[$1]) })
+  }
+}
+
+/// What a replica tells the store about its buckets, for ``SharedRateScripts/settlement``.
+package struct RateSettlement: Sendable, Equatable {
+  /// Its number; the store runs each only once.
+  package let sequence: UInt64
+  /// 32 bytes for each bucket, little endian: ID, cost, ahead, and the largest debt, the times in microseconds.
+  package private(set) var buckets: [UInt8] = []
+
+  /// The bytes of one bucket.
+  static let stride = 32
+  /// The value of `ahead` for a bucket that was only asked for. Lua counts exactly up to 2^53.
+  private static let never: Int64 = -(1 << 52)
+
+  init(sequence: UInt64, count: Int) {
+    self.sequence = sequence
+    buckets.reserveCapacity(count * Self.stride)
+  }
+
+  /// Appends a bucket. The times are nanoseconds. Microseconds are rounded up, so a replica never tells less.
+  mutating func append(_ id: BucketID, cost: Int64, ahead: Int64?, mostDebt: Int64) {
+    buckets.append(littleEndian: id.bits)
+    buckets.append(littleEndian: UInt64(bitPattern: cost.microseconds))
+    buckets.append(littleEndian: UInt64(bitPattern: max(ahead?.microseconds ?? Self.never, Self.never)))
+    buckets.append(littleEndian: UInt64(bitPattern: mostDebt.microseconds))
+  }
+}
+
+/// The debts of buckets, as the store replies and publishes them: 16 bytes each, the ID and the debt in microseconds. The
+/// bytes come from outside.
+struct RateDebts: Sequence, IteratorProtocol {
+  struct Debt {
+    let id: BucketID
+    /// The time until the bucket is full; nil if the store has no number for it.
+    let nanoseconds: Int64?
+  }
+
+  /// The bytes of one debt.
+  static let stride = 16
+  /// The largest debt that a sum can have: 36 years.
+  private static let most = Int64.max / 8 / 1000
+
+  private var rest: ArraySlice<UInt8>
+
+  /// Reads the debts. Returns nil if the bytes are no debts, or too many.
+  init?(_ bytes: ArraySlice<UInt8>) {
+    guard bytes.count % Self.stride == 0, bytes.count <= SharedRates.mostSettled * Self.stride else { return nil }
+    rest = bytes
+  }
+
+  /// The number of debts; it includes those with an ID that no bucket has.
+  var count: Int { rest.count / Self.stride }
+
+  /// Returns the next debt.
+  mutating func next() -> Debt? {
+    while rest.count >= Self.stride {
+      let bytes = rest.prefix(Self.stride)
+      rest = rest.dropFirst(Self.stride)
+      guard let id = BucketID(bits: UInt64(littleEndian: bytes.prefix(8))) else { continue }
+      let debt = Int64(bitPattern: UInt64(littleEndian: bytes.suffix(8)))
+      return Debt(id: id, nanoseconds: debt < 0 ? nil : Swift.min(debt, Self.most) * 1000)
+    }
+    return nil
+  }
+}
+
+extension Int64 {
+  /// Nanoseconds as microseconds, rounded up.
+  var microseconds: Int64 { self > 0 ? (self - 1) / 1000 + 1 : self / 1000 }
+}
+
+extension UInt64 {
+  /// The number in eight bytes, or fewer.
+  fileprivate init(littleEndian bytes: ArraySlice<UInt8>) {
+    self = bytes.reversed().reduce(0) { $0 << 8 | UInt64($1) }
+  }
+}
+
+extension [UInt8] {
+  /// Appends a number as eight bytes.
+  mutating func append(littleEndian number: UInt64) {
+    for shift in stride(from: 0, to: 64, by: 8) { append(UInt8(truncatingIfNeeded: number >> UInt64(shift))) }
+  }
+}

@@ -1,0 +1,205 @@
+import Bytes
+package import Cryptography
+import Locks
+
+/// The rates that all replicas of a group share, for all event loops together.
+///
+/// It decides at once. Its owner settles every 100 ms (``settlement(now:)``), and passes on what the store and the other
+/// replicas say. `docs/scaling.md` states the bound of what all replicas grant together.
+package final class SharedRates: Sendable {
+  /// The most buckets of one settlement: 4,096. The store takes a few milliseconds for them, in which it does nothing
+  /// else. The rest follows in the next settlement.
+  package static let mostSettled = 4096
+  /// The most buckets that wait to be settled: 65,536, 2.5 MiB. The grants of further ones count on this replica only.
+  static let mostRecords = 65_536
+  /// The settlements without a reply after which the grants in one are given up: 10, about a second.
+  static let mostMisses = 10
+  /// The most replicas that count: 10,000.
+  static let mostReplicas = 10_000
+  /// The time after which a bucket that refuses asks the store for news: 8 ticks, about a second.
+  static let patience: UInt32 = 8
+  /// One second in nanoseconds.
+  static let second: Int64 = 1_000_000_000
+  /// The time for which a caller's ID is kept without a request: 60 s.
+  private static let memory = 60 * second
+
+  private let state: Locked<State>
+
+  private struct State {
+    var authenticator: MessageAuthenticator
+    /// Changes with the authenticator.
+    var generation = 0
+    var known: BucketTable<KnownBucket>
+    var buckets: SharedBuckets
+
+    /// The ID of a bucket, if it is known.
+    mutating func id(of key: BucketKey, now: Int64) -> BucketID? {
+      guard let place = known.place(of: key.bits) else { return nil }
+      known[place: place].fullAt = now + SharedRates.memory
+      return known[place: place].id
+    }
+  }
+
+  /// Creates rates with full buckets, which count for this replica only until ``changed(isTogether:replicas:now:)``.
+  ///
+  /// - Parameter authenticator: The same one on each replica. It makes the names of buckets, so that the store learns no
+  ///   address and no user.
+  package convenience init(_ authenticator: MessageAuthenticator) {
+    self.init(authenticator, callers: RateLimits.callers)
+  }
+
+  init(_ authenticator: MessageAuthenticator, callers: Int) {
+    state = Locked(
+      State(
+        authenticator: authenticator, known: BucketTable(maximum: callers), buckets: SharedBuckets(callers: callers)))
+  }
+
+  /// The size of the tables in bytes.
+  var bytes: Int { state.withLock { $0.known.bytes + $0.buckets.bytes } }
+
+  /// The grants so far that the store was not told of, because too many buckets waited.
+  package var unrecorded: Int { state.withLock { $0.buckets.unrecorded } }
+
+  // MARK: Taking
+
+  func take(_ rates: ClientRates, for caller: Caller, now: Int64) -> RateVerdict {
+    switch (rates.caller, rates.total) {
+    case (nil, nil): return .unlimited
+    case (let own?, nil):
+      let key = BucketKey(client: rates.callersKey, caller: caller)
+      return take(own, key, now: now) { .caller(caller, of: rates.id, own) }.verdict(.caller, now: now)
+    case (nil, let total?):
+      return take(total, rates.totalKey, now: now) { .total(of: rates.id, total) }.verdict(.total, now: now)
+    case (let own?, let total?):
+      return takeBoth(own, total, rates, caller, now: now)
+    }
+  }
+
+  func takeFailure(_ bucket: TokenBucket, from address: String, now: Int64) -> TokenBucket.Outcome {
+    take(bucket, BucketKey(address: address), now: now) { .failure(from: address, bucket) }
+  }
+
+  private func take(
+    _ bucket: TokenBucket, _ key: BucketKey, now: Int64, name: () -> BucketName
+  ) -> TokenBucket.Outcome {
+    let outcome = state.withLock { state -> TokenBucket.Outcome? in
+      guard let id = state.id(of: key, now: now) else { return nil }
+      return state.buckets.take(bucket, id, now: now)
+    }
+    if let outcome { return outcome }
+    let id = learn(name(), key, now: now)
+    return state.withLock { $0.buckets.take(bucket, id, now: now) }
+  }
+
+  private func takeBoth(
+    _ own: TokenBucket, _ all: TokenBucket, _ rates: ClientRates, _ caller: Caller, now: Int64
+  ) -> RateVerdict {
+    let key = BucketKey(client: rates.callersKey, caller: caller)
+    let outcomes = state.withLock { state -> SharedBuckets.Outcomes? in
+      guard let mine = state.id(of: key, now: now), let ours = state.id(of: rates.totalKey, now: now) else {
+        return nil
+      }
+      return state.buckets.take(own, mine, all, ours, now: now)
+    }
+    guard let outcomes else {
+      let mine = learn(.caller(caller, of: rates.id, own), key, now: now)
+      let ours = learn(.total(of: rates.id, all), rates.totalKey, now: now)
+      return state.withLock { $0.buckets.take(own, mine, all, ours, now: now) }.verdict(now: now)
+    }
+    return outcomes.verdict(now: now)
+  }
+
+  /// Computes the ID of a bucket outside of the lock, because that takes as long as a tenth of a request.
+  private func learn(_ name: BucketName, _ key: BucketKey, now: Int64) -> BucketID {
+    let (authenticator, generation) = state.withLock { ($0.authenticator, $0.generation) }
+    let id = name.id(authenticator)
+    state.withLock { state in
+      guard state.generation == generation else { return }
+      state.known.set(KnownBucket(key: key.bits, fullAt: now + Self.memory, id: id), now: now)
+    }
+    return id
+  }
+
+  // MARK: Strict clients
+
+  func strictTake(_ rates: ClientRates, for caller: Caller, now: Int64) -> StrictTake? {
+    var buckets: [(ServiceLimit.Policy, BucketID, TokenBucket)] = []
+    if let own = rates.caller {
+      let key = BucketKey(client: rates.callersKey, caller: caller)
+      buckets.append((.caller, id(key, now: now) { .caller(caller, of: rates.id, own) }, own))
+    }
+    if let total = rates.total {
+      buckets.append((.total, id(rates.totalKey, now: now) { .total(of: rates.id, total) }, total))
+    }
+    guard !buckets.isEmpty else { return nil }
+    return state.withLock { [buckets] state in
+      guard state.buckets.isTogether else { return nil }
+      return StrictTake(
+        parts: buckets.map { StrictTake.Part(policy: $0, id: $1, bucket: $2, mostDebt: state.buckets.mostDebt($2)) })
+    }
+  }
+
+  private func id(_ key: BucketKey, now: Int64, name: () -> BucketName) -> BucketID {
+    state.withLock { $0.id(of: key, now: now) } ?? learn(name(), key, now: now)
+  }
+
+  func verdict(_ reply: StrictReply, on take: StrictTake, now: Int64) -> RateVerdict? {
+    guard reply.debts.count == take.parts.count, reply.debts.allSatisfy({ $0 >= 0 }) else { return nil }
+    let debts = zip(reply.debts, take.parts).map { min($0, $1.mostDebt.microseconds) * 1000 }
+    let outcomes = zip(debts, take.parts).map {
+      $1.bucket.take(fullAt: now + $0, now: now, mostDebt: $1.mostDebt)
+    }
+    guard reply.isTaken == outcomes.allSatisfy({ $0.wait == 0 }) else { return nil }
+    state.withLock { state in
+      for (part, outcome) in zip(take.parts, outcomes) {
+        state.buckets.raise(part.id, to: reply.isTaken ? outcome.fullAt : outcome.untakenFullAt, now: now)
+      }
+    }
+    if outcomes.count == 2 { return TokenBucket.Outcome.verdict(caller: outcomes[0], total: outcomes[1], now: now) }
+    return outcomes.first?.verdict(take.parts[0].policy, now: now)
+  }
+
+  // MARK: The group
+
+  /// Returns the next settlement; nil if there is nothing to settle, or no store.
+  package func settlement(now: UInt64) -> RateSettlement? {
+    state.withLock { $0.buckets.settlement(now: TokenBucket.moment(now)) }
+  }
+
+  /// Takes the reply of the settlement; nil if there was none, or an error.
+  package func settled(_ reply: [UInt8]?, now: UInt64) {
+    state.withLock { $0.buckets.settled(reply?[...], now: TokenBucket.moment(now)) }
+  }
+
+  /// Takes the payload of another replica's message. It may be anything.
+  package func received(_ message: ArraySlice<UInt8>, now: UInt64) {
+    state.withLock { $0.buckets.received(message, now: TokenBucket.moment(now)) }
+  }
+
+  /// Takes the state of the group: whether the store works, and the number of replicas. While it does not work, this
+  /// replica grants its part of each rate.
+  package func changed(isTogether: Bool, replicas: Int, now: UInt64) {
+    state.withLock {
+      $0.buckets.changed(isTogether: isTogether, replicas: replicas, now: TokenBucket.moment(now))
+    }
+  }
+
+  /// Uses another authenticator. If its key is another one, all buckets have other names, and begin full.
+  package func use(_ authenticator: MessageAuthenticator) {
+    state.withLock { state in
+      state.authenticator = authenticator
+      state.generation += 1
+      state.known = BucketTable(maximum: state.known.maximum)
+    }
+  }
+}
+
+/// The ID of a bucket, by its key of this process.
+struct KnownBucket: BucketTableEntry {
+  let key: UInt64
+  /// The moment until which it is kept.
+  var fullAt: Int64
+  let id: BucketID
+
+  static let free = KnownBucket(key: 0, fullAt: .min, id: BucketID(.caller, code: 0))
+}
