@@ -241,12 +241,23 @@ struct SharedBuckets {
     if let place { tables[id.table][place: place] = entry } else { tables[id.table].set(entry, now: now) }
   }
 
-  /// Takes what a strict decision of the store says: never less than this replica knows.
-  mutating func raise(_ id: BucketID, to fullAt: Int64, now: Int64) {
+  // MARK: Strict decisions
+
+  /// The debt of a bucket that the store may have lost.
+  func unconfirmedDebt(_ bucket: TokenBucket, _ id: BucketID, now: Int64) -> Int64 {
+    guard let place = tables[id.table].place(of: id.bits) else { return 0 }
+    let entry = tables[id.table][place: place]
+    return isConfirmed(entry) ? 0 : min(max(0, entry.fullAt - now), mostDebt(bucket))
+  }
+
+  /// Takes a decision of the store: never less than this replica knows. If it is a grant, the store knows as much.
+  mutating func decided(_ id: BucketID, _ outcome: TokenBucket.Outcome, isTaken: Bool, now: Int64) {
+    let fullAt = isTaken ? outcome.fullAt : outcome.untakenFullAt
     guard let place = tables[id.table].place(of: id.bits) else {
       return tables[id.table].set(SharedBucket(key: id.bits, fullAt: fullAt, heard: mark(now)), now: now)
     }
     tables[id.table][place: place].fullAt = max(tables[id.table][place: place].fullAt, fullAt)
+    if isTaken { tables[id.table][place: place].heard = mark(now) }
   }
 
   // MARK: The group

@@ -48,8 +48,9 @@ package enum SharedRateScripts {
 
   /// Takes a token of all given buckets, or of none, and publishes their debts.
   ///
-  /// Keys: the names of the buckets. Arguments: the channel, the beginning of the message, and for each bucket 32 bytes,
-  /// little endian: ID, interval, the largest debt that leaves a token, and the largest debt of all, in microseconds.
+  /// Keys: the names of the buckets. Arguments: the channel, the beginning of the message, and for each bucket 40 bytes,
+  /// little endian: ID, interval, the largest debt that leaves a token, the largest debt of all, and the debt that the
+  /// replica knows of, in microseconds.
   ///
   /// Reply: 1 if the tokens are taken, else 0; and the debt of each bucket before, in microseconds.
   package static let strict: StaticString = """
@@ -57,11 +58,12 @@ package enum SharedRateScripts {
     local now = time[1] * 1000000 + time[2]
     local reply, taken = {1}, {}
     for index, name in ipairs(KEYS) do
-      local id, interval, room, most = struct.unpack('<c8i8i8i8', ARGV[3], index * 32 - 31)
+      local id, interval, room, most, known = struct.unpack('<c8i8i8i8i8', ARGV[3], index * 40 - 39)
       local old = tonumber(redis.call('GET', name) or 0)
       if not old then return redis.error_reply('WRONGTYPE This key is no bucket') end
       local debt = math.max(old - now, 0)
       if not (debt <= most) then debt = most end
+      debt = math.max(debt, known)
       if debt > room then reply[1] = 0 end
       reply[index + 1] = debt
       taken[index] = {id, debt + interval}

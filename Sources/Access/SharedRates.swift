@@ -7,9 +7,9 @@ import Locks
 /// It decides at once. Its owner settles every 100 ms (``settlement(now:)``), and passes on what the store and the other
 /// replicas say. `docs/scaling.md` states the bound of what all replicas grant together.
 package final class SharedRates: Sendable {
-  /// The most buckets of one settlement: 4,096. The store takes a few milliseconds for them, in which it does nothing
-  /// else. The rest follows in the next settlement.
-  package static let mostSettled = 4096
+  /// The most buckets of one settlement: 2,048. The store takes about 5 ms for them, in which it does nothing else. The
+  /// rest follows in the next settlement.
+  package static let mostSettled = 2048
   /// The most buckets that wait to be settled: 65,536, 2.5 MiB. The grants of further ones count on this replica only.
   static let mostRecords = 65_536
   /// The settlements without a reply after which the grants in one are given up: 10, about a second.
@@ -67,46 +67,58 @@ package final class SharedRates: Sendable {
     case (nil, nil): return .unlimited
     case (let own?, nil):
       let key = BucketKey(client: rates.callersKey, caller: caller)
-      return take(own, key, now: now) { .caller(caller, of: rates.id, own) }.verdict(.caller, now: now)
+      let outcome = take(own, key, now: now) ?? take(own, key, named: .caller(caller, of: rates.id, own), now: now)
+      return outcome.verdict(.caller, now: now)
     case (nil, let total?):
-      return take(total, rates.totalKey, now: now) { .total(of: rates.id, total) }.verdict(.total, now: now)
+      let outcome =
+        take(total, rates.totalKey, now: now)
+        ?? take(total, rates.totalKey, named: .total(of: rates.id, total), now: now)
+      return outcome.verdict(.total, now: now)
     case (let own?, let total?):
-      return takeBoth(own, total, rates, caller, now: now)
+      let key = BucketKey(client: rates.callersKey, caller: caller)
+      let outcomes =
+        take(own, key, total, rates.totalKey, now: now)
+        ?? take(
+          own, learn(.caller(caller, of: rates.id, own), key, now: now),
+          total, learn(.total(of: rates.id, total), rates.totalKey, now: now), now: now)
+      return outcomes.verdict(now: now)
     }
   }
 
   func takeFailure(_ bucket: TokenBucket, from address: String, now: Int64) -> TokenBucket.Outcome {
-    take(bucket, BucketKey(address: address), now: now) { .failure(from: address, bucket) }
+    let key = BucketKey(address: address)
+    return take(bucket, key, now: now) ?? take(bucket, key, named: .failure(from: address, bucket), now: now)
   }
 
-  private func take(
-    _ bucket: TokenBucket, _ key: BucketKey, now: Int64, name: () -> BucketName
-  ) -> TokenBucket.Outcome {
-    let outcome = state.withLock { state -> TokenBucket.Outcome? in
+  /// Takes a token if the bucket's ID is known; else returns nil.
+  private func take(_ bucket: TokenBucket, _ key: BucketKey, now: Int64) -> TokenBucket.Outcome? {
+    state.withLock { state in
       guard let id = state.id(of: key, now: now) else { return nil }
       return state.buckets.take(bucket, id, now: now)
     }
-    if let outcome { return outcome }
-    let id = learn(name(), key, now: now)
+  }
+
+  private func take(
+    _ bucket: TokenBucket, _ key: BucketKey, named name: BucketName, now: Int64
+  ) -> TokenBucket.Outcome {
+    let id = learn(name, key, now: now)
     return state.withLock { $0.buckets.take(bucket, id, now: now) }
   }
 
-  private func takeBoth(
-    _ own: TokenBucket, _ all: TokenBucket, _ rates: ClientRates, _ caller: Caller, now: Int64
-  ) -> RateVerdict {
-    let key = BucketKey(client: rates.callersKey, caller: caller)
-    let outcomes = state.withLock { state -> SharedBuckets.Outcomes? in
-      guard let mine = state.id(of: key, now: now), let ours = state.id(of: rates.totalKey, now: now) else {
-        return nil
-      }
+  /// Takes tokens of both buckets or of neither if their IDs are known; else returns nil.
+  private func take(
+    _ own: TokenBucket, _ caller: BucketKey, _ all: TokenBucket, _ total: BucketKey, now: Int64
+  ) -> SharedBuckets.Outcomes? {
+    state.withLock { state in
+      guard let mine = state.id(of: caller, now: now), let ours = state.id(of: total, now: now) else { return nil }
       return state.buckets.take(own, mine, all, ours, now: now)
     }
-    guard let outcomes else {
-      let mine = learn(.caller(caller, of: rates.id, own), key, now: now)
-      let ours = learn(.total(of: rates.id, all), rates.totalKey, now: now)
-      return state.withLock { $0.buckets.take(own, mine, all, ours, now: now) }.verdict(now: now)
-    }
-    return outcomes.verdict(now: now)
+  }
+
+  private func take(
+    _ own: TokenBucket, _ caller: BucketID, _ all: TokenBucket, _ total: BucketID, now: Int64
+  ) -> SharedBuckets.Outcomes {
+    state.withLock { $0.buckets.take(own, caller, all, total, now: now) }
   }
 
   /// Computes the ID of a bucket outside of the lock, because that takes as long as a tenth of a request.
@@ -126,21 +138,26 @@ package final class SharedRates: Sendable {
     var buckets: [(ServiceLimit.Policy, BucketID, TokenBucket)] = []
     if let own = rates.caller {
       let key = BucketKey(client: rates.callersKey, caller: caller)
-      buckets.append((.caller, id(key, now: now) { .caller(caller, of: rates.id, own) }, own))
+      buckets.append((.caller, id(of: key, now: now) ?? learn(.caller(caller, of: rates.id, own), key, now: now), own))
     }
     if let total = rates.total {
-      buckets.append((.total, id(rates.totalKey, now: now) { .total(of: rates.id, total) }, total))
+      let key = rates.totalKey
+      buckets.append((.total, id(of: key, now: now) ?? learn(.total(of: rates.id, total), key, now: now), total))
     }
     guard !buckets.isEmpty else { return nil }
     return state.withLock { [buckets] state in
       guard state.buckets.isTogether else { return nil }
       return StrictTake(
-        parts: buckets.map { StrictTake.Part(policy: $0, id: $1, bucket: $2, mostDebt: state.buckets.mostDebt($2)) })
+        parts: buckets.map { policy, id, bucket in
+          StrictTake.Part(
+            policy: policy, id: id, bucket: bucket, mostDebt: state.buckets.mostDebt(bucket),
+            knownDebt: state.buckets.unconfirmedDebt(bucket, id, now: now))
+        })
     }
   }
 
-  private func id(_ key: BucketKey, now: Int64, name: () -> BucketName) -> BucketID {
-    state.withLock { $0.id(of: key, now: now) } ?? learn(name(), key, now: now)
+  private func id(of key: BucketKey, now: Int64) -> BucketID? {
+    state.withLock { $0.id(of: key, now: now) }
   }
 
   func verdict(_ reply: StrictReply, on take: StrictTake, now: Int64) -> RateVerdict? {
@@ -152,7 +169,7 @@ package final class SharedRates: Sendable {
     guard reply.isTaken == outcomes.allSatisfy({ $0.wait == 0 }) else { return nil }
     state.withLock { state in
       for (part, outcome) in zip(take.parts, outcomes) {
-        state.buckets.raise(part.id, to: reply.isTaken ? outcome.fullAt : outcome.untakenFullAt, now: now)
+        state.buckets.decided(part.id, outcome, isTaken: reply.isTaken, now: now)
       }
     }
     if outcomes.count == 2 { return TokenBucket.Outcome.verdict(caller: outcomes[0], total: outcomes[1], now: now) }

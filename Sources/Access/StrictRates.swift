@@ -5,6 +5,8 @@ package struct StrictTake: Sendable {
     let id: BucketID
     let bucket: TokenBucket
     let mostDebt: Int64
+    /// The debt that a store which came back may have lost.
+    let knownDebt: Int64
   }
 
   let parts: [Part]
@@ -21,6 +23,7 @@ package struct StrictTake: Sendable {
       // Rounded down, so that the store never takes a token that is not there.
       bytes.append(littleEndian: UInt64((part.bucket.span - part.bucket.interval) / 1000))
       bytes.append(littleEndian: UInt64(part.mostDebt.microseconds))
+      bytes.append(littleEndian: UInt64(part.knownDebt.microseconds))
     }
     return bytes
   }

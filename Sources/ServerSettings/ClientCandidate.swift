@@ -74,14 +74,15 @@ extension ClientCandidate {
     }
     let storefronts = reader.readList(Self.storefronts)
     let share = reader.read(Self.share)
-    let rates = reader.readObject(Self.rateLimit) { Rates(&$0) }
+    let rates = reader.readObject(Self.rateLimit) { Rates(&$0, within: context) }
     Self.checkWorth(&reader, token: token, catalog: catalog, me: me, within: context)
     Self.checkCertificate(&reader, credential, within: context)
     guard reader.errors.isEmpty, let id, let credential, let token, let catalog, let me else { return }
     client = Client(
       id: id, credential: credential, origins: .only(origins?.whole() ?? []), token: token, catalog: catalog, me: me,
       ttl: ttl.map { Int($0.components.seconds) }, storefronts: storefronts.map(Set.init), rate: rates?.each,
-      totalRate: rates?.total, countsAddresses: rates?.unit == .address, share: share)
+      totalRate: rates?.total, isStrict: rates?.isStrict ?? false, countsAddresses: rates?.unit == .address,
+      share: share)
   }
 
   private mutating func readOrigins(_ reader: inout SettingsReader) -> [OriginPattern?]? {
@@ -144,6 +145,8 @@ struct Rates: Sendable, Equatable {
   var each: Rate?
   var total: Rate?
   var unit: Unit
+  /// Whether the store of the replicas decides about each request.
+  var isStrict = false
 }
 
 extension Rates {
@@ -160,17 +163,27 @@ extension Rates {
   static let unit = Setting<Unit>(
     "per", .word, default: .sub,
     "What counts as one caller of a client with `jwt`: each user, by `sub`, or each address.")
+  static let strict = Setting(
+    "strict", .bool, default: false,
+    "Whether the server asks the [store of the replicas](scaling.md#rates) before each request, up to 20 ms, so that "
+      + "they never grant more together. Needs `shared.url`.")
 
   static let type = SettingType.object(
-    of: [perSecond, burst, unit, total], remedy: "write { perSecond: 5, burst: 20 }")
+    of: [perSecond, burst, unit, total, strict], remedy: "write { perSecond: 5, burst: 20 }")
 
   /// Reads the rates. Returns nil if they are invalid.
-  init?(_ reader: inout SettingsReader) {
+  init?(_ reader: inout SettingsReader, within context: Settings.Access.ValidationContext) {
     let isEach = reader.isSet(Self.perSecond.path) || reader.isSet(Self.burst.path)
     let each = isEach || !reader.isSet(Self.total.path) ? Self.rate(&reader) : nil
     let total = reader.readObject(Self.total) { Self.rate(&$0) }
-    guard let unit = reader.read(Self.unit) else { return nil }
-    self.init(each: each, total: total, unit: unit)
+    let isStrict = reader.read(Self.strict)
+    if isStrict == true, !context.isShared {
+      reader.reject(
+        Self.strict.path, problem: "has no effect without shared.url, because one process alone is always strict",
+        remedy: "leave it out, or name the store of the replicas in shared.url")
+    }
+    guard let unit = reader.read(Self.unit), let isStrict else { return nil }
+    self.init(each: each, total: total, unit: unit, isStrict: isStrict)
   }
 
   private static func rate(_ reader: inout SettingsReader) -> Rate? {

@@ -68,6 +68,8 @@ extension Settings.Access {
     let catalog: Settings.Catalog?
     let server: Settings.Server?
     let allowsAnonymous: Bool
+    /// Whether replicas share a store.
+    let isShared: Bool
   }
 
   /// Reads the candidates of all clients. Returns nil if there is no valid list.
@@ -141,13 +143,13 @@ extension Settings.Access {
     let catalog = reader.read(catalog)
     let me = reader.read(me)
     let share = reader.read(share)
-    let rates = reader.readObject(rateLimit) { Rates(&$0) }
+    let rates = reader.readObject(rateLimit) { Rates(&$0, within: context) }
     guard let token, let catalog, let me else { return nil }
     refuseWorthless(&reader, token: token, catalog: catalog, me: me, within: context)
     return Client(
       id: Client.anonymousID, credential: .anonymous, origins: .only(origins ?? []), token: token, catalog: catalog,
       me: me, ttl: ttl.map { Int($0.components.seconds) }, storefronts: storefronts.map(Set.init), rate: rates?.each,
-      totalRate: rates?.total, share: share)
+      totalRate: rates?.total, isStrict: rates?.isStrict ?? false, share: share)
   }
 
   private static func refuseSingleSettings(_ reader: inout SettingsReader) {

@@ -32,7 +32,8 @@ package struct SettingsDraft {
     catalog = Settings.Catalog(
       &reader, environment: input.environment, allowsPlainUpstream: input.allowsPlainUpstream)
     let context = Settings.Access.ValidationContext(
-      token: token, catalog: catalog, server: server, allowsAnonymous: input.allowsAnonymous)
+      token: token, catalog: catalog, server: server, allowsAnonymous: input.allowsAnonymous,
+      isShared: reader.isSet(Settings.Shared.url.path))
     let candidates = Settings.Access.readClients(&reader, within: context)
     clients = candidates ?? []
     access = Settings.Access(&reader, clients: candidates, within: context)

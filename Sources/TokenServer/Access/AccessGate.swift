@@ -30,8 +30,16 @@ struct AccessGate: Sendable {
   /// The result, if the gate can decide at once.
   enum Admission {
     case immediate(Verdict)
-    /// The server must first fetch keys of identity providers.
-    case deferred([KeySetSource], PresentedCredentials)
+    /// The server must first wait.
+    case deferred(Wait)
+  }
+
+  /// What a decision waits for.
+  enum Wait: Sendable {
+    /// Keys of identity providers.
+    case keys([KeySetSource], PresentedCredentials)
+    /// The decision of the replicas' store about the rates of a strict client.
+    case store(StrictTake, Principal)
   }
 
   /// A caller that the gate admitted for one request.
@@ -61,21 +69,30 @@ struct AccessGate: Sendable {
       presented.origin = .absent
     }
     switch policy.identify(presented, now: Glibc.time(nil), keys: keys.present) {
-    case .known(let caller): return .immediate(count(caller, auditContext))
+    case .known(let caller):
+      if let take = strictTake(caller, auditContext) { return .deferred(.store(take, caller)) }
+      return .immediate(count(caller, auditContext))
     case .denied(let denial): return .immediate(.refused(refuse(denial, auditContext)))
     // A slice would keep the whole head.
-    case .keysWanted(let sources): return .deferred(sources, presented.copied())
+    case .keysWanted(let sources): return .deferred(.keys(sources, presented.copied()))
     }
   }
 
-  /// Decides about a request that waited for keys, after the fetch succeeded or failed.
-  func admit(_ presented: PresentedCredentials, _ auditContext: AuditContext, afterKeysOf sources: [KeySetSource]) async
-    -> Verdict
-  {
-    do throws(Denial) {
-      return count(try await identify(presented, afterKeysOf: sources), auditContext)
-    } catch {
-      return .refused(refuse(error, auditContext))
+  /// Decides about a request after a wait, whether that succeeded or failed.
+  ///
+  /// - Parameter loop: The loop of the request.
+  func admit(after wait: Wait, _ auditContext: AuditContext, on loop: IOLoop) async -> Verdict {
+    switch wait {
+    case .store(let take, let caller): return await count(caller, auditContext, take, on: loop)
+    case .keys(let sources, let presented):
+      let caller: Principal
+      do throws(Denial) {
+        caller = try await identify(presented, afterKeysOf: sources)
+      } catch {
+        return .refused(refuse(error, auditContext))
+      }
+      guard let take = strictTake(caller, auditContext) else { return count(caller, auditContext) }
+      return await count(caller, auditContext, take, on: loop)
     }
   }
 
@@ -109,9 +126,30 @@ struct AccessGate: Sendable {
     guard !client.rates.isUnlimited else {
       return .admitted(AuthorizedCaller(caller: caller, auditContext: auditContext, limit: nil))
     }
-    switch service.limiter.take(
+    let verdict = service.limiter.take(
       client.rates, for: caller.identity(at: auditContext.rateLimitPrefix), now: Deadline.now.nanoseconds)
-    {
+    return admit(caller, auditContext, verdict)
+  }
+
+  private func strictTake(_ caller: Principal, _ auditContext: AuditContext) -> StrictTake? {
+    guard caller.client.rates.isStrict else { return nil }
+    return service.limiter.strictTake(
+      caller.client.rates, for: caller.identity(at: auditContext.rateLimitPrefix), now: Deadline.now.nanoseconds)
+  }
+
+  /// Counts a request by the store's decision, or by what this replica knows if the store does not respond in time.
+  private func count(
+    _ caller: Principal, _ auditContext: AuditContext, _ take: StrictTake, on loop: IOLoop
+  ) async -> Verdict {
+    guard let reply = await service.strictStore?.reply(to: take, on: loop),
+      let verdict = service.limiter.verdict(reply, on: take, now: Deadline.now.nanoseconds)
+    else { return count(caller, auditContext) }
+    return admit(caller, auditContext, verdict)
+  }
+
+  private func admit(_ caller: Principal, _ auditContext: AuditContext, _ verdict: RateVerdict) -> Verdict {
+    let client = caller.client
+    switch verdict {
     case .unlimited: return .admitted(AuthorizedCaller(caller: caller, auditContext: auditContext, limit: nil))
     case .allowed(let limit):
       return .admitted(AuthorizedCaller(caller: caller, auditContext: auditContext, limit: limit))
@@ -242,7 +280,9 @@ struct AuditContext: Sendable {
 /// The part of access control that lasts as long as the process, across changes of the policy: the rates of callers,
 /// the keys of identity providers, the audit log, and the counts.
 final class AccessService: Sendable {
-  let limiter = RateLimiter()
+  let limiter: RateLimiter
+  /// The store that decides about requests of strict clients; nil without one.
+  let strictStore: (any StrictStore)?
   /// The limits of explanations and of inspected tokens, apart from those of callers.
   let explanations = RateLimiter()
   let tally = AccessTally()
@@ -256,11 +296,16 @@ final class AccessService: Sendable {
 
   /// Opens the audit log. Throws a sentence if the server cannot write its file.
   ///
-  /// - Parameter keepsRecent: Whether the last records stay in memory, for the page.
+  /// - Parameters:
+  ///   - rates: The rates of callers that all replicas share; nil if this process counts alone.
+  ///   - keepsRecent: Whether the last records stay in memory, for the page.
   init(
-    _ settings: Settings.Audit, keepsRecent: Bool = false, loops: [IOLoop], sink: LogSink, logger: Logger
+    _ settings: Settings.Audit, rates: GroupRates? = nil, keepsRecent: Bool = false, loops: [IOLoop], sink: LogSink,
+    logger: Logger
   ) throws {
     self.logger = logger
+    limiter = rates.map { RateLimiter(shared: $0.rates) } ?? RateLimiter()
+    strictStore = rates
     recent = keepsRecent ? RecentAuditRecords() : nil
     keySets = KeySets(loops: loops, logger: logger)
     audit =

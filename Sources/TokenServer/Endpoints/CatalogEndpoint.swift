@@ -103,11 +103,11 @@ final class CatalogEndpoint: Sendable {
       return reply(to: verdict, path, on: request.loop) { () throws(ErrorResponse) in
         try call(method, path, of: request)
       }
-    case .deferred(let sources, let presented):
-      // The request no longer exists when the keys arrive.
+    case .deferred(let wait):
+      // The request no longer exists after the wait.
       let parsed = Result { () throws(ErrorResponse) in try call(method, path, of: request) }
       let work = DeferredWork { [self] context in
-        let verdict = await gate.admit(presented, auditContext, afterKeysOf: sources)
+        let verdict = await gate.admit(after: wait, auditContext, on: context.loop)
         switch reply(to: verdict, path, on: context.loop, { () throws(ErrorResponse) in try parsed.get() }) {
         case .immediate(let response): return response
         case .deferred(let work): return await work.perform(context)

@@ -31,8 +31,7 @@ struct TokenEndpoint: Sendable {
     let auditContext = AuditContext(request)
     return switch gate.admit(request, auditContext) {
     case .immediate(let verdict): .immediate(response(to: verdict, Wish(request)))
-    case .deferred(let sources, let presented):
-      reply(to: presented, auditContext, afterKeysOf: sources, Wish(request).copied())
+    case .deferred(let wait): reply(after: wait, auditContext, Wish(request).copied())
     }
   }
 
@@ -43,17 +42,15 @@ struct TokenEndpoint: Sendable {
     switch gate.admit(request, auditContext) {
     case .immediate(.refused(let response)): return .immediate(response)
     case .immediate(let verdict): return .read { .immediate(response(to: verdict, wish, $0)) }
-    case .deferred(let sources, let presented):
-      return .read { reply(to: presented, auditContext, afterKeysOf: sources, wish, $0) }
+    case .deferred(let wait): return .read { reply(after: wait, auditContext, wish, $0) }
     }
   }
 
   private func reply(
-    to presented: PresentedCredentials, _ auditContext: AuditContext, afterKeysOf sources: [KeySetSource], _ wish: Wish,
-    _ content: [UInt8] = []
+    after wait: AccessGate.Wait, _ auditContext: AuditContext, _ wish: Wish, _ content: [UInt8] = []
   ) -> Reply {
-    let work = DeferredWork { _ in
-      response(to: await gate.admit(presented, auditContext, afterKeysOf: sources), wish, content)
+    let work = DeferredWork { context in
+      response(to: await gate.admit(after: wait, auditContext, on: context.loop), wish, content)
     }
     return .deferred(work)
   }

@@ -20,6 +20,8 @@ struct Application {
   private let access: AccessService
   /// The replicas that share a store; nil without `shared.url`.
   private let group: ReplicaGroup?
+  /// The rates of callers that the replicas share; nil without `shared.url`.
+  private let rates: GroupRates?
   /// The exporter of spans; nil if the server exports none.
   private let spans: SpanExporter?
   private let memory: MemoryBudget
@@ -63,8 +65,10 @@ struct Application {
         }
       }
       if let group { health.watch(group) }
+      rates = try group.map { GroupRates($0, try GroupSecret(source.files.key)) }
       access = try AccessService(
-        settings.audit, keepsRecent: settings.admin?.page ?? false, loops: loops.public, sink: sink, logger: logger)
+        settings.audit, rates: rates, keepsRecent: settings.admin?.page ?? false, loops: loops.public, sink: sink,
+        logger: logger)
       self.loops = loops
     } catch {
       throw StartError("\(error)")
@@ -112,7 +116,7 @@ struct Application {
         manager: manager, load: reload.load)
     }
     access.keySets.begin()
-    if let secret = initialSnapshot.groupSecret { group?.start([], secret) }
+    if let secret = initialSnapshot.groupSecret { group?.start([rates].compactMap { $0 }, secret) }
     spans?.start()
     reloader?.watch()
     let addresses = Addresses(

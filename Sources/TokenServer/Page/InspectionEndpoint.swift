@@ -41,11 +41,11 @@ struct InspectionEndpoint: Sendable {
     switch gate.admit(request, context, ignoresOwnOrigin: true) {
     case .immediate(.refused(let response)): return .immediate(response)
     case .immediate(.admitted(let admitted)): return read(context) { finished($0, admitted) }
-    case .deferred(let sources, let presented):
+    case .deferred(let wait):
       return .read { content in
         .deferred(
-          DeferredWork { _ in
-            switch await gate.admit(presented, context, afterKeysOf: sources) {
+          DeferredWork { work in
+            switch await gate.admit(after: wait, context, on: work.loop) {
             case .refused(let response): response
             case .admitted(let admitted): finished(limited(context) ?? response(to: content, context), admitted)
             }

@@ -71,7 +71,8 @@ struct SharedRatesTests {
     let bucket = TokenBucket(Rate(perSecond: 1, burst: 10))
     let names: [BucketName] = [
       .caller(.address("a"), of: "c", bucket), .caller(.subject("a"), of: "c", bucket),
-      .caller(.address("ca"), of: "", bucket), .caller(.address("a"), of: "d", bucket), .total(of: "c", bucket),
+      .caller(.address("ca"), of: "", bucket), .caller(.address("b\u{1}a"), of: "c", bucket),
+      .caller(.address("a"), of: "c\u{1}b", bucket), .caller(.address("a"), of: "d", bucket), .total(of: "c", bucket),
       .failure(from: "a", bucket), .total(of: "ca", bucket), .failure(from: "c", bucket),
       .caller(.address("a"), of: "c", TokenBucket(Rate(perSecond: 1, burst: 11))),
       .caller(.address("a"), of: "c", TokenBucket(Rate(perSecond: 2, burst: 10))),
@@ -80,7 +81,7 @@ struct SharedRatesTests {
     #expect(names.map { $0.id(one) } == names.map { $0.id(other) })
     #expect(Set(names.map { $0.id(one) }).count == names.count)
     #expect(Set(names.map { $0.id(one).bits << 2 }).count == names.count)
-    #expect(names.map { $0.id(one).table } == [0, 0, 0, 0, 1, 2, 1, 2, 0, 0])
+    #expect(names.map { $0.id(one).table } == [0, 0, 0, 0, 0, 0, 1, 2, 1, 2, 0, 0])
   }
 
   @Test("begin full after a change of the signing key")
@@ -166,7 +167,7 @@ struct SharedRatesTests {
   func malformedMessages() throws {
     let replica = try Self.replica()
     var random = SplitMix(seed: 7)
-    for length in [1, 8, 15, 17, 31, 16 * 4096 + 16] {
+    for length in [1, 8, 15, 17, 31, 16 * SharedRates.mostSettled + 16] {
       replica.received((0..<length).map { _ in UInt8.random(in: 0...255, using: &random) }[...], now: Self.start)
     }
     let id = try Self.id
@@ -220,6 +221,42 @@ struct SharedRatesTests {
       _ = replica.settlement(now: now)
       replica.settled(Self.message(id.bits, .max), now: now)
     }
+  }
+
+  @Test("survive anything that a store says, in any order", arguments: 1...4)
+  func hostileStore(seed: UInt64) throws {
+    var random = SplitMix(seed: seed)
+    let replica = SharedRates(try Self.authenticator(), callers: 128)
+    let limits = [Rate(perSecond: 0.01, burst: 1_000_000), Rate(perSecond: 1_000_000, burst: 1)]
+    let clients = limits.flatMap { rate in
+      [nil, limits.randomElement(using: &random)].map { ClientRates(client: "c", perCaller: rate, total: $0) }
+    }
+    var now = Self.start
+    var reply: [UInt8] = []
+    for _ in 0..<20_000 {
+      now += UInt64.random(in: 0...100_000_000, using: &random)
+      switch UInt8.random(in: 0...9, using: &random) {
+      case 0: reply = replica.settlement(now: now)?.buckets ?? reply
+      case 1:
+        // The right IDs with wrong debts, or bytes that are no debts.
+        let debts = stride(from: 0, to: reply.count, by: 32).flatMap { start in
+          Array(reply[start..<start + 8]) + (0..<8).map { _ in UInt8.random(in: 0...255, using: &random) }
+        }
+        replica.settled(Bool.random(using: &random) ? debts : nil, now: now)
+      case 2:
+        let ids = stride(from: 0, to: reply.count, by: 32).map { Array(reply[$0..<$0 + 8]) }
+        let debt = (0..<8).map { _ in ([0, 0xFF, 0x7F] as [UInt8]).randomElement(using: &random) ?? 0 }
+        replica.received(((ids.randomElement(using: &random) ?? debt) + debt)[...], now: now)
+      case 3:
+        replica.changed(
+          isTogether: UInt8.random(in: 0...3, using: &random) > 0, replicas: .random(in: 0...20_000, using: &random),
+          now: now)
+      default:
+        let client = try #require(clients.randomElement(using: &random))
+        _ = Self.take(replica, client, "\(UInt8.random(in: 0...255, using: &random))", at: now)
+      }
+    }
+    #expect(replica.bytes < 8 << 20)
   }
 
   @Test("ask the store about a bucket that has refused for a second without news")
@@ -315,7 +352,7 @@ struct SharedRatesTests {
 
   // MARK: Bounds
 
-  @Test("settle 4,096 buckets at a time, and remember 65,536")
+  @Test("settle 2,048 buckets at a time, and remember 65,536")
   func bounded() throws {
     let replica = try Self.replica()
     var store = StoreModel()
@@ -340,7 +377,7 @@ struct SharedRatesTests {
     let limiter = RateLimiter(shared: try Self.replica())
     let take = try #require(limiter.strictTake(Self.strict, for: .address("a"), now: Self.start))
     #expect(take.names.count == 2)
-    #expect(take.buckets.count == 64)
+    #expect(take.buckets.count == 80)
     func verdict(_ isTaken: Bool, _ debts: Int64...) -> RateVerdict? {
       limiter.verdict(StrictReply(isTaken: isTaken, debts: debts), on: take, now: Self.start)
     }
@@ -350,6 +387,25 @@ struct SharedRatesTests {
     // The total has too large a debt now, also without the store.
     let local = limiter.take(Self.strict, for: .address("b"), now: Self.start)
     #expect(local == .limited(.init(.total, remaining: 0, seconds: 3)))
+  }
+
+  @Test("tell a store that has lost everything what they know, also with a strict rate")
+  func strictReunion() throws {
+    let replica = try Self.replica()
+    let limiter = RateLimiter(shared: replica)
+    let rates = ClientRates(client: "c", perCaller: Rate(perSecond: 1, burst: 10), total: nil, isStrict: true)
+    func knownDebt() throws -> Int64? {
+      try #require(limiter.strictTake(rates, for: .address("a"), now: Self.start)).parts.first?.knownDebt
+    }
+    #expect(Self.grants(replica, rates, atMost: 4) == 4)
+    #expect(try knownDebt() == 0)
+    replica.changed(isTogether: false, replicas: 2, now: Self.start)
+    replica.changed(isTogether: true, replicas: 2, now: Self.start)
+    #expect(try knownDebt() == 4_000_000_000)
+    let take = try #require(limiter.strictTake(rates, for: .address("a"), now: Self.start))
+    let reply = StrictReply(isTaken: true, debts: [4_000_000])
+    #expect(limiter.verdict(reply, on: take, now: Self.start) == .allowed(.init(.caller, remaining: 5, seconds: 5)))
+    #expect(try knownDebt() == 0)
   }
 
   @Test("do not believe a decision that makes no sense")

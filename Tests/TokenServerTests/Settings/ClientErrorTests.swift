@@ -123,6 +123,11 @@ struct ClientErrorTests {
       "a rate per nobody", "[{ id: 'a', \(key), rateLimit: { perSecond: 5, per: 'user' } }]",
       error: "access.clients[0].rateLimit.per: \"user\" is not one of its values; write one of \"address\", \"sub\"."),
     Case(
+      "a strict rate without other replicas", "[{ id: 'a', \(key), rateLimit: { perSecond: 5, strict: true } }]",
+      error:
+        "access.clients[0].rateLimit.strict: has no effect without shared.url, because one process alone is always "
+        + "strict; leave it out, or name the store of the replicas in shared.url."),
+    Case(
       "a rate as a number", "[{ id: 'a', \(key), rateLimit: 5 }]", error: "access.clients[0].rateLimit: is a number;"),
     Case(
       "a certificate that nobody asks for", "[{ id: 'a', clientCertificate: { san: 'spiffe://a.example/b' } }]",

@@ -1,3 +1,4 @@
+import Access
 import Cryptography
 import TestSupport
 import Testing
@@ -54,6 +55,18 @@ struct SharedSettingsTests {
     let errors = try SettingsFixture.errors(Self.file("shared: \(shared)"))
     #expect(errors.contains { $0.hasPrefix(error) }, "\(errors)")
     #expect(errors.allSatisfy { !$0.contains("geheim") })
+  }
+
+  @Test("allow strict rates")
+  func strictRates() throws {
+    let strict = ["ACCESS_ANONYMOUS": "{ token: true, rateLimit: { perSecond: 5, strict: true } }"]
+    let loaded = try SettingsFixture().load(strict.merging(["SHARED_URL": "redis://127.0.0.1"]) { $1 })
+    #expect(loaded.settings.access.anonymous?.rates.isStrict == true)
+    let errors = try SettingsFixture.errors("{ \(SettingsFixture.minimal) }", strict)
+    #expect(
+      errors.contains {
+        $0.hasPrefix("access.anonymous.rateLimit.strict") && $0.contains("has no effect without shared.url")
+      })
   }
 
   @Test("warn of commands that travel to another machine in clear")
