@@ -163,7 +163,7 @@ let package = Package(
         "Memory", "TLS",
         "Telemetry", httpTypes,
       ]),
-    tests("RedisTests", ["Cryptography", "EventLoop", "Locks", "Redis", "TLS"]),
+    tests("RedisTests", ["ClientTransport", "Cryptography", "EventLoop", "Locks", "Redis", "TLS"]),
     tests("HTTPCacheTests", ["Bytes", "CZlib", "HTTP1", "HTTPCache", "HTTPMessages", httpTypes]),
     tests("UpstreamAdmissionTests", ["Bytes", "HTTPMessages", "UpstreamAdmission", httpTypes]),
     tests(

@@ -67,7 +67,7 @@ package final class ByteTransport: ChannelDelegate {
   private let writeProgress: Duration
   private var writeDeadline = Deadline.never
   /// Received plaintext. The owner has consumed the first `consumed` bytes.
-  private var input: [UInt8] = []
+  private(set) var input: [UInt8] = []
   private var consumed = 0
   /// Plaintext to be sent.
   private var output: [UInt8] = []
@@ -117,7 +117,15 @@ package final class ByteTransport: ChannelDelegate {
   package func consume(_ count: Int) {
     channel.loop.assertCurrent()
     consumed += count
-    guard consumed == input.count else { return }
+    guard consumed == input.count else {
+      // A peer that always sends the beginning of more must not make the link keep what the owner has consumed. Each
+      // removal moves at most one incomplete value, and follows as many consumed bytes as a read has.
+      if consumed >= Self.readSize {
+        input.removeFirst(consumed)
+        consumed = 0
+      }
+      return
+    }
     consumed = 0
     input.removeAll(keepingCapacity: input.capacity <= Self.keptCapacity)
   }

@@ -95,7 +95,7 @@ package final class RedisClient: @unchecked Sendable {
   private let configuration: Configuration
   private let resolver: NameResolver
   private var connector: Connector?
-  private var connection: RedisConnection?
+  private(set) var connection: RedisConnection?
   private var backOff: BackOff
   private var timer: Channel?
   private var isClosed = false

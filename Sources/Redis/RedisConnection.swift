@@ -17,7 +17,7 @@ final class RedisConnection: ByteTransportOwner {
   var onEnd: (String) -> Void = { _ in }
 
   private let configuration: RedisClient.Configuration
-  private let link: ByteTransport
+  let link: ByteTransport
   private var parser: RESPParser
   private var phase = Phase.greeting
   private var greetingDeadline = Deadline.never

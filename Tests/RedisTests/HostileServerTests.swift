@@ -3,6 +3,7 @@ import EventLoop
 import TestSupport
 import Testing
 
+@testable import ClientTransport
 @testable import Redis
 
 @Suite("A client of a hostile server")
@@ -19,7 +20,7 @@ struct HostileServerTests {
     "ends the connection on bytes that are no reply",
     arguments: [
       ("x", "It sent bytes that are no reply of Redis."),
-      ("+nobody asked\r\n", "It sent bytes that are no reply of Redis."),
+      ("+unsolicited\r\n", "It sent bytes that are no reply of Redis."),
       ("$99999999999\r\n", "It sent a reply that exceeds the server's limits."),
       ("*65537\r\n", "It sent a reply that exceeds the server's limits."),
     ])
@@ -43,6 +44,29 @@ struct HostileServerTests {
     client.waitUntilReady()
     connection.send("$1001\r\n")
     #expect(connection.waitForEnd())
+  }
+
+  @Test("keeps none of the messages that it has read, although a part of the next one is always there")
+  func endlessMessages() throws {
+    let peer = try ScriptedPeer()
+    var configuration = RedisClient.Configuration(port: peer.port)
+    configuration.channel = Array("c".utf8)
+    let client = try TestRedisClient(configuration)
+    let connection = try peer.accept()
+    _ = try connection.bytes(through: "$1\r\nc\r\n")
+    connection.send("%1\r\n+server\r\n+redis\r\n>3\r\n+subscribe\r\n+c\r\n:1\r\n")
+    client.waitUntilReady()
+    // Each message is longer than a read, so no read ends with one.
+    let message = ">3\r\n+message\r\n+c\r\n$300000\r\n" + String(repeating: "a", count: 300_000) + "\r\n"
+    let (count, half) = (20, message.utf8.count / 2)
+    connection.send(String(message.prefix(half)))
+    let rest = String(message.dropFirst(half)) + String(message.prefix(half))
+    for number in 1...count {
+      connection.send(rest)
+      wait(for: "message \(number)") { client.messages.count == number }
+    }
+    let held = client.onLoop { $0.connection?.link.input.count ?? 0 }
+    #expect((half...2 * message.utf8.count).contains(held), "\(held)")
   }
 
   @Test("does not wait for a greeting that does not come")
