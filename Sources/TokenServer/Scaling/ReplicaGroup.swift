@@ -198,20 +198,15 @@ final class ReplicaGroup: @unchecked Sendable {
   // MARK: Events
 
   private func changed(_ state: RedisClient.State) {
-    switch state {
-    case .ready: settle()
-    case .unavailable(let reason):
-      change(.alone(of: self.state.count), problem: reason)
-    }
+    guard case .unavailable(let reason) = state else { return settle() }
+    change(.alone(of: self.state.count), problem: reason)
   }
 
   private func change(_ new: GroupState, problem: String?) {
-    let (old, hadProblem) = shared.withLock { shared in
-      defer {
-        shared.state = new
-        shared.problem = problem
-      }
-      return (shared.state, shared.problem != nil)
+    let (old, hadProblem) = (state, self.problem != nil)
+    shared.withLock { shared in
+      shared.state = new
+      shared.problem = problem
     }
     report(problem, hadProblem: hadProblem, new)
     guard old != new else { return }
