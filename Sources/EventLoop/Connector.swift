@@ -1,8 +1,8 @@
 import Glibc
 
-/// A connector that makes one connection to a host (Happy Eyeballs, RFC 8305), or to a Unix-domain socket. It finds the host's addresses and tries
-/// them one after another, each a little later than the previous one, until one connects. The first success wins, and
-/// the other attempts are closed.
+/// A connector that makes one connection to a host (Happy Eyeballs, RFC 8305), or to a Unix-domain socket. It finds the
+/// host's addresses and tries them one after another, each a little later than the previous one, until one connects. The
+/// first success wins, and the other attempts are closed.
 ///
 /// The connector tries cached addresses of a name at once. Unless they are very new, it looks the name up in parallel
 /// and also tries new addresses. So a changed address costs no more than one that does not respond. After a failure the
@@ -303,8 +303,8 @@ extension ConnectError.Cause {
   fileprivate init(_ error: SocketError) {
     self =
       switch error.code {
-      case ECONNREFUSED, ECONNRESET: .refused
-      case ENOENT: .refused
+      // The last is that of a Unix-domain socket without a server.
+      case ECONNREFUSED, ECONNRESET, ENOENT: .refused
       case ENETUNREACH, EHOSTUNREACH, ENETDOWN, EHOSTDOWN, EADDRNOTAVAIL, EAFNOSUPPORT: .unroutable
       case ETIMEDOUT: .timedOut
       default: .failed

@@ -116,7 +116,7 @@ struct Application {
         manager: manager, load: reload.load)
     }
     access.keySets.begin()
-    if let secret = initialSnapshot.groupSecret { group?.start([rates].compactMap { $0 }, secret) }
+    group?.start([rates].compactMap { $0 })
     spans?.start()
     reloader?.watch()
     let addresses = Addresses(

@@ -15,7 +15,7 @@ protocol GroupParticipant: AnyObject, Sendable {
   func received(_ payload: ArraySlice<UInt8>, now: Deadline)
   /// Takes the state of the group, at the start and when it changes.
   func changed(_ state: GroupState)
-  /// Takes the secret of the group, at the start and when the signing key changes.
+  /// Takes the secret of the group after a reload; the signing key may have changed.
   func use(_ secret: GroupSecret)
 }
 
@@ -53,8 +53,6 @@ struct GroupMessage {
   /// What a message is about. The bytes are part of the format.
   enum Kind: UInt8, CaseIterable {
     case rates = 1
-    case quota = 2
-    case cache = 3
   }
 
   /// The version of the format of all messages and values at the store. Replicas ignore messages of other versions.

@@ -27,14 +27,14 @@ final class GroupRates: GroupParticipant {
   /// Creates the rates of a group.
   init(_ group: ReplicaGroup, _ secret: GroupSecret) {
     self.group = group
-    rates = SharedRates(secret.authenticator(for: .rates))
+    rates = SharedRates(secret.rates)
     base = group.key("rate:")
     header = group.header(.rates)
     channel = group.channel
   }
 
   func use(_ secret: GroupSecret) {
-    rates.use(secret.authenticator(for: .rates))
+    rates.use(secret.rates)
   }
 
   // MARK: Settlement

@@ -95,14 +95,11 @@ final class ReplicaGroup: @unchecked Sendable {
   // MARK: Life
 
   /// Connects, and settles from now on. On any thread.
-  func start(_ participants: [any GroupParticipant], _ secret: GroupSecret) {
+  func start(_ participants: [any GroupParticipant]) {
     for client in clients.dropFirst() { client.loop.post { client.start() } }
     loop.post {
       self.participants = participants
-      for participant in participants {
-        participant.use(secret)
-        participant.changed(.alone(of: 1))
-      }
+      for participant in participants { participant.changed(.alone(of: 1)) }
       self.client.onChange = { self.changed($0) }
       self.client.onMessage = { self.received($0) }
       self.client.start()
@@ -234,18 +231,6 @@ final class ReplicaGroup: @unchecked Sendable {
     shared.withLock { $0.counts.messages += 1 }
     for participant in participants where participant.kind == message.kind {
       participant.received(message.payload, now: loop.now)
-    }
-  }
-
-  /// Sends a message to the other replicas, without a reply. On any thread.
-  func publish(_ kind: GroupMessage.Kind, _ payload: [UInt8]) {
-    loop.post {
-      let message = self.header(kind) + payload
-      self.client.send(
-        [Array("PUBLISH".utf8), self.channel, message], until: self.loop.now.advanced(by: Self.deadline)
-      ) { result in
-        if case .failure(let error) = result { self.note(error) }
-      }
     }
   }
 }
