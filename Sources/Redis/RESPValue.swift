@@ -35,16 +35,16 @@ extension RESPValue {
 
 /// The bounds of what a server of Redis may send.
 public struct RESPLimits: Sendable {
-  /// The most bytes of one string: 16 MiB, more than the largest stored response with its fields.
-  public var string = 16 << 20
+  /// The most bytes of one string: 1 MiB. The largest that the server asks for are the debts of 2,048 buckets, 32 KiB.
+  public var string = 1 << 20
   /// The most bytes of a line, such as an error or a number: 4 KiB.
   public var line = 4096
-  /// The most values in one reply, nested ones included: 65,536.
-  public var values = 65_536
+  /// The most values in one reply, nested ones included: 1,024. The longest reply is that to HELLO, with about 20.
+  public var values = 1024
   /// The deepest nesting of arrays: 8.
   public var depth = 8
-  /// The most bytes of all strings in one reply: 32 MiB.
-  public var total = 32 << 20
+  /// The most bytes of all strings in one reply: 2 MiB. They are not part of the memory budget.
+  public var total = 2 << 20
 
   /// Creates the default bounds.
   public init() {}

@@ -22,7 +22,7 @@ struct HostileServerTests {
       ("x", "It sent bytes that are no reply of Redis."),
       ("+unsolicited\r\n", "It sent bytes that are no reply of Redis."),
       ("$99999999999\r\n", "It sent a reply that exceeds the server's limits."),
-      ("*65537\r\n", "It sent a reply that exceeds the server's limits."),
+      ("*1025\r\n", "It sent a reply that exceeds the server's limits."),
     ])
   func garbage(_ bytes: String, _ reason: String) throws {
     let peer = try ScriptedPeer()
