@@ -68,6 +68,9 @@ extension NamedFiles {
       (spanExport?.certificateSetting ?? "", spanExport?.certificate),
       (Settings.Shared.passwordFile.path, shared?.passwordFile), (Settings.Shared.caFile.path, shared?.caFile),
     ]
+    for (index, path) in (tls?.ticketKeyFiles ?? []).enumerated() {
+      paths.append(("\(Server.ticketKeyFiles.path)[\(index)]", path))
+    }
     for (index, pair) in (tls?.certificates ?? []).enumerated() {
       let place = "\(Server.certificates.path)[\(index)]"
       paths += [("\(place).certificateFile", pair.certificateFile), ("\(place).keyFile", pair.keyFile)]
@@ -177,18 +180,38 @@ struct FileLoader {
     let clientCA = files.clientCAFile.flatMap { pem($0, of: path) }
     // Checked separately from the certificate, so that errors of both are reported.
     let trusted = clientCA.flatMap { authorities(in: $0, of: path, caSetting: path) }
+    let ticketKeys = ticketKeys(in: files.ticketKeyFiles)
     var context: TLSContext?
     if let certificate, let key {
       do throws(TLSError) {
         context = try TLSContext(
           certificate: certificate, key: key, further: further, clientCA: trusted == nil ? nil : clientCA,
-          applicationProtocols: (files.http2 ? ["h2"] : []) + ["http/1.1", "http/1.0"], resumingTicketsOf: previous)
+          applicationProtocols: (files.http2 ? ["h2"] : []) + ["http/1.1", "http/1.0"], resumingTicketsOf: previous,
+          sharedTicketKeys: ticketKeys)
       } catch {
         note("server.tls", "\(error)")
       }
     }
     warnings += context?.findings ?? trusted?.findings ?? []
     return context
+  }
+
+  /// Returns the keys of session tickets in these files. Nil without files, or if one of them is unusable.
+  private mutating func ticketKeys(in paths: [String]) -> TicketKeys? {
+    let setting = Settings.Server.ticketKeyFiles.path
+    var files: [TicketKeyFile] = []
+    for (index, path) in paths.enumerated() {
+      do throws(TLSError) { files.append(try TicketKeyFile(path)) } catch { note("\(setting)[\(index)]", "\(error)") }
+    }
+    guard !files.isEmpty, files.count == paths.count else { return nil }
+    do throws(TLSError) {
+      let keys = try TicketKeys(files)
+      warnings += keys.findings
+      return keys
+    } catch {
+      note(setting, "\(error)")
+      return nil
+    }
   }
 
   private mutating func certificate(

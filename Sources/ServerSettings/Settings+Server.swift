@@ -1,5 +1,6 @@
 public import EventLoop
 public import HTTPServer
+import TLS
 
 extension Settings {
   /// The public listener and its connections.
@@ -24,6 +25,9 @@ extension Settings {
       public var certificates: [CertificateFiles] = []
       /// The file of the authorities for client certificates. Nil if the server does not request client certificates.
       public var clientCAFile: String?
+      /// The files of the keys of session tickets that several servers share: the first for new tickets. Empty if the
+      /// server makes its own keys.
+      public var ticketKeyFiles: [String] = []
       /// The time during which browsers must use only HTTPS (RFC 6797). Nil to send no such field.
       public var hsts: Duration?
       /// Whether clients may choose HTTP/2 by ALPN.
@@ -116,6 +120,15 @@ extension Settings.Server {
     "server.tls.clientCAFile", .path, example: #""/etc/musickit-token-server/client-ca.pem""#,
     "PEM, the CAs that the server trusts for client certificates. The server requests a certificate, and a "
       + "client may send none. A certificate that does not verify ends the handshake.")
+  static let ticketKeyFiles = Setting(
+    "server.tls.ticketKeyFiles",
+    .list(
+      of: .path, atMost: TicketKeys.mostFiles, remedy: "write a list such as [\"/path/ticket.key\"]",
+      ifEmpty: "leave it out, and the server makes its own keys"),
+    example: #"["/etc/musickit-token-server/ticket.key"]"#,
+    "Files of 80 random bytes, \(TicketKeys.mostFiles) at most, so that TLS sessions resume on every replica with the "
+      + "same files. The first encrypts new [tickets](operations.md#ticket-keys), all decrypt. Default: keys of the "
+      + "process, a new one each day.")
   static let hsts = Setting(
     "server.tls.hsts", .duration(seconds: 0...63_072_000), example: #""1h""#,
     "Responses over TLS, errors included, have `Strict-Transport-Security: max-age=…`, and browsers then use "
@@ -156,9 +169,8 @@ extension Settings.Server {
 
   static let known: [any SettingRow] =
     [
-      host, port, unixSocket, reusePort, certificateFile, keyFile, certificates, clientCAFile, hsts, http2,
-      trustedProxies,
-      proxyProtocol, hosts, page,
+      host, port, unixSocket, reusePort, certificateFile, keyFile, certificates, clientCAFile, ticketKeyFiles,
+      hsts, http2, trustedProxies, proxyProtocol, hosts, page,
       drainDelay, drainTimeout, loops, poller, landlock,
     ] + ServerLimits.table.map(\.known)
 
@@ -245,6 +257,7 @@ extension Settings.Server {
     let key = reader.read(keyFile)
     let certificates = reader.readObjects(certificates) { CertificateFiles(&$0) } ?? []
     let clientCA = reader.read(clientCAFile)
+    let ticketKeyFiles = reader.isSet(ticketKeyFiles.path) ? reader.read(ticketKeyFiles) : []
     let hsts = reader.read(hsts)
     let http2 = reader.read(http2) ?? true
     for (present, absent) in [(certificateFile.path, keyFile.path), (keyFile.path, certificateFile.path)]
@@ -262,6 +275,11 @@ extension Settings.Server {
         remedy: "write server.tls.certificateFile and .keyFile: clients that request no known name get that certificate"
       )
     }
+    if reader.isSet(Self.ticketKeyFiles.path), !reader.isSet(certificateFile.path), !reader.isSet(keyFile.path) {
+      reader.reject(
+        Self.ticketKeyFiles.path, problem: "is set, and server.tls.certificateFile is not",
+        remedy: "write server.tls.certificateFile and .keyFile: without TLS there are no session tickets")
+    }
     if reader.isSet(Self.hsts.path), !reader.isSet(certificateFile.path), !reader.isSet(keyFile.path) {
       reader.reject(
         Self.hsts.path, problem: "is set, and server.tls.certificateFile is not",
@@ -272,10 +290,10 @@ extension Settings.Server {
         Self.http2.path, problem: "is true, and server.tls.certificateFile is not set",
         remedy: "leave it out, or have the proxy that speaks HTTPS offer HTTP/2")
     }
-    guard let certificate, let key else { return nil }
+    guard let certificate, let key, let ticketKeyFiles else { return nil }
     return TLSFiles(
       certificateFile: certificate, keyFile: key, certificates: certificates.compactMap { $0 }, clientCAFile: clientCA,
-      hsts: hsts, http2: http2)
+      ticketKeyFiles: ticketKeyFiles, hsts: hsts, http2: http2)
   }
 }
 

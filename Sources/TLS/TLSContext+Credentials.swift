@@ -36,13 +36,8 @@ extension TLSContext {
     _ file: PEMFile, of certificateFile: String, into context: OpaquePointer, _ findings: inout [String]
   ) throws(TLSError) {
     let path = file.path
-    guard file.mode & (S_IWGRP | S_IWOTH) == 0 else {
-      throw TLSError(
-        .configuration, "Users other than the owner can write to the key file '\(path)'; run 'chmod 600 \(path)'.")
-    }
-    if file.mode & S_IROTH != 0, !file.isOnReadOnlyMount {
-      findings.append("All users of this machine can read the key file '\(path)'; run 'chmod 600 \(path)'.")
-    }
+    findings += try FileAccess(path: path, mode: file.mode, isOnReadOnlyMount: file.isOnReadOnlyMount)
+      .findings("key file")
     unsafe try file.withPrivateKey { key throws(TLSError) in
       guard let certificate = unsafe SSL_CTX_get0_certificate(context),
         unsafe X509_check_private_key(certificate, key) == 1

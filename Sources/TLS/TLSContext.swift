@@ -49,13 +49,16 @@ public final class TLSContext: @unchecked Sendable {
   ///     keys, so that a reload does not cost clients a full handshake. A replaced key begins with new ticket keys. Tickets also
   ///     become invalid if the client CAs have changed, because a resumed session does not verify the certificate
   ///     again.
+  ///   - sharedTicketKeys: The keys of session tickets from files, instead of the process's own keys and those of
+  ///     `previous`. They stay when a private key is replaced.
   ///   - limits: The limits on the cost of a peer.
-  ///   - now: Returns the time in seconds since 1970, which determines when ticket keys are replaced.
+  ///   - now: Returns the time in seconds since 1970, which determines when the process's ticket keys are replaced.
   /// - Throws: `TLSError` with the cause `configuration`: a sentence that names the file and the fix.
   public init(
     certificate: PEMFile, key: PEMFile, further: [ServerCertificate] = [], clientCA: PEMFile? = nil,
     applicationProtocols: [String] = ["http/1.1", "http/1.0"], resumingTicketsOf previous: TLSContext? = nil,
-    limits: TLSLimits = TLSLimits(), now: @escaping @Sendable () -> Int = TLSContext.systemTime
+    sharedTicketKeys: TicketKeys? = nil, limits: TLSLimits = TLSLimits(),
+    now: @escaping @Sendable () -> Int = TLSContext.systemTime
   ) throws(TLSError) {
     let handle = try Handle(.server)
     let protocols = try ApplicationProtocols(applicationProtocols)
@@ -67,7 +70,10 @@ public final class TLSContext: @unchecked Sendable {
       of: clientCA, handle.pointer, &findings)
     choice = unsafe try CertificateChoice(further, default: handle.pointer, of: certificate.path)
     findings += further.flatMap(\.findings) + choice.findings
-    if let previous, unsafe previous.hasOnlyKeys(of: handle.pointer, further) {
+    if let sharedTicketKeys {
+      ticketKeys = sharedTicketKeys
+    } else if let previous, !previous.ticketKeys.areFromFiles, unsafe previous.hasOnlyKeys(of: handle.pointer, further)
+    {
       ticketKeys = previous.ticketKeys
     } else {
       ticketKeys = try TicketKeys(now: now)

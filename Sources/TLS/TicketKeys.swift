@@ -1,30 +1,58 @@
 import COpenSSL
 import Locks
 
-/// The keys of a server's session tickets (RFC 5077 §4): one for new tickets, and the previous one, which still
-/// decrypts the tickets of its period.
+/// The keys of a server's session tickets (RFC 5077 §4): one for new tickets, and further ones, which still decrypt
+/// tickets.
 ///
-/// Each key is replaced after a day. An attacker that learns both present keys can decrypt at most the resumption
-/// secrets of the tickets of two days. OpenSSL's own keys would stay for the life of the process.
-final class TicketKeys: Sendable {
+/// Without key files the server replaces its key after a day, and keeps the previous one. An attacker that learns both
+/// present keys can decrypt at most the resumption secrets of the tickets of two days. OpenSSL's own keys would stay for
+/// the life of the process. The keys of files have no age: the operator replaces them on all replicas.
+public final class TicketKeys: Sendable {
   /// The seconds for which a key encrypts new tickets.
   static let period = 86_400
 
-  fileprivate struct Pair {
-    var current: TicketKey
-    var previous: TicketKey?
-  }
+  /// The maximum number of key files. 8: a rotation needs 3 (the next, the present and the previous one), and each
+  /// ticket is compared with the name of each key.
+  public static let mostFiles = 8
 
-  private let pair: Locked<Pair>
-  private let now: @Sendable () -> Int
+  /// Whether the keys are those of files.
+  let areFromFiles: Bool
 
-  /// Creates the first key.
+  /// The problems of usable files for the operator: one sentence each.
+  public let findings: [String]
+
+  /// Returns the keys: the one for new tickets, then the further ones.
+  private let present: @Sendable () -> [TicketKey]
+
+  /// Creates the first key of this process.
   /// - Parameter now: Returns the time in seconds since 1970.
   /// - Throws: `internalFailure` if there are no random numbers.
   init(now: @escaping @Sendable () -> Int) throws(TLSError) {
-    guard let key = TicketKey(madeAt: now()) else { throw .internalFailure("OpenSSL has no random numbers for a key.") }
-    pair = Locked(Pair(current: key))
-    self.now = now
+    let pair = Locked(RotatingKeys(current: try TicketKey.random(), madeAt: now()))
+    areFromFiles = false
+    findings = []
+    present = {
+      pair.withLock { pair in
+        pair.rotate(now: now())
+        return [pair.current] + (pair.previous.map { [$0.key] } ?? [])
+      }
+    }
+  }
+
+  /// Creates the keys of files, one at least: the first encrypts new tickets, and all decrypt.
+  /// - Throws: `configuration`: a sentence that names two files whose keys have the same name.
+  public init(_ files: [TicketKeyFile]) throws(TLSError) {
+    for (place, file) in files.enumerated() {
+      guard let earlier = files[..<place].first(where: { unsafe $0.key.isNamed(file.key.name) }) else { continue }
+      throw TLSError(
+        .configuration,
+        "The keys in '\(earlier.path)' and '\(file.path)' have the same name, their first 16 bytes; name each file once, "
+          + "and make each new one with '\(TicketKeyFile.command)'.")
+    }
+    let keys = files.map(\.key)
+    areFromFiles = true
+    findings = files.flatMap(\.findings)
+    present = { keys }
   }
 
   /// Makes the sessions of `context` use these keys. The context must not outlive this object.
@@ -53,8 +81,7 @@ final class TicketKeys: Sendable {
     _ name: UnsafeMutablePointer<UInt8>, _ vector: UnsafeMutablePointer<UInt8>, _ cipher: OpaquePointer?,
     _ mac: OpaquePointer?
   ) -> Int32 {
-    let key = rotated().current
-    guard unsafe RAND_bytes(vector, TicketKey.vectorBytes) == 1 else { return -1 }
+    guard let key = present().first, unsafe RAND_bytes(vector, TicketKey.vectorBytes) == 1 else { return -1 }
     unsafe name.update(from: key.name, count: TicketKey.nameBytes)
     return unsafe EVP_EncryptInit_ex(cipher, EVP_aes_256_cbc(), nil, key.cipherKey, vector) == 1
       && key.authenticate(with: mac) ? 1 : -1
@@ -66,73 +93,88 @@ final class TicketKeys: Sendable {
     _ name: UnsafeMutablePointer<UInt8>, _ vector: UnsafeMutablePointer<UInt8>, _ cipher: OpaquePointer?,
     _ mac: OpaquePointer?, isTLS13: Bool
   ) -> Int32 {
-    let pair = rotated()
-    guard let key = [pair.current, pair.previous].compactMap({ $0 }).first(where: { unsafe $0.isNamed(name) }) else {
-      return 0
-    }
+    let keys = present()
+    guard let key = keys.first(where: { unsafe $0.isNamed(name) }) else { return 0 }
     guard unsafe EVP_DecryptInit_ex(cipher, EVP_aes_256_cbc(), nil, key.cipherKey, vector) == 1,
       unsafe key.authenticate(with: mac)
     else { return -1 }
     // A TLS 1.3 client uses a ticket once (RFC 8446 appendix C.4), so it gets a new ticket.
-    return isTLS13 || key !== pair.current ? 2 : 1
-  }
-
-  /// Returns the present keys, after rotation if it is due.
-  private func rotated() -> Pair {
-    pair.withLock { pair in
-      pair.rotate(now: now())
-      return pair
-    }
+    return isTLS13 || key !== keys.first ? 2 : 1
   }
 }
 
-extension TicketKeys.Pair {
+/// The keys of a process: the present one, and the one before.
+private struct RotatingKeys {
+  var current: TicketKey
+  /// The creation time of the present key, in seconds since 1970.
+  var madeAt: Int
+  var previous: (key: TicketKey, madeAt: Int)?
+
+  init(current: TicketKey, madeAt: Int) {
+    self.current = current
+    self.madeAt = madeAt
+  }
+
   /// Replaces the present key after its period. Without random numbers the present key stays.
-  fileprivate mutating func rotate(now: Int) {
+  mutating func rotate(now: Int) {
     let period = TicketKeys.period
-    let age = now - current.madeAt
-    guard age >= period || age < -period, let key = TicketKey(madeAt: now) else {
+    let age = now - madeAt
+    guard age >= period || age < -period, let key = try? TicketKey.random() else {
       if let time = previous?.madeAt, now - time >= 2 * period { previous = nil }
       return
     }
-    previous = (0..<2 * period).contains(age) ? current : nil
-    current = key
+    previous = (0..<2 * period).contains(age) ? (current, madeAt) : nil
+    (current, madeAt) = (key, now)
   }
 }
 
-/// A ticket key: its name in tickets, a key for AES-256-CBC and a key for HMAC-SHA-256. Wiped when freed.
-@safe private final class TicketKey: @unchecked Sendable {
+/// A ticket key: its name in tickets, a key for HMAC-SHA-256 and a key for AES-256-CBC, in this order, which is that of
+/// nginx's files. Wiped when freed.
+@safe final class TicketKey: @unchecked Sendable {
   // Safe and Sendable: the memory lives from `init` to `deinit` and only `init` writes it.
   static let nameBytes = 16
   static let vectorBytes: Int32 = 16
   private static let secretBytes = 32
+  static let bytes = nameBytes + 2 * secretBytes
 
-  /// The creation time in seconds since 1970.
-  let madeAt: Int
-  private let bytes = UnsafeMutablePointer<UInt8>.allocate(capacity: TicketKey.nameBytes + 2 * TicketKey.secretBytes)
+  private let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: TicketKey.bytes, alignment: 1)
 
-  /// Creates a random key. Returns nil if there are no random numbers.
-  init?(madeAt: Int) {
-    self.madeAt = madeAt
-    let count = Self.nameBytes + 2 * Self.secretBytes
-    unsafe bytes.initialize(repeating: 0, count: count)
-    guard unsafe RAND_priv_bytes(bytes, Int32(count)) == 1 else { return nil }
+  /// Creates the key that `body` writes into the memory, which is zero before.
+  init(_ body: (UnsafeMutableRawBufferPointer) throws(TLSError) -> Void) throws(TLSError) {
+    unsafe memory.initializeMemory(as: UInt8.self, repeating: 0)
+    unsafe try body(memory)
   }
 
   deinit {
-    unsafe OPENSSL_cleanse(bytes, Self.nameBytes + 2 * Self.secretBytes)
-    unsafe bytes.deallocate()
+    unsafe OPENSSL_cleanse(memory.baseAddress, memory.count)
+    unsafe memory.deallocate()
   }
 
-  var name: UnsafeMutablePointer<UInt8> { unsafe bytes }
-  var cipherKey: UnsafeMutablePointer<UInt8> { unsafe bytes + Self.nameBytes }
+  /// Creates a random key.
+  /// - Throws: `internalFailure` if there are no random numbers.
+  static func random() throws(TLSError) -> TicketKey {
+    unsafe try TicketKey { memory throws(TLSError) in
+      let start = unsafe memory.bindMemory(to: UInt8.self).baseAddress
+      guard unsafe RAND_priv_bytes(start, Int32(memory.count)) == 1 else {
+        throw .internalFailure("OpenSSL has no random numbers for a key.")
+      }
+    }
+  }
+
+  private func part(at offset: Int) -> UnsafeMutablePointer<UInt8> {
+    unsafe memory.baseAddress.unsafelyUnwrapped.assumingMemoryBound(to: UInt8.self) + offset
+  }
+
+  var name: UnsafeMutablePointer<UInt8> { unsafe part(at: 0) }
+  private var macKey: UnsafeMutablePointer<UInt8> { unsafe part(at: Self.nameBytes) }
+  var cipherKey: UnsafeMutablePointer<UInt8> { unsafe part(at: Self.nameBytes + Self.secretBytes) }
 
   func isNamed(_ name: UnsafeMutablePointer<UInt8>) -> Bool {
-    unsafe CRYPTO_memcmp(name, bytes, Self.nameBytes) == 0
+    unsafe CRYPTO_memcmp(name, self.name, Self.nameBytes) == 0
   }
 
   func authenticate(with mac: OpaquePointer?) -> Bool {
-    unsafe copenssl_set_hmac_sha256(mac, bytes + Self.nameBytes + Self.secretBytes, Self.secretBytes) == 1
+    unsafe copenssl_set_hmac_sha256(mac, macKey, Self.secretBytes) == 1
   }
 }
 

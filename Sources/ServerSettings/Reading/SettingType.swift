@@ -45,16 +45,21 @@ package struct SettingType<Value: Sendable>: Sendable {
 extension SettingType {
   /// Creates a type for a list of `element`. One invalid element makes the whole list invalid.
   ///
-  /// - Parameter ifEmpty: The advice for an empty list, which would remove a restriction instead of adding one. Nil if
-  ///   an empty list is allowed.
+  /// - Parameters:
+  ///   - remedy: The advice for a value that is not a list.
+  ///   - ifEmpty: The advice for an empty list, which would remove a restriction instead of adding one. Nil if an empty
+  ///     list is allowed.
   static func list<Element: Sendable>(
-    of element: SettingType<Element>, remedy: String, ifEmpty: String? = nil
+    of element: SettingType<Element>, atMost most: Int = .max, remedy: String, ifEmpty: String? = nil
   ) -> SettingType where Value == [Element] {
     SettingType(
       isJSON5: true, values: nil,
       parse: { (content) throws(InvalidValue) in
         guard case .json(.array(let values)) = content else { throw .wrongType(content, remedy: remedy) }
         if values.isEmpty, let ifEmpty { throw InvalidValue(problem: "is empty", remedy: ifEmpty) }
+        guard values.count <= most else {
+          throw InvalidValue(problem: "has \(values.count) elements", remedy: "write \(most) at most")
+        }
         var elements: [Element] = []
         for value in values { elements.append(try element.parse(.json(value))) }
         return elements

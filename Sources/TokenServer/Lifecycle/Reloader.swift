@@ -158,6 +158,7 @@ extension Settings {
     var files = [
       configurationFile, server.tls?.certificateFile, server.tls?.keyFile, server.tls?.clientCAFile,
     ].compactMap { $0 }
+    files += server.tls?.ticketKeyFiles ?? []
     files += server.tls?.certificates.flatMap { [$0.certificateFile, $0.keyFile] } ?? []
     for key in [musickit.key, musickit.next?.key] {
       if case .file(let path, _)? = key { files.append(path) }

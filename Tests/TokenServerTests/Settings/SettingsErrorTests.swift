@@ -75,6 +75,21 @@ struct SettingsErrorTests {
       "server: { tls: { certificateFile: 'c.pem', keyFile: 'k.pem', certificates: [{ certificateFile: 'c.pem' }] } }",
       error: "server.tls.certificates[0].keyFile: is not set; write a PEM file's path"),
     Case(
+      "ticket keys without a certificate", "server: { tls: { ticketKeyFiles: ['t.key'] } }",
+      error: "server.tls.ticketKeyFiles: is set, and server.tls.certificateFile is not; write"),
+    Case(
+      "an empty list of ticket keys",
+      "server: { tls: { certificateFile: 'c.pem', keyFile: 'k.pem', ticketKeyFiles: [] } }",
+      error: "server.tls.ticketKeyFiles: is empty; leave it out, and the server makes its own keys."),
+    Case(
+      "too many ticket keys",
+      "server: { tls: { certificateFile: 'c.pem', keyFile: 'k.pem', ticketKeyFiles: [\((1...9).map { "'\($0)'" }.joined(separator: ","))] } }",
+      error: "server.tls.ticketKeyFiles: has 9 elements; write 8 at most."),
+    Case(
+      "one ticket key without a list",
+      "server: { tls: { certificateFile: 'c.pem', keyFile: 'k.pem', ticketKeyFiles: 't.key' } }",
+      error: "server.tls.ticketKeyFiles: is a string; write a list such as [\"/path/ticket.key\"]."),
+    Case(
       "HSTS without a certificate", "server: { tls: { hsts: '1h' } }",
       error: "server.tls.hsts: is set, and server.tls.certificateFile is not; leave it out"),
     Case(

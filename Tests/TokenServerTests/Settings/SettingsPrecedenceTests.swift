@@ -34,6 +34,7 @@ struct SettingsPrecedenceTests {
         "[]", "[{ certificateFile: \"a\", keyFile: \"b\" }]", "[{ certificateFile: \"c\", keyFile: \"d\" }]",
       ],
       "server.tls.clientCAFile": ["\"a\"", "\"b\"", "\"c\""],
+      "server.tls.ticketKeyFiles": ["[\"a\"]", "[\"b\", \"c\"]", "[\"d\"]"],
       "server.hosts": ["[\"a\"]", "[\"b.example\"]", "[\"c.example\", \"d\"]"],
       "server.proxyProtocol": ["true", "false", "true"],
       "server.trustedProxies": ["[\"10.0.0.0/8\"]", "[]", "[\"::1\", \"1.2.3.4\"]"],
