@@ -96,7 +96,7 @@ let package = Package(
       "HTTPClient",
       ["Bytes", "ClientTransport", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "Locks", "Memory", "TLS", httpTypes],
       confined),
-    module("HTTPCache", ["Bytes", "CZlib", "HTTP1", "Locks", httpTypes]),
+    module("HTTPCache", ["Bytes", "CZlib", "Cryptography", "HTTP1", "Locks", httpTypes]),
     module("UpstreamAdmission", ["Bytes", "HTTPMessages", httpTypes]),
     module(
       "CatalogProxy",
@@ -164,13 +164,13 @@ let package = Package(
         "Telemetry", httpTypes,
       ]),
     tests("RedisTests", ["ClientTransport", "Cryptography", "EventLoop", "Locks", "Redis", "TLS"]),
-    tests("HTTPCacheTests", ["Bytes", "CZlib", "HTTP1", "HTTPCache", "HTTPMessages", httpTypes]),
+    tests("HTTPCacheTests", ["Bytes", "CZlib", "Cryptography", "HTTP1", "HTTPCache", "HTTPMessages", httpTypes]),
     tests("UpstreamAdmissionTests", ["Bytes", "HTTPMessages", "UpstreamAdmission", httpTypes]),
     tests(
       "CatalogProxyTests",
       [
-        "Bytes", "CatalogProxy", "HTTP1", "HTTPCache", "HTTPMessages", "JSON", "Locks", "Memory", "Tracing",
-        "UpstreamAdmission", httpTypes,
+        "Bytes", "CatalogProxy", "Cryptography", "HTTP1", "HTTPCache", "HTTPMessages", "JSON", "Locks", "Memory",
+        "Tracing", "UpstreamAdmission", httpTypes,
       ]),
     tests(
       "MusicSandboxTests",

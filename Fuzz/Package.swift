@@ -21,6 +21,7 @@ let targets = [
   "FuzzRequestHead",
   "FuzzResponse",
   "FuzzSettings",
+  "FuzzSharedEntry",
   "FuzzSigningKey",
   "FuzzTLSServer",
   "FuzzTraceContext",

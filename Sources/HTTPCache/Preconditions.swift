@@ -184,7 +184,7 @@ public struct Selection: Sendable {
   }
 
   /// Returns how the cache may use this response for a request with these directives.
-  func use(for request: RequestDirectives) -> Lookup {
+  package func use(for request: RequestDirectives) -> Lookup {
     let isYoungEnough = request.maxAge.map { age <= $0 } ?? true
     let isWanted = !request.noCache && isYoungEnough
     if isFresh {

@@ -50,7 +50,7 @@ public final class ResponseCache: Sendable {
   @discardableResult
   public func store(_ response: StoredResponse, for key: CacheKey) -> Bool {
     guard response.verdict == .store else {
-      if StorageVerdict.mayStore(response.status) { remove(key) }
+      if response.replacesStored { remove(key) }
       return false
     }
     return state.withLock { state in

@@ -38,7 +38,8 @@ public final class StoredResponse: Sendable {
     self.init(received, content: content, directives: directives, settings: settings)
   }
 
-  private init(
+  /// Prepares a response whose content is decoded.
+  init(
     _ received: ReceivedResponse, content: StoredContent, directives: ResponseDirectives, settings: CacheSettings
   ) {
     let source = received.metadata
@@ -66,6 +67,9 @@ public final class StoredResponse: Sendable {
     isShareable = verdict == .store || !isForOne
     (self.age, self.freshness, self.selector, self.tag) = (age, freshness, selector, tag)
   }
+
+  /// Whether the response shows that an earlier one is no longer right, although the cache does not store it.
+  package var replacesStored: Bool { verdict != .store && StorageVerdict.mayStore(status) }
 
   // MARK: What is sent
 
@@ -171,10 +175,34 @@ struct StoredContent: Sendable {
       self.received = .identity
       unknownCoding = received.fields.text(of: "content-encoding")
     }
-    // A coding is a transformation (RFC 9110 §7.7). Decoding a coding that the proxy itself requested is not.
-    let mayCompress = unknownCoding == nil && gzip == nil && !directives.noTransform
-    let isWorthIt = identity.count >= Self.leastCompressed && Self.isText(received.fields)
-    compression = mayCompress && isWorthIt ? .possible : .settled
+    compression = .settled
+    if unknownCoding == nil, mayCompress(received.fields, directives) { compression = .possible }
+  }
+
+  /// Creates the content of a response that another replica has stored. Returns nil if it is not as long as stated.
+  ///
+  /// - Parameters:
+  ///   - isGzip: Whether the bytes are gzipped.
+  ///   - length: The number of bytes without a coding, which bounds the work.
+  ///   - received: The coding in which the other replica received the content.
+  init?(
+    _ bytes: [UInt8], isGzip: Bool, length: Int, received: ContentCoding, fields: FieldLines,
+    directives: ResponseDirectives
+  ) {
+    let decoded = isGzip ? try? Gzip.inflate(bytes, limit: length) : bytes
+    guard let decoded, decoded.count == length else { return nil }
+    identity = decoded.withoutSpareCapacity
+    gzip = isGzip ? bytes : nil
+    self.received = received
+    unknownCoding = nil
+    compression = .settled
+    if mayCompress(fields, directives) { compression = .possible }
+  }
+
+  /// Returns whether compression is allowed and useful. A coding is a transformation (RFC 9110 §7.7). Decoding a coding
+  /// that the proxy itself requested is not.
+  private func mayCompress(_ fields: FieldLines, _ directives: ResponseDirectives) -> Bool {
+    gzip == nil && !directives.noTransform && identity.count >= Self.leastCompressed && Self.isText(fields)
   }
 
   /// Whether callers can get different codings.

@@ -96,4 +96,22 @@ struct FieldLinesTests {
     #expect(fields.lines.map(\.isUnindexed) == [true, false, true])
     #expect(HTTPFields(fields).map { $0.indexingStrategy == .disallow } == [true, false, true])
   }
+
+  @Test("become a section and are read from it, and only from a whole one")
+  func section() throws {
+    for fields in [[:], [.accept: "a"], [.vary: "a", .eTag: "\"1\"", .via: "", .contentType: "ü"]] as [FieldLines] {
+      var bytes = Array("before".utf8)
+      fields.appendSection(to: &bytes)
+      let section = Array(bytes.dropFirst(6))
+      #expect(FieldLines(section: section.span) == fields)
+      for count in section.indices { #expect(FieldLines(section: section.span.extracting(..<count)) == nil) }
+      #expect(FieldLines(section: (section + [13, 10]).span) == nil)
+    }
+    for text in ["a: b\n\r\n", "a : b\r\n\r\n", "a: b\r\n c\r\n\r\n", "a: \u{1}\r\n\r\n", ": b\r\n\r\n"] {
+      #expect(FieldLines(section: Array(text.utf8).span) == nil)
+    }
+    var limits = HTTP1Limits()
+    limits.fieldLines = 1
+    #expect(FieldLines(section: Array("a: b\r\na: b\r\n\r\n".utf8).span, limits: limits) == nil)
+  }
 }
