@@ -240,6 +240,8 @@ final class CatalogAttempt: Sendable {
 enum Outcome: Sendable {
   /// A whole response. `isStored`: the cache has it. `forwardStatus`: the upstream's status if it differs (304).
   case response(StoredResponse, isStored: Bool, forwardStatus: Int?)
+  /// A fresh response that another replica has stored. Each caller decides whether it may have it.
+  case shared(StoredResponse)
   /// A response that is too long to store or share, so only one caller can have it.
   indirect case stream(UpstreamResponse)
   /// Another caller has the response, which was too long to share: send the request separately without the cache.
@@ -272,10 +274,18 @@ public final class UpstreamRoute: Sendable {
   public let upstream: any Upstream
   /// The event loop on which the upstream runs.
   public let executor: any TaskExecutor
+  /// The cache that this replica shares with others; nil without one.
+  package let shared: (any SharedCache)?
 
   /// Creates a route.
-  public init(_ upstream: any Upstream, executor: any TaskExecutor) {
+  public convenience init(_ upstream: any Upstream, executor: any TaskExecutor) {
+    self.init(upstream, executor: executor, shared: nil)
+  }
+
+  /// Creates a route of a replica that may share its responses with others.
+  package init(_ upstream: any Upstream, executor: any TaskExecutor, shared: (any SharedCache)?) {
     self.upstream = upstream
     self.executor = executor
+    self.shared = shared
   }
 }

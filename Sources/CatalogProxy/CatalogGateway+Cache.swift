@@ -41,10 +41,15 @@ extension CatalogGateway {
       status.forwardStatus = forwardStatus
       if isStored { status.timeToLive = selection.timeToLive }
       return .response(fromCache(selection, to: call, status))
+    case .shared(let response):
+      let selection = Selection(response, now: clock.now)
+      var hit = CacheStatus(.hit, timeToLive: selection.timeToLive)
+      hit.detail = "shared"
+      return .response(fromCache(selection, to: call, hit))
     case .stream(let response):
       return .response(passThrough(response, to: call, status))
     case .failure(let failure):
-      return serveStale(miss.stored, for: failure, to: call, status)
+      return serveStale(stored(for: miss), for: failure, to: call, status)
     case .late:
       guard let stored = miss.stored else { return .cancelled }
       withState { $0.counts.staleWhileWaiting += 1 }
@@ -52,6 +57,11 @@ extension CatalogGateway {
     case .alone, .unshared, .cancelled:
       return .cancelled
     }
+  }
+
+  /// The stored response that may replace a failure. Another replica may have stored it since the lookup.
+  private func stored(for miss: CatalogMiss) -> Selection? {
+    miss.stored ?? (miss.route.shared == nil ? nil : lookUp(miss.call, isRepeated: true).stored)
   }
 
   /// Returns a stale response that replaces the failure (RFC 5861 §4) and is marked as stale, or else the failure.

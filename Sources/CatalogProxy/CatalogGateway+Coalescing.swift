@@ -109,7 +109,9 @@ extension CatalogGateway {
   /// Sends the upstream request for a storable resource, and stores the response.
   func fetch(_ miss: CatalogMiss) async -> Outcome {
     let fetching = Fetching(miss, validating: miss.stored?.response, at: clock.now)
-    return await fetch(fetching, from: enter(fetching.exchange))
+    let outcome = await fetch(fetching, from: enter(fetching.exchange))
+    share(outcome, of: miss)
+    return outcome
   }
 
   /// Continues with a fetch, after every step that needs no wait.

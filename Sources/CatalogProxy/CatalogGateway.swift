@@ -158,9 +158,18 @@ extension CatalogGateway {
   @inline(never)
   private func respond(to miss: CatalogMiss) async -> CatalogReply {
     var (outcome, isCollapsed) = await coalesce(miss)
-    if case .unshared = outcome { (outcome, isCollapsed) = (await fetch(miss), false) }
+    if needsOwnRequest(miss, outcome) { (outcome, isCollapsed) = (await fetch(miss), false) }
     if case .alone = outcome { return await forward(CatalogExchange(forwarding: miss)) }
     return reply(to: miss, outcome, isCollapsed: isCollapsed)
+  }
+
+  /// Returns whether a caller must not have what its flight has brought.
+  private func needsOwnRequest(_ miss: CatalogMiss, _ outcome: Outcome) -> Bool {
+    switch outcome {
+    case .unshared: true
+    case .shared(let response): !isUsable(response, for: miss.call)
+    default: false
+    }
   }
 
   /// The way of a call.

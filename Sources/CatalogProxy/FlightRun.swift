@@ -14,6 +14,8 @@ final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
   private let leader: OneShot<Outcome>
   private var fetching: CatalogGateway.Fetching?
   private var attempt: CatalogAttempt?
+  /// The key of the response at the store; nil if it is not shared.
+  private var sharedKey: SharedEntryKey?
 
   private struct Cancellation {
     var isCancelled = false
@@ -22,6 +24,7 @@ final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
 
   /// What the flight waits for.
   private enum Wait: Sendable {
+    case store(any SharedLookup)
     case turn(CatalogGateway.QueuePlace)
     case response(any UpstreamCall)
     case task(Task<Void, Never>)
@@ -33,11 +36,41 @@ final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
     (self.gateway, self.miss, self.flight, self.leader) = (gateway, miss, flight, leader)
   }
 
-  /// Takes a turn and sends the request, or waits for the turn.
+  /// Asks the replicas' store if there is one, and then Apple.
   func begin() {
-    let fetching = CatalogGateway.Fetching(miss, validating: miss.stored?.response, at: gateway.clock.now)
+    if let shared = miss.route.shared, look(in: shared) { return }
+    fetch(validating: miss.stored?.response)
+  }
+
+  /// Takes a turn and sends the request, or waits for the turn.
+  private func fetch(validating stored: StoredResponse?) {
+    let fetching = CatalogGateway.Fetching(miss, validating: stored, at: gateway.clock.now)
     self.fetching = fetching
     proceed(gateway.enter(fetching.exchange), of: fetching)
+  }
+
+  // MARK: The store
+
+  /// Begins a lookup in the store. Returns false if Apple must be asked at once.
+  private func look(in shared: any SharedCache) -> Bool {
+    guard let key = gateway.sharedKey(of: miss.call, at: shared) else { return false }
+    sharedKey = key
+    // The caller wants Apple's response, so another replica's is of no use.
+    guard !miss.call.directives.noCache else { return false }
+    guard shared.isReady else {
+      shared.count(.skipped)
+      return false
+    }
+    waits(for: .store(shared.look(up: key, patience: gateway.sharedPatience(of: miss)) { self.found($0, in: shared) }))
+    return true
+  }
+
+  private func found(_ finding: SharedFinding, in shared: any SharedCache) {
+    guard let sharedKey, !cancellation.withLock({ $0.isCancelled }) else { return complete(.cancelled) }
+    switch gateway.judge(finding, of: miss, sharedKey, from: shared) {
+    case .usable(let response): complete(.shared(response))
+    case .fetch(let stored): fetch(validating: stored)
+    }
   }
 
   func received(_ result: Result<UpstreamResponse, UpstreamError>) {
@@ -88,6 +121,9 @@ final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
 
   private func complete(_ outcome: Outcome) {
     gateway.complete(flight, outcome, leader: leader)
+    if let sharedKey, let shared = miss.route.shared {
+      gateway.share(outcome, of: miss.call, as: sharedKey, at: shared)
+    }
   }
 
   // MARK: Waits
@@ -115,6 +151,7 @@ final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
 
   private func end(_ wait: Wait) {
     switch wait {
+    case .store(let lookup): lookup.cancel()
     case .turn(let place): gateway.leave(place)
     case .response(let call): call.cancel()
     case .task(let task): task.cancel()

@@ -1,0 +1,197 @@
+package import HTTPCache
+
+/// The second-level cache, as one event loop uses it: a store that all replicas of the server share.
+///
+/// The loop of the route makes all calls.
+package protocol SharedCache: AnyObject, Sendable {
+  /// The form of the entries.
+  var codec: SharedEntryCodec { get }
+  /// Whether the store responds, so that a lookup is worth its time.
+  var isReady: Bool { get }
+
+  /// Looks for an entry. Without a fresh one, this replica announces that it fetches the response; if another replica has
+  /// announced that already, the lookup waits for the end of its fetch.
+  ///
+  /// - Parameters:
+  ///   - patience: The longest wait for another replica. The store itself has 20 ms for each of its replies.
+  ///   - completion: Takes the finding once, on the loop: later, not within this call.
+  func look(
+    up key: SharedEntryKey, patience: Duration, _ completion: @escaping @Sendable (SharedFinding) -> Void
+  ) -> any SharedLookup
+
+  /// Ends the fetch that follows a lookup: stores its response, and tells the replicas that wait for it.
+  func finish(_ key: SharedEntryKey, _ end: SharedFetchEnd)
+
+  /// Counts the result of a lookup. On any thread.
+  func count(_ result: SharedLookupResult)
+}
+
+/// A lookup that has no finding yet.
+package protocol SharedLookup: AnyObject, Sendable {
+  /// Ends the lookup soon, with ``SharedFinding/alone(_:)``. On any thread.
+  func cancel()
+}
+
+/// What a lookup has found.
+package enum SharedFinding: Sendable, Equatable {
+  /// An entry that was fresh when it was stored, and should be so still. `hasWaited`: another replica fetched it meanwhile.
+  case entry([UInt8], hasWaited: Bool)
+  /// This replica fetches the response; others may wait for it. There may be a stale entry to validate.
+  case lead(stale: [UInt8]?)
+  /// This replica fetches the response without an announcement.
+  case alone(Reason)
+
+  /// Why there is no announcement.
+  package enum Reason: Sendable, Equatable {
+    /// The store did not reply in time, or not as it should.
+    case noReply
+    /// Another replica has a response that is not for others, or takes too long.
+    case waitedInVain
+  }
+}
+
+/// The end of a fetch, for the replicas that wait for it.
+package enum SharedFetchEnd: Sendable, Equatable {
+  /// The response is for all.
+  case stored(SharedEntry)
+  /// There is no response. One of the others tries next.
+  case failed
+  /// There is a response that is not stored, so each of the others sends a request of its own. `replaces`: what the store
+  /// has is no longer right.
+  case unshared(replaces: Bool)
+
+  /// The end, as a message tells it.
+  package var outcome: SharedFetchOutcome {
+    switch self {
+    // Others can only validate a response that is stale at once, and need not do so one after another.
+    case .stored(let entry): entry.isFresh ? .stored : .unshared
+    case .failed: .failed
+    case .unshared: .unshared
+    }
+  }
+}
+
+/// The end of a fetch in a message. The raw values are part of the format.
+package enum SharedFetchOutcome: UInt8, Sendable {
+  case stored = 0
+  case failed = 1
+  case unshared = 2
+}
+
+/// The result of a lookup, for metrics.
+package enum SharedLookupResult: Sendable, CaseIterable {
+  /// The response came from the store.
+  case hit
+  /// The response came from the store, and another replica fetched it while this one waited.
+  case waited
+  /// The store had no usable response, so this replica fetched it.
+  case miss
+  /// The store had an entry that does not verify.
+  case invalid
+  /// The store did not reply in time, or refused the command.
+  case timeout
+  /// Another replica's response was not for sharing, or took too long.
+  case vain
+  /// The store was known not to respond, so it was not asked.
+  case skipped
+}
+
+/// One lookup: its questions to the store and its waits, as a value.
+///
+/// A message about the end of a fetch may overtake the reply to the question, because it comes over another connection.
+/// So a lookup takes messages from its first question on.
+package struct SharedLookupState: Sendable {
+  /// The lifetime of an announcement: 2 s. Its replica renews it every second, so it lapses soon if that replica dies, and
+  /// not while Apple is slow.
+  package static let lease = Duration.seconds(2)
+
+  /// The reply to a question.
+  package enum Reply: Sendable, Equatable {
+    case entry([UInt8])
+    case lead(stale: [UInt8]?)
+    /// Another replica fetches the response. Its announcement lapses after this time.
+    case follow(lapsesIn: Duration)
+  }
+
+  /// What the lookup does next.
+  package enum Step: Sendable, Equatable {
+    case ask
+    /// Call ``passed(now:)`` at this time on the monotonic clock, or a little later.
+    case wait(until: Duration)
+    case done(SharedFinding)
+    case none
+  }
+
+  private enum Phase: Equatable {
+    /// `ended`: what a message has told since the question.
+    case asking(ended: SharedFetchOutcome?)
+    case waiting(until: Duration)
+    case done
+  }
+
+  private let end: Duration
+  private var phase = Phase.asking(ended: nil)
+  private var hasWaited = false
+
+  /// Creates a lookup that asks its first question now.
+  ///
+  /// - Parameter end: When it stops to wait for another replica, on the monotonic clock.
+  package init(until end: Duration) {
+    self.end = end
+  }
+
+  /// Takes a reply; nil if none came in time.
+  package mutating func replied(_ reply: Reply?, now: Duration) -> Step {
+    guard case .asking(let ended) = phase else { return .none }
+    switch reply {
+    case nil: return finish(.alone(.noReply))
+    case .entry(let bytes)?: return finish(.entry(bytes, hasWaited: hasWaited))
+    case .lead(let stale)?: return finish(.lead(stale: stale))
+    case .follow(let time)?:
+      hasWaited = true
+      if let ended { return follow(ended) }
+      guard now < end else { return finish(.alone(.waitedInVain)) }
+      // The store may say anything.
+      let until = min(now + min(max(time, .zero), Self.lease), end)
+      phase = .waiting(until: until)
+      return .wait(until: until)
+    }
+  }
+
+  /// Takes a message about the end of the fetch.
+  package mutating func ended(_ outcome: SharedFetchOutcome) -> Step {
+    switch phase {
+    case .asking:
+      phase = .asking(ended: outcome)
+      return .none
+    case .waiting: return follow(outcome)
+    case .done: return .none
+    }
+  }
+
+  /// Takes the time.
+  package mutating func passed(now: Duration) -> Step {
+    guard case .waiting(let until) = phase, now >= until else { return .none }
+    // The other replica is gone, or out of reach of the store. One of those that wait takes its place.
+    return now < end ? ask() : finish(.alone(.waitedInVain))
+  }
+
+  /// Ends the lookup, because the store or the caller is gone.
+  package mutating func cancel() -> Step {
+    phase == .done ? .none : finish(.alone(.noReply))
+  }
+
+  private mutating func follow(_ outcome: SharedFetchOutcome) -> Step {
+    outcome == .unshared ? finish(.alone(.waitedInVain)) : ask()
+  }
+
+  private mutating func ask() -> Step {
+    phase = .asking(ended: nil)
+    return .ask
+  }
+
+  private mutating func finish(_ finding: SharedFinding) -> Step {
+    phase = .done
+    return .done(finding)
+  }
+}
