@@ -102,7 +102,14 @@ def _rollup(process):
     return {name: int(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in lines)}
 
 
+TAKEN = set()
+
+
 def free_port():
-    """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+    """A port without a listener, and another one each time: the listener of an earlier one may not have started yet."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = listener.getsockname()[1]
+        if port not in TAKEN:
+            TAKEN.add(port)
+            return port

@@ -28,7 +28,7 @@ import COpenSSL
 
   deinit { unsafe EVP_MAC_CTX_free(context) }
 
-  /// Returns the code of a message. If OpenSSL has no memory, the code is random, so that it equals no other.
+  /// Returns the code of a message. If OpenSSL has no memory, the code is random, so that it verifies nothing.
   public func code(of message: Span<UInt8>) -> InlineArray<32, UInt8> {
     var code = InlineArray<32, UInt8>(repeating: 0)
     if !write(message, to: &code) {
@@ -46,6 +46,16 @@ import COpenSSL
       unsafe message.withUnsafeBufferPointer { message in
         unsafe EVP_MAC_update(copy, message.baseAddress, message.count) == 1
           && EVP_MAC_final(copy, output.baseAddress, &count, output.count) == 1 && count == output.count
+      }
+    }
+  }
+  /// Returns whether `code` is that of a message, in constant time.
+  public func verifies(_ code: Span<UInt8>, of message: Span<UInt8>) -> Bool {
+    let expected = self.code(of: message)
+    guard code.count == expected.count else { return false }
+    return unsafe expected.span.withUnsafeBufferPointer { expected in
+      unsafe code.withUnsafeBufferPointer { code in
+        unsafe CRYPTO_memcmp(expected.baseAddress, code.baseAddress, code.count) == 0
       }
     }
   }

@@ -67,6 +67,8 @@ public struct SharedEntryCodec: Sendable {
   private static let mostLoss = 1024
   /// The most bytes of an entry without its content: the head and two sections of fields.
   private static let mostOverhead = headLength + mostLoss + 2 * (HTTP1Limits().headerSection + 2)
+  /// The most bytes of an entry: 1 MiB of content, and less than 67 KiB besides.
+  public static let mostBytes = mostOverhead + CacheSettings().largestContent
 
   private let authenticator: MessageAuthenticator
   private let scope: [UInt8]

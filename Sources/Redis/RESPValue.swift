@@ -35,8 +35,9 @@ extension RESPValue {
 
 /// The bounds of what a server of Redis may send.
 public struct RESPLimits: Sendable {
-  /// The most bytes of one string: 1 MiB. The largest that the server asks for are the debts of 2,048 buckets, 32 KiB.
-  public var string = 1 << 20
+  /// The most bytes of one string: 1.25 MiB. The largest that the server asks for is a stored response with 1 MiB of
+  /// content and two header sections.
+  public var string = 5 << 18
   /// The most bytes of a line, such as an error or a number: 4 KiB.
   public var line = 4096
   /// The most values in one reply, nested ones included: 1,024. The longest reply is that to HELLO, with about 20.

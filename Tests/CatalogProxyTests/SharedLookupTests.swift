@@ -84,6 +84,12 @@ struct SharedLookupTests {
     Issue.record("It never ends.")
   }
 
+  @Test("does not begin to wait after its end")
+  func late() {
+    var state = SharedLookupState(until: Self.time(10))
+    #expect(state.replied(.follow(lapsesIn: .seconds(2)), now: Self.time(10)) == .done(.alone(.waitedInVain)))
+  }
+
   @Test("ends at once when the caller or the store is gone")
   func cancelled() {
     var state = waiting()

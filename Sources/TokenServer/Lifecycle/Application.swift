@@ -2,6 +2,7 @@ import Cryptography
 import DeveloperToken
 import EventLoop
 import Glibc
+import HTTPMessages
 import HTTPServer
 import Locks
 import Logging
@@ -22,6 +23,8 @@ struct Application {
   private let group: ReplicaGroup?
   /// The rates of callers that the replicas share; nil without `shared.url`.
   private let rates: GroupRates?
+  /// The responses that the replicas share; nil without a store or without the catalog.
+  private let sharedCache: RedisSharedCache?
   /// The exporter of spans; nil if the server exports none.
   private let spans: SpanExporter?
   private let memory: MemoryBudget
@@ -51,21 +54,25 @@ struct Application {
       health.watch(loops.public)
       let spans = try Self.exporter(source, loops.public, logger)
       self.spans = spans
+      group = settings.shared.flatMap { shared in
+        source.files.store.map {
+          ReplicaGroup(shared, $0, loops: loops.public, memory: memory, logger: logger)
+        }
+      }
+      let secret = try settings.shared.map { _ in try GroupSecret(source.files.key) }
+      let sharedCache = Self.sharedCache(of: group, source, secret)
+      self.sharedCache = sharedCache
       catalog = try settings.catalog.map {
         try CatalogService(
           $0, authorities: source.files.upstreamAuthorities,
           // One of them is to the store.
           connectionsPerLoop: max(1, settings.server.descriptors.upstreamPerLoop - (settings.shared == nil ? 0 : 1)),
           burst: settings.server.limits.burst,
-          loops: loops.public, memory: memory, logger: logger, spans: spans)
-      }
-      group = settings.shared.flatMap { shared in
-        source.files.store.map {
-          ReplicaGroup(shared, $0, loops: loops.public, memory: memory, logger: logger)
-        }
+          loops: loops.public, memory: memory, logger: logger, spans: spans,
+          shared: { sharedCache?.cache(on: $0) })
       }
       if let group { health.watch(group) }
-      rates = try group.map { GroupRates($0, try GroupSecret(source.files.key)) }
+      rates = group.flatMap { group in secret.map { GroupRates(group, $0) } }
       access = try AccessService(
         settings.audit, rates: rates, keepsRecent: settings.admin?.page ?? false, loops: loops.public, sink: sink,
         logger: logger)
@@ -74,7 +81,9 @@ struct Application {
       throw StartError("\(error)")
     }
     self.memory = memory
-    metrics = ServerMetrics(sink: sink, catalog: catalog, access: access, memory: memory, group: group, spans: spans)
+    metrics = ServerMetrics(
+      sink: sink, catalog: catalog, access: access, memory: memory, group: group, sharedCache: sharedCache, spans: spans
+    )
     initialSnapshot = try RuntimeSnapshot(source, access: access, health: health, metrics: metrics, catalog: catalog)
     metrics.signingKeys.all = [
       SigningKeys.Key(id: initialSnapshot.minter.key.keyID, state: .signing, lastProof: Glibc.time(nil))
@@ -82,6 +91,16 @@ struct Application {
     catalog?.use(initialSnapshot)
     access.use(initialSnapshot)
     (self.sink, self.logger) = (sink, logger)
+  }
+
+  /// Returns the second-level cache of a server with a catalog.
+  private static func sharedCache(
+    of group: ReplicaGroup?, _ source: RuntimeSnapshot.Source, _ secret: GroupSecret?
+  ) -> RedisSharedCache? {
+    guard let group, let secret, let catalog = source.settings.catalog else { return nil }
+    return RedisSharedCache(
+      group, secret, upstream: catalog.upstream.description,
+      team: "\(source.settings.musickit.teamID)")
   }
 
   private static func exporter(
@@ -116,7 +135,8 @@ struct Application {
         manager: manager, load: reload.load)
     }
     access.keySets.begin()
-    group?.start([rates].compactMap { $0 })
+    let participants: [(any GroupParticipant)?] = [rates, sharedCache]
+    group?.start(participants.compactMap { $0 })
     spans?.start()
     reloader?.watch()
     let addresses = Addresses(

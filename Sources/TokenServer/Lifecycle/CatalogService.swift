@@ -34,9 +34,11 @@ final class CatalogService: Sendable {
   /// - Parameters:
   ///   - authorities: The trusted CAs for the upstream.
   ///   - burst: How long requests may wait for a place among those at the upstream before it counts as overload.
+  ///   - shared: Returns the cache that the replicas share, for a loop; nil without one.
   init(
     _ settings: Settings.Catalog, authorities: TLSClientContext, connectionsPerLoop: Int, burst: Duration,
-    loops: [IOLoop], memory: MemoryBudget, logger: Logger, spans: SpanExporter? = nil
+    loops: [IOLoop], memory: MemoryBudget, logger: Logger, spans: SpanExporter? = nil,
+    shared: (IOLoop) -> (any SharedCache)? = { _ in nil }
   ) throws {
     self.authorities = authorities
     self.spans = spans
@@ -56,7 +58,12 @@ final class CatalogService: Sendable {
     self.loops = loops
     clients = loops.map { UpstreamClient(client, loop: $0) }
     routes = Dictionary(
-      uniqueKeysWithValues: clients.map { (ObjectIdentifier($0.loop), UpstreamRoute($0, executor: $0.loop)) })
+      uniqueKeysWithValues: clients.map { client in
+        (
+          ObjectIdentifier(client.loop),
+          UpstreamRoute(client, executor: client.loop, shared: shared(client.loop))
+        )
+      })
   }
 
   /// The counts of connections on all loops.

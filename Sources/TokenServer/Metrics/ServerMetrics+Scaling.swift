@@ -1,3 +1,4 @@
+import CatalogProxy
 import Telemetry
 
 /// The metrics of the store that the replicas share.
@@ -27,4 +28,37 @@ extension ServerMetrics {
       "Messages on the group's channel that this version does not understand."
     ) { $0.counts.invalidMessages },
   ]
+
+  static let sharedLookups = Metric(
+    .counter, "musickit_shared_cache_lookups_total",
+    "Lookups of responses at the store before a request to Apple Music, by result.", labels: ["result"])
+
+  static let sharedStores: [MetricReading<SharedCacheCounts>] = [
+    MetricReading(.counter, "musickit_shared_cache_stores_total", "Responses that the store has taken.", \.stores),
+    MetricReading(
+      .counter, "musickit_shared_cache_stores_failed_total",
+      "Responses that the store has not taken, because it is full, read-only or slow.", \.failedStores),
+  ]
+
+  static func write(_ counts: SharedCacheCounts, to text: inout MetricsText) {
+    text.begin(sharedLookups)
+    for result in SharedLookupResult.allCases {
+      text.sample(of: sharedLookups, Double(counts.lookups[result, default: 0]), [.word(result.label)])
+    }
+    text.add(sharedStores, of: counts)
+  }
+}
+
+extension SharedLookupResult {
+  fileprivate var label: StaticString {
+    switch self {
+    case .hit: "hit"
+    case .waited: "waited"
+    case .miss: "miss"
+    case .invalid: "invalid"
+    case .timeout: "timeout"
+    case .vain: "vain"
+    case .skipped: "skipped"
+    }
+  }
 }

@@ -32,6 +32,7 @@ final class ServerMetrics: Sendable {
   private let access: AccessService
   private let memory: MemoryBudget
   private let group: ReplicaGroup?
+  private let sharedCache: RedisSharedCache?
   private let spans: SpanExporter?
   private let startTime = Glibc.time(nil)
   private let watched = Locked(Watched())
@@ -47,9 +48,10 @@ final class ServerMetrics: Sendable {
 
   init(
     sink: LogSink, catalog: CatalogService?, access: AccessService, memory: MemoryBudget, group: ReplicaGroup? = nil,
-    spans: SpanExporter? = nil
+    sharedCache: RedisSharedCache? = nil, spans: SpanExporter? = nil
   ) {
     self.group = group
+    self.sharedCache = sharedCache
     self.spans = spans
     self.memory = memory
     self.sink = sink
@@ -157,6 +159,7 @@ final class ServerMetrics: Sendable {
       text.add(Self.upstreamConnections, of: catalog.counters)
     }
     if let group { text.add(Self.group, of: group) }
+    if let sharedCache { Self.write(sharedCache.counts, to: &text) }
     if let spans { Self.write(spans.counts, to: &text) }
     text.add(Self.log, of: sink)
     text.add(Self.start, of: startTime)

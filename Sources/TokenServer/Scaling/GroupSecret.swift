@@ -2,18 +2,21 @@ import Cryptography
 import DeveloperToken
 
 /// A secret of all replicas with the same signing key. The store does not have it, so names at the store tell nothing
-/// about addresses and subjects.
+/// about addresses, subjects and requests, and the store cannot make a response that a replica believes.
 ///
 /// A replica with another key has another secret. So while the key changes, replicas with the old one and those with the
-/// new one share rates only among themselves.
+/// new one share rates and responses only among themselves.
 struct GroupSecret: Sendable {
   /// Makes the names of the buckets of rates.
   let rates: MessageAuthenticator
+  /// Makes the keys of shared responses, and the codes in them.
+  let cache: MessageAuthenticator
 
   /// Derives the secret from a signing key.
   ///
   /// - Throws: `CryptographyError` if OpenSSL fails.
   init(_ key: SigningKey) throws(CryptographyError) {
     rates = try MessageAuthenticator(key: key.secret(for: "musickit-token-server 1 rates"))
+    cache = try MessageAuthenticator(key: key.secret(for: "musickit-token-server 1 cache"))
   }
 }
