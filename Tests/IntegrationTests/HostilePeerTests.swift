@@ -27,6 +27,9 @@ struct HostilePeerTests {
     let settings = [
       "CATALOG_UPSTREAM": upstream.url, "CATALOG_ME": "true",
       "ACCESS_ANONYMOUS": "{ token: true, catalog: true, me: true }", "LOG_LEVEL": "warning",
+      // Peers hold what they have for as long as they want. On a busy machine time and overload would end them.
+      "SERVER_LIMITS_BURST": "1h", "SERVER_LIMITS_HEADER_SECTION": "5m", "SERVER_LIMITS_TLS_HANDSHAKE": "5m",
+      "CATALOG_TIMEOUTS_FIRST_BYTE": "5m", "CATALOG_TIMEOUTS_WHOLE": "10m",
     ]
     let server = try group.serve(ground, settings.merging(isSecure ? try ground.tlsSettings() : [:]) { $1 })
     for (kind, count, path) in isSecure ? Self.secure : Self.plain {
@@ -40,7 +43,7 @@ struct HostilePeerTests {
       let budget = try #require(metrics["musickit_memory_budget_bytes"])
       #expect(budget == Double(128 * Self.megabyte))
       #expect(used <= budget, "\(kind) \(path)")
-      #expect(peers.open > 0)
+      #expect(peers.open > 0, "\(kind) \(path): all \(peers.refused) refused")
       peers.leave()
     }
     #expect(server.stop() == 0)
