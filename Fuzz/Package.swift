@@ -9,6 +9,7 @@ let targets = [
   "FuzzCatalogPath",
   "FuzzChunked",
   "FuzzForwarded",
+  "FuzzGroupQuota",
   "FuzzHTTP2Client",
   "FuzzHTTP2Server",
   "FuzzInspector",

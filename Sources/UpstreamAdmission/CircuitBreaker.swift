@@ -34,6 +34,8 @@ public struct CircuitBreaker: Sendable {
   private var epoch: UInt64 = 0
   /// The time of the last transition from closed to open.
   private var opened = Duration.zero
+  /// Whether this breaker opened because another replica's did.
+  private(set) var isLearned = false
 
   /// Creates a closed breaker.
   public init(_ limits: CircuitLimits = CircuitLimits()) {
@@ -46,6 +48,9 @@ public struct CircuitBreaker: Sendable {
   public var isClosed: Bool {
     if case .closed = state { true } else { false }
   }
+
+  /// The present pause before a probe.
+  var presentPause: Duration { pause }
 
   /// Returns how long no request may pass, or nil if one may. Unlike `admit`, changes no state.
   public func refusal(now: Duration) -> Duration? {
@@ -85,6 +90,26 @@ public struct CircuitBreaker: Sendable {
   /// Records the success of a request that passed an open breaker without being its probe.
   public mutating func succeeded(_ pass: CircuitPass) {
     if !isClosed, pass.began >= opened { close() }
+  }
+
+  // MARK: Other replicas
+
+  /// Opens because another replica's breaker is open. Once open, it probes by itself: another replica that has lost its own
+  /// way to the upstream must not hold this one open for good.
+  ///
+  /// - Parameter pause: The pause before the first probe.
+  mutating func learn(pause: Duration, now: Duration) {
+    guard isClosed else { return }
+    isLearned = true
+    open(now: now)
+    state = .open(until: now + min(pause, limits.longestPause * 2))
+  }
+
+  /// Another replica's breaker has closed. This one closes as well if it opened only because of others. Otherwise its next
+  /// request is a probe: the upstream may be unreachable from here alone.
+  mutating func learnRecovery(now: Duration) {
+    if isLearned { return close() }
+    if case .open = state { state = .open(until: now) }
   }
 
   private mutating func probed(_ outcome: CircuitOutcome, now: Duration) {
@@ -127,6 +152,7 @@ public struct CircuitBreaker: Sendable {
     consecutive = 0
     lastFailure = nil
     pause = limits.firstPause
+    isLearned = false
   }
 }
 
@@ -262,10 +288,14 @@ struct SecondOpinions: Sendable {
     self.period = period
   }
 
+  /// The number of replicas that share the opinions of a period. Each may give at least one.
+  var replicas = 1
+
   /// Returns whether a client with `allowed` opinions in a period has one left.
   func isFree(for client: UInt64, allowed: Int, now: Duration) -> Bool {
     guard now - began < period else { return allowed > 0 }
-    return given[client, default: 0] < allowed && total < Self.most
+    let most = max(Self.most / replicas, 1)
+    return given[client, default: 0] < min(allowed, most) && total < most
   }
 
   /// Counts one opinion of a client.

@@ -2,7 +2,7 @@
 extension ConcurrencyLimit {
   /// Returns whether a client is below its limit of requests in flight, and the pacer allows its next request.
   func mayGo(_ client: Client) -> Bool {
-    client.account.inFlight < adaptive.most(of: client.share) && (pacer.rate == nil || client.opening <= now)
+    client.account.inFlight < adaptive.most(of: client.share) && (!isPaced || client.opening <= now)
   }
 
   /// Returns whether a caller is below its limit in flight: seven eighths of its client's limit.
@@ -31,7 +31,7 @@ extension ConcurrencyLimit {
       return
     }
     // A client that was not served in this round goes to the front.
-    let isFirst = pacer.rate != nil && client.rested <= now
+    let isFirst = isPaced && client.rested <= now
     client.account.turn = isFirst ? clientTurns.prepend(name, to: &order) : clientTurns.append(name, to: &order)
   }
 
@@ -101,7 +101,7 @@ extension ConcurrencyLimit {
 extension ConcurrencyLimit {
   /// Returns when to retry, or nil if the request can wait for its turn.
   func delay(of request: Request, _ caller: Caller, _ client: Client) -> Duration? {
-    let wait = wait(request.isRetry ? Caller() : caller, client)
+    let wait = wait(request.isRetry ? Caller() : caller, client, named: request.caller.client)
     if !request.isRetry, !hasRoom(caller, of: client) || !request.isRepeated && isLate(wait, request, caller, client) {
       return max(limits.retryAfter, wait ?? .zero)
     }
@@ -116,7 +116,7 @@ extension ConcurrencyLimit {
   private func isLate(_ wait: Duration?, _ request: Request, _ caller: Caller, _ client: Client) -> Bool {
     let ofBurst = limits.burst - request.waited
     let late = caller.queue.isEmpty ? ofBurst : limits.late
-    guard let wait, wait > late, pacer.rate == nil, let since = client.waitingSince else { return false }
+    guard let wait, wait > late, !isPaced, let since = client.waitingSince else { return false }
     let burst = limits.burst.inSeconds
     return (wait > ofBurst || now - since > burst || now - client.lastRefusal <= burst)
       && client.waiting >= max(adaptive.most(of: client.share) / 8, 1)
@@ -133,15 +133,15 @@ extension ConcurrencyLimit {
   ///
   /// Ahead of it are the queued requests of its caller, as many of each other caller of the client, and for each other
   /// client as many as for this client.
-  private func wait(_ caller: Caller, _ client: Client) -> Duration? {
+  private func wait(_ caller: Caller, _ client: Client, named name: String) -> Duration? {
     let own = caller.queue.count + 1
     let ofClient = min(own * max(client.order.count, 1), client.waiting + 1)
     let clients = order.count + held.count + (client.account.turn == nil && !client.isHeld ? 1 : 0)
     let all = min(ofClient * max(clients, 1), queues.count + 1)
-    guard pacer.rate != nil else { return waitForOthers(all, ofClient: ofClient, own: own, client) }
-    var wait = Double(all) / pacer.pace
-    if let share = client.shareOfRate { wait = max(wait, Double(ofClient) / (pacer.pace * share)) }
-    return Duration(inSeconds: max(pacer.opening - now, 0) + wait)
+    guard isPaced, pacing.rate != nil else { return waitForOthers(all, ofClient: ofClient, own: own, client) }
+    var wait = Double(all) / pacing.pace
+    if let share = client.shareOfRate { wait = max(wait, Double(ofClient) / (pacing.pace(ofClient: name) * share)) }
+    return Duration(inSeconds: max((pacing.opening ?? now) - now, 0) + wait)
   }
 
   /// Returns the wait until so many requests have ended, of which a client and a caller can only replace their own.

@@ -31,7 +31,17 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
 
   let limits: ConcurrencyLimits
   var adaptive: AdaptiveLimit
-  var pacer: RatePacer
+  var pacing: Pacing
+  let pacingLimits: PacingLimits
+  /// The number of replicas of which each has an equal part, as long as this one is alone.
+  var divisor = 1
+  /// The most requests in flight of the group, as last announced.
+  var groupLimit = 0
+  /// The team's rate by what this replica has learned alone, and until when it reports that.
+  var learnedAlone: (rate: Double?, isLearned: Bool, until: Double) = (nil, false, 0)
+  /// The number of 429s, and of those before this replica was last alone.
+  private(set) var refusals = 0
+  var refusalsBefore = 0
   var known: [QuotaCaller: Caller] = [:]
   var clients: [String: Client] = [:]
   var queues = TicketQueues<WaitingRequest>()
@@ -52,7 +62,8 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   public init(_ limits: ConcurrencyLimits = ConcurrencyLimits(), pacing: PacingLimits = PacingLimits()) {
     self.limits = limits
     adaptive = AdaptiveLimit(limits)
-    pacer = RatePacer(pacing)
+    self.pacing = Pacing(own: RatePacer(pacing))
+    pacingLimits = pacing
   }
 
   /// The most requests in flight at present.
@@ -66,15 +77,15 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
 
   /// The known rate in requests a second that the quota allows: the learned rate, or that of a probe which
   /// exceeds it and has not been refused. Nil before the first 429.
-  public var rate: Double? { pacer.rate.map { max($0, pacer.pace) } }
+  public var rate: Double? { pacing.rate }
   /// Returns whether all requests pause, after a 429.
-  public func isPaused(now: Duration) -> Bool { pacer.isPaused(now: now.inSeconds) }
+  public func isPaused(now: Duration) -> Bool { pacing.isPaused(now: now.inSeconds) }
 
   /// Requests a permit.
   ///
   /// - Parameter waiter: Returned in a grant when its turn has come. Only made for a request that is queued.
   public mutating func acquire(_ request: Request, waiter: @autoclosure () -> Waiter, now: Duration) -> Admission {
-    self.now = now.inSeconds
+    begin(now: now)
     let name = request.caller
     var client = clients[name.client] ?? Client()
     var caller = known[name] ?? Caller()
@@ -107,16 +118,17 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   public mutating func release(
     _ permit: ConcurrencyPermit, _ outcome: ConcurrencyOutcome, now: Duration
   ) -> [Grant] {
-    self.now = now.inSeconds
+    begin(now: now)
     guard let (name, sent) = permits[permit.serial], var caller = known[name], var client = clients[name.client] else {
       return []
     }
     switch outcome {
     case .answered:
       adaptive.succeeded(inFlight: inFlight, isWanted: waiting > 0)
-      pacer.answered(sentAt: sent, now: self.now)
+      pacing.answered(sentAt: sent, now: self.now)
     case .limited(let retryAfter):
-      pacer.refused(sentAt: sent, retryAfter: retryAfter?.inSeconds, now: self.now)
+      refusals += 1
+      pacing.refused(sentAt: sent, retryAfter: retryAfter?.inSeconds, now: self.now)
     case .inconclusive: break
     }
     permits[permit.serial] = nil
@@ -131,26 +143,27 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
 
   /// Counts against the rate a request that takes no turn, because another request waits for its response.
   public mutating func sentWithoutTurn(now: Duration) {
-    pacer.sent(now: now.inSeconds, isWanted: false)
+    pacing.sent(now: now.inSeconds, isWanted: false)
   }
 
   /// Records a 429 for a request that took no turn.
   public mutating func refusedWithoutTurn(sentAt: Duration, retryAfter: Duration?, now: Duration) {
-    pacer.refused(sentAt: sentAt.inSeconds, retryAfter: retryAfter?.inSeconds, now: now.inSeconds)
+    refusals += 1
+    pacing.refused(sentAt: sentAt.inSeconds, retryAfter: retryAfter?.inSeconds, now: now.inSeconds)
   }
 
   /// Returns the waiters that the pacer held back until now.
   public mutating func advance(now: Duration) -> [Grant] {
-    self.now = now.inSeconds
+    begin(now: now)
     return grants()
   }
 
   /// When to call `advance`. Nil if no request waits for the pacer.
   public var opening: Duration? {
-    guard pacer.rate != nil, inFlight < adaptive.value else { return nil }
-    guard order.isEmpty else { return Duration(inSeconds: pacer.opening) }
+    guard isPaced, inFlight < adaptive.value, let opening = pacing.opening else { return nil }
+    guard order.isEmpty else { return Duration(inSeconds: opening) }
     guard let next = held.lazy.compactMap({ clients[$0]?.opening }).min() else { return nil }
-    return Duration(inSeconds: max(pacer.opening, next))
+    return Duration(inSeconds: max(opening, next))
   }
 
   /// Removes a queued request.
@@ -166,18 +179,26 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     return waiting.waiter
   }
 
+  /// Begins an operation.
+  mutating func begin(now: Duration) {
+    self.now = now.inSeconds
+    pacing.group?.advance(now: self.now)
+  }
+
   /// Records the start of a request.
   mutating func begin(
     _ name: QuotaCaller, _ caller: inout Caller, _ client: inout Client, cost: Int, hasWaited: Bool = false
   ) -> ConcurrencyPermit {
     caller.account.begin(cost: cost)
     client.account.begin(cost: cost)
-    if pacer.rate != nil {
-      let interval = 1 / pacer.pace
-      client.rested = now + Double(order.count + 1) * interval
-      if let share = client.shareOfRate { client.opening = max(client.opening, now - interval) + interval / share }
+    if isPaced {
+      client.rested = now + Double(order.count + 1) / pacing.pace
+      if let share = client.shareOfRate {
+        let interval = 1 / pacing.pace(ofClient: name.client)
+        client.opening = max(client.opening, now - interval) + interval / share
+      }
     }
-    pacer.sent(now: now, isWanted: hasWaited || !order.isEmpty)
+    pacing.sent(now: now, isWanted: hasWaited || !order.isEmpty)
     serial += 1
     permits[serial] = (name, now)
     return ConcurrencyPermit(serial: serial)
@@ -189,18 +210,24 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     clients[name.client] = client.isIdle(now: now) ? nil : client
   }
 
-  private mutating func grants() -> [Grant] {
+  mutating func grants() -> [Grant] {
     lineUpHeld()
     var grants: [Grant] = []
     while inFlight < adaptive.value, mayPass, let grant = next() { grants.append(grant) }
     return grants
   }
 
+  /// Whether there was a 429 since this replica was last alone.
+  var hasLearnedAlone: Bool { refusals > refusalsBefore }
+
+  /// Whether requests are paced.
+  var isPaced: Bool { pacing.isActive(now: now) }
+
   /// Whether the pacer allows a request now.
-  private var mayPass: Bool { pacer.rate == nil || now >= pacer.opening }
+  private var mayPass: Bool { pacing.mayPass(now: now) }
 
   /// Whether a request may overtake the queue: other limits hold the queue back, and none waits for the pacer.
-  private var mayGoAtOnce: Bool { inFlight < adaptive.value && (pacer.rate == nil || mayPass && order.isEmpty) }
+  private var mayGoAtOnce: Bool { inFlight < adaptive.value && (!isPaced || mayPass && order.isEmpty) }
 }
 
 /// The limits of a ``ConcurrencyLimit``: name, default, unit and reason.
@@ -256,6 +283,11 @@ public struct ConcurrencyPermit: Sendable, Hashable {
 struct AdaptiveLimit: Sendable {
   private let limits: ConcurrencyLimits
   private(set) var value: Int
+  /// The number of replicas of which each has an equal part of the bounds.
+  private var divisor = 1
+  /// Whether the value is a part of the limit of a group of replicas, and how often the traffic has tested it.
+  private(set) var isShared = false
+  private(set) var grown: UInt32 = 0
 
   init(_ limits: ConcurrencyLimits) {
     self.limits = limits
@@ -283,7 +315,21 @@ struct AdaptiveLimit: Sendable {
   /// requests should use it within 5 s.
   mutating func succeeded(inFlight: Int, isWanted: Bool) {
     let isTried = inFlight >= share || isWanted && (inFlight >= value / 2 || value < limits.bounded(limits.initial))
-    if isTried, value < limits.maximum { value += 1 }
+    guard isTried else { return }
+    if isShared { grown &+= 1 } else if value < max(limits.maximum / divisor, 1) { value += 1 }
+  }
+
+  /// Uses a part of the limit of a group.
+  mutating func use(part: Int) {
+    isShared = true
+    value = limits.bounded(part)
+  }
+
+  /// Uses an equal part of the limit, and changes it without the others from now on.
+  mutating func leave(group limit: Int, of replicas: Int) {
+    isShared = false
+    divisor = max(replicas, 1)
+    value = limits.bounded(limit / divisor)
   }
 }
 

@@ -91,6 +91,7 @@ extension RatePacer {
   /// Returns the highest possible quota, if a request sent at `time` was refused: for a window, the requests admitted
   /// in the second before; for a bucket, empty at the last refusal, the requests admitted since, less one.
   private func highest(at time: Double) -> Double {
+    guard time - knowsAllSince >= 1 else { return .infinity }
     let second = accepted(before: time, seconds: 1)
     if let last = lastRefusal, time - last.sentAt >= 2 {
       return max(second, Double(history.accepted(before: time) - last.accepted + 1) / (time - last.sentAt))

@@ -38,12 +38,8 @@ extension RatePacer {
     guard let rate else { return }
     phase = .probing(step: step, 0)
     pace = rate * factor(step)
-    if pace > limits.mostRate { forget() }
-  }
-
-  private mutating func forget() {
-    rate = nil
-    phase = .free
+    guard pace > limits.mostRate else { return }
+    disown()
     opening = 0
   }
 

@@ -70,6 +70,8 @@ struct RatePacer: Sendable {
   /// When the last refused request was sent, and how many requests before it were sent and not refused.
   private(set) var lastRefusal: (sentAt: Double, accepted: Int)?
   private var lastSent = 0.0
+  /// Since when the history has all requests.
+  private(set) var knowsAllSince = -Double.infinity
 
   init(_ limits: PacingLimits = PacingLimits()) {
     self.limits = limits
@@ -136,6 +138,27 @@ struct RatePacer: Sendable {
     }
     lastRefusal = (sentAt, history.accepted(before: sentAt))
     if let retryAfter { wait(for: min(retryAfter, limits.mostRetryAfter.inSeconds), now: now) }
+  }
+
+  // MARK: Groups of replicas
+
+  /// Uses a rate that another pacer has learned. Probes begin as after a hold that was refused.
+  ///
+  /// What others have sent is unknown at first, so for a second a 429 is no evidence of a much lower rate.
+  mutating func adopt(rate: Double, pauseEnds: Double, now: Double) {
+    knowsAllSince = now
+    lastRefusal = nil
+    hold(at: rate)
+    confirmed = self.rate ?? 0
+    (isGuess, isSearching, isTesting) = (false, false, false)
+    (credit, strikes, falls, ceiling) = (0, 0, 0, .infinity)
+    opening = max(opening, pauseEnds)
+  }
+
+  /// Forgets the rate, but not what was sent.
+  mutating func disown() {
+    rate = nil
+    phase = .free
   }
 
   // MARK: Pauses

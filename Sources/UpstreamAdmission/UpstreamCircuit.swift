@@ -39,11 +39,15 @@ public struct UpstreamCircuit: Sendable {
     public let isOfResource: Bool
   }
 
-  private let limits: CircuitLimits
-  private var upstream: CircuitBreaker
+  let limits: CircuitLimits
+  var upstream: CircuitBreaker
   private var resources: ResourceCircuits
-  private var evidence: FailureEvidence
-  private var opinions: SecondOpinions
+  var evidence: FailureEvidence
+  var opinions: SecondOpinions
+  /// When the upstream last responded to this replica without an error.
+  private(set) var lastSuccess: Duration?
+  /// Until when other replicas' failures do not open this circuit.
+  private(set) var ignoresNewsUntil = Duration.zero
 
   /// Creates a closed circuit.
   public init(_ limits: CircuitLimits = CircuitLimits()) {
@@ -92,7 +96,7 @@ public struct UpstreamCircuit: Sendable {
     case .success: evidence.succeeded(pass.subject, now: now)
     case .resourceFailure, .neutral: break
     }
-    let wasClosed = upstream.isClosed
+    let (wasClosed, wasLearned) = (upstream.isClosed, upstream.isLearned)
     let saysOfUpstream = outcome == .resourceFailure ? .neutral : outcome
     if pass.upstream.isOpinion {
       if outcome == .success { upstream.succeeded(pass.upstream) }
@@ -100,6 +104,10 @@ public struct UpstreamCircuit: Sendable {
       upstream.record(saysOfUpstream, of: pass.upstream, mayOpen: evidence.isBroad(now: now), now: now)
     }
     if !wasClosed, upstream.isClosed { evidence.forgetFailures() }
+    guard outcome == .success else { return }
+    lastSuccess = now
+    // The others' news was wrong for this replica.
+    if wasLearned, upstream.isClosed { ignoresNewsUntil = now + Self.doubt }
   }
 }
 

@@ -156,19 +156,19 @@ import Testing
   @Test("rate and waits are those of a probe while it sends faster than the learned rate")
   func probe() {
     var limit = ConcurrencyLimit<Int>()
-    for index in 0..<40 { limit.pacer.sent(now: 0.001 * Double(index), isWanted: true) }
-    for index in 20..<40 { limit.pacer.refused(sentAt: 0.001 * Double(index), retryAfter: nil, now: 0.1) }
+    for index in 0..<40 { limit.pacing.own.sent(now: 0.001 * Double(index), isWanted: true) }
+    for index in 20..<40 { limit.pacing.own.refused(sentAt: 0.001 * Double(index), retryAfter: nil, now: 0.1) }
     #expect(limit.rate == 21)
     var request = ConcurrencyLimit<Int>.Request(QuotaCaller(client: "only", rateLimitPrefix: ByteString("a")))
     request.patience = .zero
     func wait() -> Double? {
-      let now = Duration(inSeconds: limit.pacer.opening - 0.5)
+      let now = Duration(inSeconds: limit.pacing.own.opening - 0.5)
       guard case .refused(let wait) = limit.acquire(request, waiter: 0, now: now) else { return nil }
       return wait.inSeconds - 0.5
     }
     #expect(abs((wait() ?? 0) - 1 / (0.97 * 21)) < 1e-6)
-    while limit.pacer.pace < 40, limit.pacer.opening < 600 {
-      limit.pacer.sent(now: limit.pacer.opening, isWanted: true)
+    while limit.pacing.own.pace < 40, limit.pacing.own.opening < 600 {
+      limit.pacing.own.sent(now: limit.pacing.own.opening, isWanted: true)
     }
     #expect(limit.rate == 42)
     #expect(abs((wait() ?? 0) - 1.0 / 42) < 1e-6)

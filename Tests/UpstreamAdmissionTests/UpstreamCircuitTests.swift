@@ -217,3 +217,80 @@ struct UpstreamCircuitTests {
     #expect(refused == 0, "seed \(seed)")
   }
 }
+
+@Suite("The circuits of several replicas")
+struct GroupCircuitTests {
+  private static let subject = CircuitSubject(client: 1, caller: 1, resource: 1)
+
+  private func probe(_ circuit: inout UpstreamCircuit, _ outcome: CircuitOutcome, at time: Duration) -> Bool {
+    guard case .pass(let pass) = circuit.admit(Self.subject, now: time) else { return false }
+    circuit.record(outcome, of: pass, now: time + .milliseconds(10))
+    return true
+  }
+
+  private func openCircuit() -> UpstreamCircuit {
+    var circuit = UpstreamCircuit()
+    circuit.use(replicas: 3)
+    circuit.learn(.open(pause: .milliseconds(500)), spread: 1, now: .seconds(10))
+    return circuit
+  }
+
+  @Test("open and close with that of another replica")
+  func together() {
+    var circuit = openCircuit()
+    #expect(!circuit.isClosed && circuit.isLearned)
+    circuit.learn(.closed, spread: 0, now: .seconds(11))
+    #expect(circuit.isClosed)
+  }
+
+  @Test("stay closed if Apple has just responded")
+  func contradiction() {
+    var circuit = UpstreamCircuit()
+    #expect(probe(&circuit, .success, at: .seconds(10)))
+    circuit.learn(.open(pause: .seconds(1)), spread: 0, now: .seconds(10.5))
+    #expect(circuit.isClosed)
+    circuit.learn(.open(pause: .seconds(1)), spread: 0, now: .seconds(12))
+    #expect(!circuit.isClosed)
+  }
+
+  @Test("are not held open by a replica that has lost its way to Apple")
+  func lostWay() {
+    var circuit = openCircuit()
+    // The other one's probes fail again and again.
+    var time = Duration.seconds(10)
+    while time < .seconds(13) {
+      time += .milliseconds(100)
+      circuit.learn(.open(pause: .seconds(2)), spread: 1, now: time)
+    }
+    #expect(probe(&circuit, .success, at: time))
+    #expect(circuit.isClosed)
+    circuit.learn(.open(pause: .seconds(2)), spread: 1, now: time + .seconds(50))
+    #expect(circuit.isClosed)
+    circuit.learn(.open(pause: .seconds(2)), spread: 1, now: time + .seconds(70))
+    #expect(!circuit.isClosed)
+  }
+
+  @Test("probe by themselves after their pause, whatever the others say meanwhile")
+  func noExtension() {
+    var breaker = CircuitBreaker()
+    breaker.learn(pause: .seconds(1), now: .seconds(10))
+    breaker.learn(pause: .seconds(1), now: .milliseconds(10_900))
+    #expect(breaker.refusal(now: .milliseconds(10_990)) != nil)
+    #expect(breaker.refusal(now: .seconds(11)) == nil)
+  }
+
+  @Test("that opened by own failures probe at once when Apple responds to another replica")
+  func recovery() {
+    var circuit = UpstreamCircuit()
+    for number in 0..<40 {
+      let subject = CircuitSubject(client: UInt64(number), caller: UInt64(number), resource: UInt64(number))
+      guard case .pass(let pass) = circuit.admit(subject, now: .seconds(10)) else { continue }
+      circuit.record(.failure, of: pass, now: .seconds(10))
+    }
+    #expect(!circuit.isClosed && !circuit.isLearned)
+    circuit.learn(.closed, spread: 0, now: .milliseconds(10_100))
+    #expect(!circuit.isClosed)
+    #expect(probe(&circuit, .success, at: .milliseconds(10_101)))
+    #expect(circuit.isClosed)
+  }
+}

@@ -1,0 +1,279 @@
+/// What a replica knows of its team's quota: the pace of all replicas together, and its own part.
+public struct TeamQuota: Sendable, Equatable {
+  /// The learned rate in requests a second. Nil before the first 429.
+  public var rate: Double?
+  /// The present pace of all replicas together.
+  public var pace = 0.0
+  /// When the pause after the last 429 ends, by this process's clock.
+  public var pausedUntil = Duration.zero
+  /// This replica's part of the turns by the clients that wait, 0 to 1.
+  public var weight = 1.0
+  /// The requests that this replica may have in flight.
+  public var inFlight = 1
+  /// The number of replicas.
+  public var replicas = 1
+  /// The part of each client's queued requests that wait here, by the hash of its name. A client that is not listed waits
+  /// only here.
+  public var fractions: [UInt64: Double] = [:]
+
+  /// Creates the quota of a group of one, before the first 429.
+  public init() {}
+}
+
+/// A question for turns at the store, which gives them to all replicas on one line.
+public struct TurnRequest: Sendable, Equatable {
+  /// The most turns.
+  public let count: Int
+  /// How far ahead of now the turns may be. Zero for a replica that has used up its part: it gets what no other wants.
+  public let ahead: Duration
+}
+
+/// Turns from the store.
+public struct TurnLease: Sendable, Equatable {
+  /// The number of turns; 0 if the line has none so early.
+  public var count: Int
+  /// The first turn, by this process's clock. Without a turn: the end of the line.
+  public var start: Duration
+  /// The time between two turns.
+  public var spacing: Duration
+
+  /// Creates a lease.
+  public init(count: Int, start: Duration, spacing: Duration) {
+    (self.count, self.start, self.spacing) = (count, start, spacing)
+  }
+}
+
+/// The turns of a replica whose group has one pace for all. It takes the place of ``RatePacer``, which only the leader of
+/// the group uses then.
+///
+/// With a known rate each request has a turn from the store, which hands turns out at the team's pace. The replica asks
+/// for as many as its part of the next tenth of a second. If it has used up its part, it may still take turns that no
+/// other replica wants. Times are seconds of a monotonic clock.
+struct GroupTurns: Sendable {
+  /// How far ahead a replica may take turns within its part, in seconds: 0.1, the time between two settlements.
+  static let ahead = 0.1
+  /// The longest time to wait before the next question, in seconds: 1. The line may be wrong, or the pause may end.
+  private static let longestWait = 1.0
+  /// The time for which all replicas pause after a 429, until the leader has judged it, in seconds: 0.2. Settlements take
+  /// half of it.
+  static let pauseUntilJudged = 0.2
+
+  private(set) var team: TeamQuota
+  var log = TrafficLog()
+  /// When the pause after the last 429 ends.
+  private(set) var pausedUntil = 0.0
+  /// Whether a 429 must be reported at once.
+  private(set) var isUrgent = false
+
+  /// The turns that are left, when the next one is, and the time between two.
+  private(set) var left = 0
+  private var next = 0.0
+  private var spacing = 0.0
+  private(set) var isAsking = false
+  private var askedWithinPart = false
+  private var askAt = 0.0
+  private var lastSent = 0.0
+  private var pauseBegan = -1.0
+  /// The turns that this replica may take within its part.
+  private var level = 1.0
+  private var levelAt = 0.0
+  private let catchUp: Double
+  private var random: UInt64
+
+  init(_ team: TeamQuota, seed: UInt64, limits: PacingLimits = PacingLimits()) {
+    self.team = team
+    random = seed | 1
+    catchUp = limits.catchUp.inSeconds
+    pausedUntil = team.pausedUntil.inSeconds
+  }
+
+  /// Whether requests wait for turns or for the end of a pause.
+  func isActive(now: Double) -> Bool { team.rate != nil || now < pausedUntil }
+
+  /// The pace that this replica may expect.
+  var pace: Double { max(team.pace * leastWeight, 0.05) }
+
+  private var leastWeight: Double { max(team.weight, 0.5 / Double(max(team.replicas, 1))) }
+
+  /// Returns the part of the team's pace for a client that belongs to this replica, by the requests that wait here.
+  func pace(ofClient client: UInt64) -> Double { max(team.pace * (team.fractions[client] ?? 1), 0.01) }
+
+  /// When the next request may be sent. Nil while the store is asked.
+  var opening: Double? {
+    guard team.rate != nil else { return pausedUntil }
+    if left > 0 { return max(next, pausedUntil) }
+    return isAsking ? nil : max(askAt, pausedUntil)
+  }
+
+  func mayPass(now: Double) -> Bool {
+    now >= pausedUntil && (team.rate == nil || left > 0 && now >= next)
+  }
+
+  // MARK: Events
+
+  /// Drops turns that are over.
+  mutating func advance(now: Double) {
+    while left > 0, next < now - catchUp {
+      left -= 1
+      next += spacing
+    }
+  }
+
+  mutating func sent(now: Double, isWanted: Bool) {
+    log.sent(now: now, isWanted: isWanted)
+    lastSent = now
+    guard left > 0 else { return }
+    left -= 1
+    next += spacing
+  }
+
+  mutating func refused(sentAt: Double, retryAfter: Double?, now: Double) {
+    log.refused(sentAt: sentAt, retryAfter: retryAfter, now: now)
+    let asked = min(retryAfter ?? 0, PacingLimits().mostRetryAfter.inSeconds)
+    guard sentAt > pauseBegan || now + asked > pausedUntil && asked > 0 else { return }
+    pause(until: now + max(asked, Self.provisionalPause(rate: team.rate)), now: now)
+    isUrgent = true
+  }
+
+  /// How long a replica pauses until the leader has judged a 429.
+  static func provisionalPause(rate: Double?) -> Double {
+    rate == nil ? PacingLimits().firstPause.inSeconds : pauseUntilJudged
+  }
+
+  private mutating func pause(until end: Double, now: Double) {
+    pauseBegan = now
+    pausedUntil = max(pausedUntil, end)
+    drop(now: now)
+  }
+
+  /// Gives up the turns: the line begins again after a pause.
+  private mutating func drop(now: Double) {
+    left = 0
+    askAt = max(pausedUntil, now) + jitter() * 0.002
+  }
+
+  /// Notes that the 429s have been reported.
+  mutating func reported() { isUrgent = false }
+
+  /// Uses what the group knows from now on.
+  mutating func use(_ team: TeamQuota, now: Double) {
+    if self.team.rate == nil, team.rate != nil { (level, levelAt) = (1, now) }
+    let end = min(team.pausedUntil.inSeconds, now + PacingLimits().mostRetryAfter.inSeconds)
+    self.team = team
+    // A 429 that is not reported yet was not judged.
+    let new = isUrgent ? max(end, pausedUntil) : end
+    guard new != pausedUntil else { return }
+    if new > max(pausedUntil, now) { pauseBegan = now }
+    let wasPaused = now < pausedUntil
+    pausedUntil = new
+    if now < new || wasPaused { drop(now: now) }
+  }
+
+  // MARK: Turns
+
+  /// Returns a question for the store if requests wait and no turn is left.
+  ///
+  /// - Parameter waiting: The number of requests that could be sent.
+  mutating func request(waiting: Int, now: Double) -> TurnRequest? {
+    guard team.rate != nil, left == 0, !isAsking, waiting > 0, now >= askAt, now >= pausedUntil else { return nil }
+    let rate = leastWeight * team.pace
+    level = min(level + max(now - levelAt, 0) * rate, max(1, rate * Self.ahead))
+    levelAt = now
+    isAsking = true
+    askedWithinPart = level >= 0.999
+    if askedWithinPart {
+      return TurnRequest(count: min(waiting, Int(level + 0.001)), ahead: Duration(inSeconds: Self.ahead))
+    }
+    return TurnRequest(count: min(waiting, max(Int(team.pace * 0.01), 1)), ahead: .zero)
+  }
+
+  /// Takes the store's turns; nil if it did not reply in time.
+  mutating func take(_ lease: TurnLease?, now: Double) {
+    guard isAsking else { return }
+    isAsking = false
+    guard let lease else { return takeOwn(now: now) }
+    let start = min(max(lease.start.inSeconds, now - catchUp), now + Self.longestWait)
+    if lease.count > 0 {
+      left = lease.count
+      next = start
+      spacing = min(max(lease.spacing.inSeconds, 0.0001), 20)
+      level = max(level - Double(left), -1)
+      // During a pause that began meanwhile, the line begins again.
+      if now < pausedUntil { drop(now: now) }
+    } else {
+      let wait = askedWithinPart ? start - Self.ahead : start + jitter() * 0.005
+      askAt = max(wait, now + 0.001)
+    }
+  }
+
+  /// Takes one turn by this replica's part of the pace.
+  private mutating func takeOwn(now: Double) {
+    left = 1
+    spacing = 1 / pace
+    next = max(lastSent + spacing, now)
+  }
+
+  /// Returns a number from 0 to 1: replicas that wait for the same turn ask one after another (xorshift: Marsaglia 2003).
+  private mutating func jitter() -> Double {
+    random ^= random << 13
+    random ^= random >> 7
+    random ^= random << 17
+    return Double(random >> 11) * 0x1p-53
+  }
+}
+
+/// What sets the pace of this replica's requests: what it has learned itself, or what its group has.
+struct Pacing: Sendable {
+  var own: RatePacer
+  var group: GroupTurns?
+
+  /// Whether requests are paced.
+  func isActive(now: Double) -> Bool { group?.isActive(now: now) ?? (own.rate != nil) }
+
+  /// The learned rate, or that of a probe which exceeds it and has not been refused. Of the whole team in a group.
+  var rate: Double? {
+    guard let group else { return own.rate.map { max($0, own.pace) } }
+    return group.team.rate.map { max($0, group.team.pace) }
+  }
+
+  /// The pace that this replica may expect.
+  var pace: Double { group?.pace ?? own.pace }
+
+  /// Returns the pace from which a client has its share.
+  func pace(ofClient name: String) -> Double { group?.pace(ofClient: QuotaCaller.hash(ofClient: name)) ?? own.pace }
+
+  /// When the next request may be sent. Nil while turns are asked for.
+  var opening: Double? { group == nil ? own.opening : group?.opening }
+
+  func mayPass(now: Double) -> Bool { group?.mayPass(now: now) ?? (own.rate == nil || now >= own.opening) }
+
+  func isPaused(now: Double) -> Bool { group.map { now < $0.pausedUntil } ?? own.isPaused(now: now) }
+
+  mutating func sent(now: Double, isWanted: Bool) {
+    if group == nil { own.sent(now: now, isWanted: isWanted) } else { group?.sent(now: now, isWanted: isWanted) }
+  }
+
+  mutating func answered(sentAt: Double, now: Double) {
+    if group == nil {
+      own.answered(sentAt: sentAt, now: now)
+    } else {
+      group?.log.answered(sentAt: sentAt, now: now)
+    }
+  }
+
+  mutating func refused(sentAt: Double, retryAfter: Double?, now: Double) {
+    if group == nil {
+      own.refused(sentAt: sentAt, retryAfter: retryAfter, now: now)
+    } else {
+      group?.refused(sentAt: sentAt, retryAfter: retryAfter, now: now)
+    }
+  }
+}
+
+extension QuotaCaller {
+  /// Returns the number that stands for a client among replicas (FNV-1a). Two clients with one number would share their
+  /// part of the quota.
+  static func hash(ofClient name: String) -> UInt64 {
+    name.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+  }
+}

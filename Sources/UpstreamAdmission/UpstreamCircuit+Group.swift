@@ -1,0 +1,67 @@
+/// News about the circuit of one replica for the others.
+public enum CircuitNews: Sendable, Equatable {
+  /// The circuit has opened, or a probe has failed. The value is the pause before the next probe.
+  case open(pause: Duration)
+  /// The upstream responds again.
+  case closed
+
+  var bytes: [UInt8] {
+    var writer = WireWriter()
+    switch self {
+    case .open(let pause):
+      writer.append(UInt8(1))
+      writer.append(UInt16(clamping: Int(pause.inSeconds * 1000)))
+    case .closed:
+      writer.append(UInt8(0))
+      writer.append(UInt16(0))
+    }
+    return writer.bytes
+  }
+
+  init?(_ bytes: ArraySlice<UInt8>) {
+    var reader = WireReader(bytes)
+    guard let kind = reader.number(UInt8.self), kind < 2, let pause = reader.word(), reader.isAtEnd else { return nil }
+    self = kind == 1 ? .open(pause: .milliseconds(pause)) : .closed
+  }
+}
+
+// The circuit in a group of replicas. Only the circuit of the whole upstream is shared, not those of resources.
+extension UpstreamCircuit {
+  /// The time within which this replica's own success counts for more than another's failures: 1 s. That one may have lost
+  /// its way to the upstream.
+  static let contradiction = Duration.seconds(1)
+  /// The time for which the others' failures do not count after the upstream has responded to this replica while its
+  /// circuit was open because of them: 1 min. So a replica without a way to the upstream costs each other one a pause a
+  /// minute at most.
+  static let doubt = Duration.seconds(60)
+  /// The time over which replicas spread their probes after the one that knows best: 500 ms for each, 2 s at most.
+  private static let spread = (each: Duration.milliseconds(500), most: Duration.seconds(2))
+
+  /// What the others should know now.
+  public var news: CircuitNews { isClosed ? .closed : .open(pause: upstream.presentPause) }
+
+  /// Whether the circuit is open because of another replica's news.
+  public var isLearned: Bool { upstream.isLearned }
+
+  /// Sets the number of replicas. They share the second opinions.
+  public mutating func use(replicas: Int) {
+    opinions.replicas = max(replicas, 1)
+  }
+
+  /// Takes another replica's news.
+  ///
+  /// - Parameter spread: A number from 0 to 1 that differs among replicas and news, so that one of them probes first.
+  public mutating func learn(_ news: CircuitNews, spread: Double, now: Duration) {
+    switch news {
+    case .open(let pause):
+      if let lastSuccess, now - lastSuccess <= Self.contradiction || now < ignoresNewsUntil { return }
+      let pause = min(max(pause, limits.firstPause), limits.longestPause)
+      let most = min(Self.spread.each * max(opinions.replicas - 1, 1), Self.spread.most)
+      upstream.learn(pause: pause + Duration(inSeconds: most.inSeconds * min(max(spread, 0.1), 1)), now: now)
+    case .closed:
+      let wasClosed = isClosed
+      upstream.learnRecovery(now: now)
+      if !wasClosed, isClosed { evidence.forgetFailures() }
+    }
+  }
+}
