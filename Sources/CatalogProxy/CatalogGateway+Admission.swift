@@ -10,15 +10,16 @@ extension CatalogGateway {
   /// Releases a turn with the outcome, and grants the free turns to waiting requests.
   func release(_ permit: ConcurrencyPermit, _ outcome: ConcurrencyOutcome) {
     let now = clock.elapsed
-    let (grants, route) = withState { state in
+    let (grants, route, needs) = withState { state in
       let grants = state.limit.release(permit, outcome, now: now)
-      return (grants, state.startsPacing() ? state.pacingRoute : nil)
+      return (grants, state.startsPacing() ? state.pacingRoute : nil, state.needs(now: now))
     }
     if let route { startPacing(by: route) }
+    needs?.request()
     hand(grants)
   }
 
-  private func hand(_ grants: [ConcurrencyLimit<OneShot<Admission>>.Grant]) {
+  func hand(_ grants: [ConcurrencyLimit<OneShot<Admission>>.Grant]) {
     for grant in grants where !grant.waiter.resume(.granted(grant.permit)) {
       // The request was cancelled or timed out at the same moment.
       release(grant.permit, .inconclusive)
@@ -35,11 +36,13 @@ extension CatalogGateway {
   private func pace(_ upstream: any Upstream) async {
     while true {
       let now = clock.elapsed
-      let (grants, next) = withState { state in
+      let (grants, next, needs) = withState { state in
         let grants = state.limit.advance(now: now)
+        let needs = state.needs(now: now)
         state.isPacing = state.limit.opening != nil
-        return (grants, state.limit.opening)
+        return (grants, state.limit.opening, needs)
       }
+      needs?.request()
       hand(grants)
       guard let next else { return }
       guard (try? await upstream.pause(for: max(next - clock.elapsed, .milliseconds(1)))) != nil else {
@@ -92,10 +95,10 @@ extension CatalogGateway {
 extension CatalogGateway.State {
   /// Returns whether a pacing task is needed and not running yet. The caller of this function starts the task.
   ///
-  /// - Parameter route: The route for this and later pacing tasks; nil keeps the last one.
+  /// - Parameter route: The route for pacing tasks; nil keeps the first one.
   mutating func startsPacing(by route: UpstreamRoute? = nil) -> Bool {
+    if pacingRoute == nil, let route { pacingRoute = route }
     guard limit.opening != nil, !isPacing else { return false }
-    if let route { pacingRoute = route }
     isPacing = pacingRoute != nil
     return isPacing
   }

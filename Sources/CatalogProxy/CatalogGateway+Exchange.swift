@@ -82,16 +82,19 @@ extension CatalogGateway {
     request.waited = exchange.waited
     request.patience = exchange.end - now - leastTime
     let wanted = request
-    let (decision, isUnpaced) = withState { state in
+    let (decision, isUnpaced, needs) = withState { state in
       if exchange.number == 1 { state.retryBudget.requested() }
       if let refusal = state.circuit.refusal(for: exchange.subject, now: now) {
-        return (Decision.circuitOpen(refusal), false)
+        return (Decision.circuitOpen(refusal), false, nil as QuotaNeeds?)
       }
       var waiting: OneShot<Admission>?
       let admission = state.limit.acquire(wanted, waiter: OneShot(keptIn: &waiting), now: now)
-      return (state.decision(on: exchange, admission, waiting, at: time), state.startsPacing(by: exchange.route))
+      let decision = state.decision(on: exchange, admission, waiting, at: time)
+      let needs = state.needs(now: now)
+      return (decision, state.startsPacing(by: exchange.route), needs)
     }
     if isUnpaced { startPacing(by: exchange.route) }
+    needs?.request()
     switch decision {
     case .launched(let permit, let launch): return entry(of: exchange, HeldPermit(permit, of: self), launch, at: time)
     case .queued(let place):
@@ -307,7 +310,7 @@ extension CatalogGateway {
       state.recentRefusals.record(now: now)
       return state.limit.rate
     }
-    observer.noticed(.limited(rate: rate ?? 0))
+    observer.noticed(.limited(rate: rate))
     exchange.isLimited = true
     switch decision(.limited(retryAfter: asked), of: exchange) {
     case .retry(let delay): return .again(after: delay)
@@ -333,8 +336,12 @@ extension CatalogGateway {
   private func report(_ change: State.CircuitChange) {
     switch change {
     case .none: break
-    case .opened: observer.noticed(.circuitOpened)
-    case .closed: observer.noticed(.circuitClosed)
+    case .opened(let news):
+      observer.noticed(.circuitOpened)
+      tell(news)
+    case .closed(let news):
+      observer.noticed(.circuitClosed)
+      tell(news)
     }
   }
 }

@@ -13,6 +13,8 @@ extension CatalogGateway {
     var isPacing = false
     /// The route whose loop has that task's timer.
     var pacingRoute: UpstreamRoute?
+    /// The replicas with which the limit shares the quota; nil without a store.
+    var quotaGroup: (any QuotaGroup)?
     var deadlines = DeadlineQueue()
     /// The keys of stale responses that background requests refresh.
     var revalidating: Set<CacheKey> = []
@@ -70,8 +72,8 @@ extension CatalogGateway.State {
   /// What an outcome changes about the circuit, for the log.
   enum CircuitChange: Sendable {
     case none
-    case opened
-    case closed
+    case opened(CircuitNews)
+    case closed(CircuitNews)
   }
 
   mutating func record(_ outcome: CircuitOutcome, of pass: UpstreamCircuit.Pass, now: Duration) -> CircuitChange {
@@ -80,7 +82,7 @@ extension CatalogGateway.State {
     let isOpen = !circuit.isClosed
     // A failed probe is reported too: the log suppresses repeated lines, and its last line must be true.
     guard wasOpen != isOpen || isOpen && pass.isProbe else { return .none }
-    return isOpen ? .opened : .closed
+    return isOpen ? .opened(circuit.news) : .closed(circuit.news)
   }
 
   /// Notes that Apple has accepted a token. Returns whether it accepts tokens again after it has refused one.

@@ -175,13 +175,14 @@ extension CatalogGateway {
   private func limited(_ response: UpstreamResponse, sentAt start: Duration) {
     let end = clock.elapsed
     let asked = response.fields.text(of: "retry-after").flatMap { Duration(retryAfter: $0, now: clock.now.wall) }
-    let rate = withState { state in
+    let (rate, needs) = withState { state in
       state.counts.limited += 1
       state.recentRefusals.record(now: end)
       state.limit.refusedWithoutTurn(sentAt: start, retryAfter: asked, now: end)
-      return state.limit.rate
+      return (state.limit.rate, state.needs(now: end))
     }
-    observer.noticed(.limited(rate: rate ?? 0))
+    needs?.request()
+    observer.noticed(.limited(rate: rate))
   }
 }
 

@@ -30,8 +30,9 @@ public enum CatalogNotice: Sendable {
   case upstreamStatus(Int)
   /// The upstream responded with 429: the quota of the team is used up for the moment.
   ///
-  /// - Parameter rate: The estimated rate that the quota allows, in requests per second.
-  case limited(rate: Double)
+  /// - Parameter rate: The estimated rate that the quota allows, in requests per second. Nil if the replicas have not
+  ///   learned it yet.
+  case limited(rate: Double?)
   /// The circuit opened because the upstream failed repeatedly, or a probe failed. Only probes reach the upstream now.
   case circuitOpened
   /// The circuit closed: the upstream works again.

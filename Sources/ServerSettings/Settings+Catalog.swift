@@ -66,8 +66,8 @@ extension Settings.Catalog {
       + "`NO_PROXY` names the upstream.")
   static let concurrency = Setting(
     "catalog.concurrency", .integer(1...10_000), default: 400,
-    "The most requests at Apple at once. The server learns by itself how many requests a second the quota "
-      + "allows.")
+    "The most requests at Apple at once, of all replicas that share a store. The server learns by itself how many "
+      + "requests a second the quota allows.")
 
   static let known: [any SettingRow] =
     [enabled, upstream, caFile, me, proxy, concurrency] + Cache.known + Timeouts.known

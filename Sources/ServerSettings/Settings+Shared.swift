@@ -82,7 +82,7 @@ extension Settings.Shared {
   static let url = Setting(
     "shared.url", .storeAddress, example: #""rediss://valkey.example.com:6379""#,
     "`redis://`, `rediss://` (TLS) or `unix:///path` of a server of Redis (6 or later) or Valkey. With it, all replicas "
-      + "together keep the rate limits and cached responses ([scaling](scaling.md)).")
+      + "together keep the rate limits, Apple's quota and cached responses ([scaling](scaling.md)).")
   static let user = Setting(
     "shared.user", .label("write the name of a user of the store"), example: #""musickit""#,
     "The user at the store. Default: the store's default user.")

@@ -56,7 +56,11 @@ public final class RedisServer: @unchecked Sendable {
 
   /// Returns what `redis-cli` prints for a command.
   @discardableResult
-  public func run(_ command: String...) throws -> String {
+  public func run(_ command: String...) throws -> String { try run(arguments: command) }
+
+  /// Runs a command with these arguments, and returns the text that `redis-cli` prints.
+  @discardableResult
+  public func run(arguments command: [String]) throws -> String {
     let result = try TestSupport.run("redis-cli", ["-s", socket, "--no-auth-warning"] + command)
     guard result.status == 0 else { throw TestFailure("redis-cli \(command): \(result.stdout)\(result.stderr)") }
     return result.stdout.split(separator: "\n").joined(separator: "\n")

@@ -25,6 +25,8 @@ struct Application {
   private let rates: GroupRates?
   /// The responses that the replicas share; nil without a store or without the catalog.
   private let sharedCache: RedisSharedCache?
+  /// Apple's quota, which the replicas share; nil without a store or without the catalog.
+  private let quota: GroupQuota?
   /// The exporter of spans; nil if the server exports none.
   private let spans: SpanExporter?
   private let memory: MemoryBudget
@@ -62,7 +64,7 @@ struct Application {
       let secret = try settings.shared.map { _ in try GroupSecret(source.files.key) }
       let sharedCache = Self.sharedCache(of: group, source, secret)
       self.sharedCache = sharedCache
-      catalog = try settings.catalog.map {
+      let catalog = try settings.catalog.map {
         try CatalogService(
           $0, authorities: source.files.upstreamAuthorities,
           // One of them is to the store.
@@ -71,6 +73,8 @@ struct Application {
           loops: loops.public, memory: memory, logger: logger, spans: spans,
           shared: { sharedCache?.cache(on: $0) })
       }
+      self.catalog = catalog
+      quota = group.flatMap { group in catalog.map { GroupQuota(group, $0.proxy) } }
       if let group { health.watch(group) }
       rates = group.flatMap { group in secret.map { GroupRates(group, $0) } }
       access = try AccessService(
@@ -135,7 +139,7 @@ struct Application {
         manager: manager, load: reload.load)
     }
     access.keySets.begin()
-    let participants: [(any GroupParticipant)?] = [rates, sharedCache]
+    let participants: [(any GroupParticipant)?] = [rates, quota, sharedCache]
     group?.start(participants.compactMap { $0 })
     spans?.start()
     reloader?.watch()

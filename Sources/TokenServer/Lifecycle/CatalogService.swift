@@ -186,9 +186,9 @@ struct CatalogEvents: CatalogObserver {
     case .exchangeFailed(let error): warn("exchangeFailed", .warning, "\(error)")
     case .upstreamStatus(let status): warn("upstreamStatus", .warning, "Apple Music responded with status \(status).")
     case .limited(let rate):
-      let pace = rate.paceText
-      warn(
-        "limited", .warning, "Apple Music limits the team's requests. The server sends about \(pace) a second for now.")
+      let pace =
+        rate.map { "The server sends about \($0.paceText) a second for now." } ?? "All replicas pause for a moment."
+      warn("limited", .warning, "Apple Music limits the team's requests. \(pace)")
     case .circuitOpened:
       warn(
         "circuitOpened", .warning,

@@ -53,6 +53,7 @@ struct GroupMessage {
   /// What a message is about. The bytes are part of the format.
   enum Kind: UInt8, CaseIterable {
     case rates = 1
+    case quota = 2
     case cache = 3
   }
 

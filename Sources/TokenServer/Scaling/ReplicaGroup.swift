@@ -127,7 +127,8 @@ final class ReplicaGroup: @unchecked Sendable {
     }
   }
 
-  private var member: [UInt8] { Array(String(id, radix: 16).utf8) }
+  /// The name of this replica at the store.
+  var member: [UInt8] { Array(String(id, radix: 16).utf8) }
 
   // MARK: Settlement
 
@@ -150,9 +151,35 @@ final class ReplicaGroup: @unchecked Sendable {
     run(ScriptCall(script: Self.heartbeat, keys: [key("members")], arguments: [member, lifetime]), until: deadline) {
       self.counted($0)
     }
-    for participant in participants {
-      guard let call = participant.settlement(at: now) else { continue }
-      run(call, until: deadline) { participant.settled($0, sentAt: now, now: self.loop.now) }
+    for participant in participants { settle(participant, at: now) }
+  }
+
+  private func settle(_ participant: any GroupParticipant, at now: Deadline) {
+    guard let call = participant.settlement(at: now) else { return }
+    run(call, until: now.advanced(by: Self.deadline)) { participant.settled($0, sentAt: now, now: self.loop.now) }
+  }
+
+  /// Settles for one participant now. On any thread.
+  func settleNow(_ participant: any GroupParticipant) {
+    loop.post {
+      if self.client.isReady { self.settle(participant, at: self.loop.now) }
+    }
+  }
+
+  /// Runs a script soon. The completion takes the reply on the group's loop; nil if none came in time, or if the store
+  /// refused it. On any thread.
+  func run(_ call: ScriptCall, _ completion: @escaping @Sendable (RESPValue?) -> Void) {
+    loop.post { self.run(call, until: self.loop.now.advanced(by: Self.deadline), completion) }
+  }
+
+  /// Sends a message to the other replicas. On any thread.
+  func publish(_ kind: GroupMessage.Kind, _ payload: [UInt8]) {
+    loop.post {
+      let message = self.header(kind) + payload
+      let deadline = self.loop.now.advanced(by: Self.deadline)
+      self.client.send([Array("PUBLISH".utf8), self.channel, message], until: deadline) { result in
+        if case .failure(let error) = result { self.note(error) }
+      }
     }
   }
 

@@ -1,0 +1,125 @@
+import JSON
+import TestSupport
+import Testing
+
+@Suite("Replicas that share Apple's quota", .timeLimit(.minutes(10)))
+struct ReplicaQuotaTests {
+  /// Replicas with the same emulator as their upstream, and no cache.
+  private struct Cluster {
+    let emulator: Emulator
+    let replicas: Replicas
+    var servers: [RunningServer] { replicas.servers }
+
+    init(_ count: Int, _ limit: String...) throws {
+      let ground = try Ground()
+      emulator = try Emulator(ground, limit)
+      let own = [
+        "ACCESS_ANONYMOUS": "{ token: true, catalog: true }", "CATALOG_CACHE_MAX_BYTES": "0", "LOG_LEVEL": "error",
+      ]
+      replicas = try Replicas(count, ground: ground, emulator.settings.merging(own) { $1 })
+      let limit = 200 / count
+      try eventually("the requests in flight are divided") {
+        try metrics("musickit_upstream_concurrency_limit").allSatisfy { (limit...limit + 2).contains(Int($0)) }
+      }
+    }
+
+    /// The value of a metric at each replica.
+    func metrics(_ name: String) throws -> [Double] { try servers.map { try MetricsPage(of: $0)[name] ?? -1 } }
+
+    /// Sends requests for different resources to all replicas in turn, and returns the statuses.
+    func request(_ count: Int, _ name: String) throws -> [Int] {
+      let connections = try (0..<count).map { number in
+        let connection = try servers[number % servers.count].connect()
+        connection.send("GET /v1/catalog/us/search?term=\(name)\(number) HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        return connection
+      }
+      return try connections.map { try $0.response().status }
+    }
+  }
+
+  @Test("all pause when Apple refuses a request of one, and go on together")
+  func refusal() throws {
+    // After the two requests of a burst, Apple accepts one every 20 s.
+    let cluster = try Cluster(3, "--limit", "bucket:2/40s", "--retry-after", "seconds")
+    let statuses = try (0..<2).map { try cluster.servers[0].request("/v1/catalog/us/search?term=\($0)").status }
+    #expect(statuses == [200, 200])
+    let refused = try cluster.servers[0].connect()
+    refused.send("GET /v1/catalog/us/search?term=refused HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    try eventually("all replicas pause") { try cluster.metrics("musickit_upstream_paused") == [1, 1, 1] }
+    let seen = try cluster.emulator.count()
+    #expect(seen == 3)
+    let others = try [1, 2].map { try cluster.servers[$0].connect() }
+    for other in others {
+      other.send("GET /v1/catalog/us/search?term=other HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    }
+    try eventually("their requests wait") {
+      try cluster.metrics("musickit_upstream_requests_waiting")[1...].allSatisfy { $0 == 1 }
+    }
+    #expect(try cluster.emulator.count() == seen)
+    let rates = try cluster.metrics("musickit_upstream_rate")
+    #expect(rates[0] > 0 && rates.allSatisfy { $0 == rates[0] })
+    withExtendedLifetime((refused, others)) {}
+  }
+
+  @Test("use what it allows together, and are seldom refused")
+  func pace() throws {
+    let cluster = try Cluster(3, "--limit", "bucket:20/1s")
+    #expect(try cluster.request(90, "first").allSatisfy { $0 == 200 })
+    let before = try cluster.metrics("musickit_upstream_rate_limited_total").reduce(0, +)
+    #expect(before > 0)
+    #expect(try cluster.request(120, "second").allSatisfy { $0 == 200 })
+    let limited = try cluster.metrics("musickit_upstream_rate_limited_total").reduce(0, +) - before
+    #expect(limited <= 24, "a fifth")
+    let rates = try cluster.metrics("musickit_upstream_rate")
+    #expect(rates.allSatisfy { (5...45).contains($0) })
+    let attempts = try cluster.metrics("musickit_upstream_attempts_total")
+    #expect(attempts.allSatisfy { $0 >= 70 })
+  }
+
+  @Test("keep the rate, each its part, when the store has gone")
+  func gone() throws {
+    let cluster = try Cluster(3, "--limit", "bucket:20/1s")
+    _ = try cluster.request(90, "first")
+    let team = try cluster.metrics("musickit_upstream_rate")[0]
+    #expect(team > 0)
+    cluster.replicas.store.kill()
+    try eventually("each has its part") {
+      try cluster.metrics("musickit_upstream_rate").allSatisfy { $0 > 0 && $0 <= team / 2 }
+    }
+    #expect(try cluster.metrics("musickit_upstream_concurrency_limit").allSatisfy { (60...80).contains($0) })
+    #expect(try cluster.request(30, "second").allSatisfy { $0 == 200 })
+  }
+
+  @Test("all hold requests back when Apple fails for one, and all go on when it responds again")
+  func circuit() throws {
+    let cluster = try Cluster(3)
+    try cluster.emulator.fail("status=503")
+    try eventually("the circuits of all are open") {
+      _ = try cluster.servers[0].request("/v1/catalog/us/search?term=\(cluster.emulator.count())")
+      return try cluster.metrics("musickit_upstream_circuit_open") == [1, 1, 1]
+    }
+    #expect(try cluster.metrics("musickit_upstream_attempts_total")[1...] == [0, 0])
+    try cluster.emulator.fail("status=503", path: "/none")
+    try eventually("the circuits of all are closed") {
+      _ = try cluster.servers[0].request("/v1/catalog/us/search?term=\(cluster.emulator.count())")
+      return try cluster.metrics("musickit_upstream_circuit_open") == [0, 0, 0]
+    }
+  }
+
+  @Test(
+    "survive what others write in its place",
+    arguments: [
+      ["SET", "{musickit}:quota", "x"], ["RPUSH", "{musickit}:quota", "x"],
+      ["HSET", "{musickit}:quota", "leads", "99999999999999999", "leader", "x", "announcement", "x", "term", "-1"],
+      ["HSET", "{musickit}:quota", "interval", "x", "line", "inf", "pause", "nan", "term", "9e99"],
+      ["HSET", "{musickit}:quota", "interval", "99999999999", "line", "9e15", "pause", "9e15"],
+    ])
+  func wrongValues(_ command: [String]) throws {
+    let cluster = try Cluster(2, "--limit", "bucket:20/1s")
+    _ = try cluster.request(60, "first")
+    try cluster.replicas.store.run("DEL", "{musickit}:quota")
+    try cluster.replicas.store.run(arguments: command)
+    #expect(try cluster.request(20, "second").allSatisfy { $0 == 200 })
+    for server in cluster.servers { #expect(try server.request("/healthz").status == 200) }
+  }
+}
