@@ -107,4 +107,37 @@ struct ReplicaGroupTests {
     }
     #expect(try server.request("/token").status == 200)
   }
+
+  @Test("get along with replicas of a newer version: ignore their messages, and take no harm from their values")
+  func mixedVersions() throws {
+    let rate = "rateLimit: { perSecond: 1000, burst: 1000 }"
+    let replicas = try Replicas(1, ["ACCESS_ANONYMOUS": "{ token: true, \(rate) }"])
+    let server = replicas.servers[0]
+    #expect(try server.request("/token").status == 200)
+    let console = try RedisConsole(path: replicas.store.socket)
+    var buckets: [[UInt8]] = []
+    try eventually("the caller's bucket is at the store") {
+      buckets = try console.command("KEYS", "{musickit}:rate:????????").elements?.compactMap(\.bytes) ?? []
+      return buckets.count == 1
+    }
+    // A newer version may have other forms of a bucket, of a settlement's number, and of a member.
+    try console.command([Array("SET".utf8), buckets[0], Array("v2 1 2 3".utf8)])
+    try console.command("SET", "{musickit}:rate:settled:12345678", "v2")
+    try console.command("ZADD", "{musickit}:members", "+inf", "v2:10.0.0.1:9000")
+    for kind in 0...UInt8(5) {
+      let message = [kind, 2] + Array("12345678 a payload of another form".utf8)
+      try console.command([Array("PUBLISH".utf8), Array("{musickit}:events".utf8), message])
+    }
+    try eventually("the messages are counted") {
+      try MetricsPage(of: server)["musickit_shared_messages_invalid_total"] == 6
+    }
+    for _ in 1...5 { #expect(try server.request("/token").status == 200) }
+    // The member counts, and so its part of the rates would be its own if the store failed.
+    try eventually("a group of two") { try Replicas.check(server) == ("ok", "2 replicas share it") }
+    let page = try MetricsPage(of: server)
+    #expect(page["musickit_shared_messages_total"] == 0)
+    #expect(page["musickit_shared_commands_refused_total"] == 0)
+    #expect(try console.command([Array("GET".utf8), buckets[0]]).string == "v2 1 2 3")
+    #expect(server.stop() == 0)
+  }
 }
