@@ -66,7 +66,7 @@ struct HostilePeerTests {
       "ACCESS_ANONYMOUS": "{ token: true, catalog: true, me: true }",
     ])
     for _ in 0..<5 { #expect(try server.request("/token").status == 200) }
-    let before = try Self.anonymousBytes(of: server)
+    let before = try server.anonymousBytes
     let peers = try HostilePeers(kind, count, at: server, path: path, addresses: 6)
     #expect(peers.refused > count / 3)
     for _ in 0..<20 {
@@ -74,7 +74,7 @@ struct HostilePeerTests {
       #expect(try server.request("/token").status == 200)
     }
     // The budget, plus the memory of the allocator and of refusals in progress.
-    let held = try Self.anonymousBytes(of: server) - before
+    let held = try server.anonymousBytes - before
     #expect(held < 40 * Self.megabyte)
     peers.leave()
     withExtendedLifetime(upstream) {}
@@ -96,7 +96,7 @@ struct HostilePeerTests {
     ]
     let server = try ground.serve(settings.merging(try ground.tlsSettings()) { $1 })
     for _ in 0..<5 { #expect(try server.request("/token", "-k").status == 200) }
-    let before = try Self.anonymousBytes(of: server)
+    let before = try server.anonymousBytes
     let peers = try HostilePeers(kind, count, at: server, path: path, addresses: 6)
     for _ in 0..<20 {
       #expect(try server.request("/healthz", "-k", "--http2").status == 200)
@@ -107,7 +107,7 @@ struct HostilePeerTests {
     let budget = try #require(metrics["musickit_memory_budget_bytes"])
     #expect(used <= budget)
     // The budget, plus the memory of the allocator and of refusals in progress.
-    let held = try Self.anonymousBytes(of: server) - before
+    let held = try server.anonymousBytes - before
     #expect(held < 40 * Self.megabyte, "\(held) held, \(used) charged, \(peers.open) open, \(peers.refused) refused")
     peers.leave()
     #expect(server.stop() == 0)
@@ -121,19 +121,19 @@ struct HostilePeerTests {
     let server = try Ground().serve(["LOG_LEVEL": "error", "SERVER_LIMITS_MEMORY": budget])
     // Allocations that happen once, with the first requests.
     for _ in 0..<5 { #expect(try server.request("/token").status == 200) }
-    let before = try Self.anonymousBytes(of: server)
+    let before = try server.anonymousBytes
     let peers = try HostilePeers(kind, 4000, at: server, path: "/openapi.json")
     #expect(peers.open > 0)
-    let burst = try Self.anonymousBytes(of: server)
+    let burst = try server.anonymousBytes
     #expect(burst > before + (budget == "8MB" ? 1 : 8) * Self.megabyte)
     peers.leave()
     // The promised time is ten seconds. A machine that is busy with other tests gets longer.
     let allowed = max(before / 20, 4 * Self.megabyte)
     let end = ContinuousClock.now.advanced(by: .seconds(60))
-    while try Self.anonymousBytes(of: server) > before + allowed, ContinuousClock.now < end {
+    while try server.anonymousBytes > before + allowed, ContinuousClock.now < end {
       _ = try server.request("/healthz")
     }
-    let after = try Self.anonymousBytes(of: server)
+    let after = try server.anonymousBytes
     #expect(after <= before + allowed, "\(before) bytes, then \(burst), then \(after)")
   }
 
@@ -141,20 +141,10 @@ struct HostilePeerTests {
   func unfinishedPost() throws {
     let server = try Ground().serve(["LOG_LEVEL": "warning"])
     for _ in 0..<5 { #expect(try server.request("/token").status == 200) }
-    let before = try Self.anonymousBytes(of: server)
+    let before = try server.anonymousBytes
     let peers = try HostilePeers("post", 2000, at: server)
     #expect(peers.open == 2000)
-    let each = (try Self.anonymousBytes(of: server) - before) / 2000
+    let each = (try server.anonymousBytes - before) / 2000
     #expect(each < 4096)
-  }
-
-  /// The anonymous memory of a server, in bytes.
-  private static func anonymousBytes(of server: RunningServer) throws -> Int {
-    let status = try TextFile.read("/proc/\(server.process.id)/status")
-    let line = status.split(separator: "\n").first { $0.hasPrefix("RssAnon:") }
-    guard let kilobytes = line?.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap({ Int($0) }) else {
-      throw TestFailure("The kernel does not say how much memory the server takes.")
-    }
-    return kilobytes * 1024
   }
 }

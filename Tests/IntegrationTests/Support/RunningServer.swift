@@ -47,6 +47,18 @@ final class RunningServer {
   /// The log so far; complete only after the end of the server.
   var log: String { process.standardError }
 
+  /// The anonymous memory of the process, in bytes.
+  var anonymousBytes: Int {
+    get throws {
+      let status = try TextFile.read("/proc/\(process.id)/status")
+      let line = status.split(separator: "\n").first { $0.hasPrefix("RssAnon:") }
+      guard let kilobytes = line?.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap({ Int($0) }) else {
+        throw TestFailure("The kernel does not say how much memory the server takes.")
+      }
+      return kilobytes * 1024
+    }
+  }
+
   /// A request by curl.
   ///
   /// - Parameter options: Further options of curl.

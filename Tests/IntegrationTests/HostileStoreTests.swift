@@ -1,0 +1,67 @@
+import JSON
+import TestSupport
+import Testing
+
+@Suite("A replica with a hostile store", .timeLimit(.minutes(10)))
+struct HostileStoreTests {
+  /// The most anonymous memory of the server: 16 MiB. It has about 5.
+  private static let mostMemory = 16 << 20
+
+  /// What a store does, and what a replica says of it.
+  struct Mode: Sendable, CustomTestStringConvertible {
+    let testDescription: String
+    let name: String
+    /// How often the store does harm in the test.
+    let count: Int
+    /// The beginning of a reason in `/readyz`; nil if the store may seem right at times.
+    var reason: String?
+  }
+
+  static let modes = [
+    Mode(testDescription: "garbage", name: "garbage", count: 8, reason: "It sent bytes that are no reply of Redis."),
+    Mode(testDescription: "endless replies and messages", name: "endless", count: 1024, reason: "It sent"),
+    Mode(testDescription: "replies of other types", name: "types", count: 64),
+    Mode(testDescription: "replies out of order", name: "swapped", count: 16),
+    Mode(testDescription: "a flood of messages", name: "flood", count: 256),
+    Mode(testDescription: "a flood of empty messages", name: "nothings", count: 256),
+    Mode(testDescription: "silence", name: "silent", count: 4, reason: "It"),
+    Mode(testDescription: "replies after 50 ms", name: "slow", count: 8, reason: "It"),
+  ]
+
+  @Test("responds to every request, and needs little memory", arguments: modes)
+  func hostile(_ mode: Mode) throws {
+    let store = try HostileStore(mode.name)
+    let upstream = try HostileUpstream()
+    let server = try Ground().serve([
+      "SHARED_URL": store.url, "CATALOG_UPSTREAM": upstream.url, "LOG_LEVEL": "error",
+      // No reply of the store lowers such a rate so far that it refuses the requests of this test.
+      "ACCESS_ANONYMOUS": "{ token: true, catalog: true, rateLimit: { perSecond: 1000000, burst: 1000000 } }",
+    ])
+    let client = try server.connect()
+    var number = 0
+    func exchange() throws {
+      number += 1
+      for target in ["/token", "/v1/catalog/us/albums/1", "/v1/catalog/us/albums/\(number)"] {
+        client.send("GET \(target) HTTP/1.1\r\nHost: a\r\n\r\n")
+        let response = try client.response()
+        #expect(response.status == 200, "\(target): \(response.text)")
+      }
+    }
+    for _ in 1...20 { try exchange() }
+    try store.wait(for: mode.count)
+    #expect(try server.anonymousBytes < Self.mostMemory)
+    for _ in 1...50 { try exchange() }
+    if let reason = mode.reason {
+      try eventually("the reason in /readyz") {
+        try exchange()
+        let check = try Replicas.check(server)
+        return check.status == "degraded" && check.detail.hasPrefix("the store is of no use: \(reason)")
+      }
+      #expect(try MetricsPage(of: server)["musickit_shared_store_usable"] == 0)
+    }
+    #expect(try server.request("/readyz").status == 200)
+    #expect(try server.anonymousBytes < Self.mostMemory)
+    #expect(server.stop() == 0)
+    withExtendedLifetime((store, upstream)) {}
+  }
+}
