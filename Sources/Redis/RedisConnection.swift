@@ -27,6 +27,9 @@ final class RedisConnection: ByteTransportOwner {
   /// The earliest deadline of a command that has not been reported yet.
   private var nextDeadline = Deadline.never
   private var isStalled = false
+  private var messageShare = MessageShare()
+  /// Until when the connection is not read; nil while it is.
+  private var pausedUntil: Deadline?
 
   private enum Phase {
     case greeting, ready, ended
@@ -157,6 +160,7 @@ final class RedisConnection: ByteTransportOwner {
           ? now.advanced(by: limits.rest)
           : pending[first].sentAt.advanced(by: isStalled ? limits.silence : limits.stall))
     }
+    if let pausedUntil { deadline = min(deadline, pausedUntil) }
     link.deadline = deadline
   }
 
@@ -171,13 +175,23 @@ final class RedisConnection: ByteTransportOwner {
   }
 
   private func receive() throws(RESPError) {
-    while phase != .ended {
+    var start = Deadline.now
+    while phase != .ended, pausedUntil == nil {
       let bytes = link.unread
       var position = 0
       let value = try parser.next(in: bytes.span, from: &position)
       link.consume(position)
       guard let value else { return }
-      if case .push(let parts) = value { pushed(parts) } else { try replied(value) }
+      guard case .push(let parts) = value else {
+        // The number of replies is this client's own choice. Only messages come without a command.
+        try replied(value)
+        start = .now
+        continue
+      }
+      pushed(parts)
+      let end = Deadline.now
+      if let time = messageShare.add(from: start, to: end) { pause(until: time) }
+      start = end
     }
   }
 
@@ -216,14 +230,32 @@ final class RedisConnection: ByteTransportOwner {
     onMessage(payload)
   }
 
+  /// Leaves the rest of a flood of messages for later.
+  private func pause(until time: Deadline) {
+    guard phase != .ended else { return }
+    pausedUntil = time
+    link.isReading = false
+    rearm()
+  }
+
+  /// Ends a pause whose time is over. Returns whether there was one.
+  private func endPause() -> Bool {
+    guard let time = pausedUntil, now >= time else { return false }
+    pausedUntil = nil
+    link.isReading = true
+    linkReceived(link)
+    return true
+  }
+
   // MARK: Deadlines
 
   func linkTimedOut(_ link: ByteTransport) {
+    let wasPaused = endPause()
     guard phase != .ended else { return }
     if phase == .greeting, now >= greetingDeadline { return end("It did not finish the greeting in time.") }
     expire()
     guard phase == .ready else { return rearm() }
-    guard first < pending.count else { return ping() }
+    guard first < pending.count else { return wasPaused ? rearm() : ping() }
     let oldest = pending[first].sentAt
     if now >= oldest.advanced(by: limits.silence) { return end("It has stopped to respond.") }
     if !isStalled, now >= oldest.advanced(by: limits.stall) {
