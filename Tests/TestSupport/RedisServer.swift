@@ -35,8 +35,8 @@ public final class RedisServer: @unchecked Sendable {
   public func start() throws {
     let process = try ChildProcess("redis-server", arguments)
     while let line = try process.line() {
-      // It says so of the port first, if it has one.
-      if line.contains("ready to accept connections at") { break }
+      // It says so of the port first, if it has one. The second form is that of Valkey, and of Redis since 7.2.
+      if line.contains("ready to accept connections at") || line.contains("Ready to accept connections unix") { break }
     }
     guard !process.hasEnded else { throw TestFailure("redis-server has ended: \(process.standardError)") }
     self.process = process
