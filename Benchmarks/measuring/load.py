@@ -56,11 +56,34 @@ def requests(
     before = server.cpu
     printed = tools.output("wrk", "-t1", f"-c{connections}", f"-d{seconds}s", *options, url, "--", *arguments)
     cpu = server.cpu - before
-    if "Socket errors" in printed or "Non-2xx" in printed:
-        raise RuntimeError(f"not every request was answered:\n{printed}")
+    check(printed)
     count = re.search(r"(\d+) requests in ", printed)
     rate = re.search(r"Requests/sec: *([\d.]+)", printed)
     return Sample(int(count[1]), int(count[1]) / float(rate[1]), cpu)
+
+
+def slowest(server, seconds, path=TOKEN, meanwhile=lambda: None):
+    """The 99th percentile, in milliseconds, of a steady load, beside which `meanwhile` runs.
+
+    Each connection waits 10 ms after a response, so the server is far from its capacity.
+    """
+    warm_up(server, path=path)
+    program = tools.start(
+        "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency", "-s", SCRIPTS / "pause.lua",
+        f"http://127.0.0.1:{server.port}{path}")
+    try:
+        meanwhile()
+    finally:
+        printed, _ = program.communicate()
+    check(printed)
+    number, unit = re.search(r"99% +([\d.]+)(us|ms|s)", printed).groups()
+    return float(number) * {"us": 0.001, "ms": 1, "s": 1000}[unit]
+
+
+def check(printed):
+    """Raises unless wrk says that every response had a status of 2xx."""
+    if "Socket errors" in printed or "Non-2xx" in printed or "requests in" not in printed:
+        raise RuntimeError(f"not every request was answered:\n{printed}")
 
 
 def http2_requests(server, seconds, connections, streams):

@@ -1,51 +1,24 @@
-"""What it costs to share a store, what the store has to do, and what replicas save by it."""
+"""What it costs to share a store, what the store does, what replicas save by it, and what callers feel of its troubles."""
 
 import bisect
 import itertools
 import multiprocessing
+import os
 import random
-import socket
 import time
+import urllib.error
 import urllib.request
 
 from . import load, tools, upstreams
 from .catalog import ALBUM
 from .comparison import Comparison
-from .process import Process, free_port
-from .report import Row
+from .process import free_port
+from .report import Row, Spread
 from .servers import Ours, connect, exchange
+from .store import TROUBLES, Store
 
 # A rate that no load reaches, so that every request is granted and counted.
 RATE = "{ token: true, catalog: true, rateLimit: { perSecond: 1000000, burst: 1000000 } }"
-
-
-class Store:
-    """A redis-server on a port of loopback. A context manager."""
-
-    def __enter__(self):
-        self.port = free_port()
-        command = [
-            tools.find("redis-server"), "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-        self.process = Process(command, self.port, tools.LOAD_CORES)
-        self.process.__enter__()
-        return self
-
-    def __exit__(self, *exception):
-        self.process.__exit__(*exception)
-
-    @property
-    def url(self):
-        return f"redis://127.0.0.1:{self.port}"
-
-    def figures(self):
-        """The counters of INFO."""
-        with socket.create_connection(("127.0.0.1", self.port)) as connection:
-            connection.sendall(b"INFO stats\r\n")
-            text = b""
-            while b"\r\n\r\n" not in text and not text.endswith(b"\r\n"):
-                text += connection.recv(65_536)
-        lines = (line.partition(":") for line in text.decode().splitlines())
-        return {name: float(value) for name, _, value in lines if value.replace(".", "", 1).isdigit()}
 
 
 class Named(Ours):
@@ -61,7 +34,7 @@ class Scaling(Comparison):
 
     @property
     def steps(self):
-        return [self.cost, self.store_load, self.upstream_requests]
+        return [self.cost, self.store_load, self.upstream_requests, self.troubles]
 
     def cost(self):
         """cached tokens and cache hits, with and without a store"""
@@ -139,6 +112,52 @@ class Scaling(Comparison):
                 for server in servers:
                     server.__exit__()
 
+    def troubles(self):
+        """what callers feel while the store is in trouble"""
+        go_first()
+        admin = free_port()
+        with Store() as store, upstreams.ready(self.directory, self.credentials, 1) as upstream:
+            settings = {
+                "ACCESS_ANONYMOUS": RATE, "CATALOG_UPSTREAM": f"http://127.0.0.1:{upstream.port}", "SHARED_URL": store.url,
+                "ADMIN_ENABLED": "true", "ADMIN_PORT": str(admin)}
+            with Ours(self.binary, self.credentials, settings).start() as server:
+                for trouble in TROUBLES:
+                    for work, path in (("cached token", load.TOKEN), ("catalog response from the cache", ALBUM)):
+                        rounds = [self._in_trouble(server, admin, store, trouble, path) for _ in range(self.rounds)]
+                        before, during = (Spread.of(times) for times in zip(*rounds))
+                        most = max(1.1 * before.median, before.median + 1)
+                        self.rows.append(Row(
+                            f"{work}, the store is {trouble.name}: p99", f"{during.median - before.median:+.2f} ms",
+                            "≤ 10 % or 1 ms more", during.median <= most, during.text(" ms"), f"before {before.text(' ms')}"))
+
+    def _in_trouble(self, server, admin, store, trouble, path):
+        """The 99th percentiles, in milliseconds, of a load before a trouble and of one in which it begins and ends."""
+        seconds = self.seconds + 1
+
+        def begin_and_end():
+            time.sleep(0.2 * seconds)
+            trouble.begin(store)
+            try:
+                time.sleep(0.4 * seconds)
+                if is_usable(admin) == trouble.is_noticed:
+                    raise RuntimeError(f"the replica has another opinion of a store that is {trouble.name}")
+            finally:
+                trouble.end(store)
+
+        wait_until_usable(admin)
+        before = load.slowest(server, seconds, path)
+        during = load.slowest(server, seconds, path, begin_and_end)
+        wait_until_usable(admin)
+        return before, during
+
+
+def go_first():
+    """Lets server, store and load go before whatever else this machine does, which makes percentiles of milliseconds."""
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, -10)
+    except PermissionError:
+        pass
+
 
 def request_all(port, paths):
     with connect(port) as connection:
@@ -150,9 +169,31 @@ def request_all(port, paths):
 
 def attempts(admin):
     """The requests that a replica has sent to Apple."""
+    return int(metric(admin, "musickit_upstream_attempts_total"))
+
+
+def metric(admin, name):
+    """The value of a metric without labels."""
     with urllib.request.urlopen(f"http://127.0.0.1:{admin}/metrics") as response:
         lines = response.read().decode().splitlines()
-    return int(float(next(line.split()[1] for line in lines if line.startswith("musickit_upstream_attempts_total "))))
+    return float(next(line.split()[1] for line in lines if line.startswith(f"{name} ")))
+
+
+def wait_until_usable(admin):
+    """Waits until a replica uses its store: two seconds at most."""
+    end = time.perf_counter() + 2
+    while not is_usable(admin):
+        if time.perf_counter() > end:
+            raise RuntimeError("the replica does not find the store within two seconds")
+        time.sleep(0.02)
+
+
+def is_usable(admin):
+    try:
+        return metric(admin, "musickit_shared_store_usable") == 1
+    except urllib.error.URLError:
+        # The admin listener comes after the public one.
+        return False
 
 
 def zipf_paths(count, albums=5_000, exponent=1.0):
