@@ -63,6 +63,30 @@ struct ReplicaGroupTests {
     #expect(try server.request("/readyz").json?["status"]?.string == "ready")
   }
 
+  @Test(
+    "serve every request while the network loses all packets of the store, and find it when it no longer does",
+    .enabled(if: LossyNetwork.obstacle == nil, Comment(rawValue: LossyNetwork.obstacle ?? "")))
+  func loss() throws {
+    let network = try LossyNetwork()
+    let arguments = ["--port", "6379", "--bind", network.address, "--protected-mode", "no"]
+    let store = try RedisServer(arguments, launcher: network.launcher)
+    let replicas = try Replicas(2, store: store, ["SHARED_URL": "redis://\(network.address):6379"])
+    let server = replicas.servers[0]
+    let client = try server.connect()
+    // The second time, the test waits until the connection has ended and another one did not come about.
+    for reason in ["It", "No connection to"] {
+      try network.losePackets()
+      try eventually("the reason in /readyz") {
+        client.send("GET /token HTTP/1.1\r\nHost: a\r\n\r\n")
+        #expect(try client.response().status == 200)
+        return try Replicas.check(server).detail.hasPrefix("the store is of no use: \(reason)")
+      }
+      try network.deliverPackets()
+      try replicas.waitUntilTogether()
+    }
+    withExtendedLifetime(network) {}
+  }
+
   @Test("start without the store, and find it when it comes")
   func lateStore() throws {
     let store = try RedisServer()

@@ -7,18 +7,19 @@ public final class RedisServer: @unchecked Sendable {
   /// The path of its socket.
   public let socket: String
   private let directory: TemporaryDirectory
-  private let arguments: [String]
+  private let command: [String]
   private var process: ChildProcess?
 
   /// Starts a server, which accepts connections when this returns.
   ///
-  /// - Parameter arguments: Further settings, such as `--requirepass` and a password. Without `--port`, it listens on no
-  ///   port.
-  public init(_ arguments: [String] = []) throws {
+  /// - Parameters:
+  ///   - arguments: Further settings, such as `--requirepass` and a password. Without `--port`, it listens on no port.
+  ///   - launcher: What to begin the command with, such as `ip netns exec` and a name.
+  public init(_ arguments: [String] = [], launcher: [String] = []) throws {
     directory = try TemporaryDirectory()
     socket = directory.path(of: "redis.sock")
-    self.arguments =
-      ["--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", directory.path]
+    command =
+      launcher + ["redis-server", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", directory.path]
       + (arguments.contains("--port") ? [] : ["--port", "0"]) + arguments
     try start()
   }
@@ -33,7 +34,7 @@ public final class RedisServer: @unchecked Sendable {
 
   /// Starts it again after `kill`, with an empty database.
   public func start() throws {
-    let process = try ChildProcess("redis-server", arguments)
+    let process = try ChildProcess(command[0], Array(command.dropFirst()))
     while let line = try process.line() {
       // It says so of the port first, if it has one. The second form is that of Valkey, and of Redis since 7.2.
       if line.contains("ready to accept connections at") || line.contains("Ready to accept connections unix") { break }
