@@ -145,7 +145,7 @@ struct SharedCacheTests {
       let first = try cluster.begin(0) { try cluster.emulator.count() == 1 }
       let second = try cluster.begin(1) { try cluster.isAwaited() }
       let statuses = try [first, second].map { try $0.response().status }
-      let messages = try MetricsPage(of: cluster.servers[1])["musickit_shared_messages_total"]
+      let messages = try MetricsPage(of: cluster.servers[1])["musickit_shared_messages_total", ["kind": "cache"]]
       return (statuses, try cluster.emulator.count(), cluster.lookups(), messages)
     }
     #expect(statuses == [200, 200] && count == 1 && lookups == ["miss": 1, "waited": 1])

@@ -75,11 +75,6 @@ struct GroupSimulation {
     case leasing(Int, TurnRequest, sentAt: Double)
     case leased(Int, (count: Int64, start: Int64, interval: Int64)?)
   }
-  private struct Entry {
-    var time: Double
-    var serial: Int
-    var event: Event
-  }
   private struct Ask {
     var load: Int
     var replica: Int
@@ -104,8 +99,7 @@ struct GroupSimulation {
 
   let scenario: Scenario
   private var random: SplitMix
-  private var heap: [Entry] = []
-  private var serial = 0
+  private var events = EventQueue<Event>()
   private var quota: SimulatedQuota
   private var store = SimulatedStore()
   private var replicas: [Replica] = []
@@ -147,7 +141,7 @@ struct GroupSimulation {
     }
     var doubled = false
     var killed = false
-    while let entry = pop(), entry.time < scenario.seconds {
+    while let entry = events.pop(), entry.time < scenario.seconds {
       now = entry.time
       if let at = scenario.doublesAt, now >= at, !doubled {
         doubled = true
@@ -377,31 +371,5 @@ struct GroupSimulation {
   private mutating func jitter() -> Double { uniform(0, 0.003) + (random.next() % 100 == 0 ? uniform(0, 0.02) : 0) }
   private mutating func uniform(_ a: Double, _ b: Double) -> Double { Double.random(in: a...b, using: &random) }
 
-  private mutating func push(_ time: Double, _ event: Event) {
-    serial += 1
-    heap.append(Entry(time: time, serial: serial, event: event))
-    var i = heap.count - 1
-    while i > 0, less(i, (i - 1) / 2) {
-      heap.swapAt(i, (i - 1) / 2)
-      i = (i - 1) / 2
-    }
-  }
-  private func less(_ a: Int, _ b: Int) -> Bool {
-    (heap[a].time, heap[a].serial) < (heap[b].time, heap[b].serial)
-  }
-  private mutating func pop() -> Entry? {
-    guard !heap.isEmpty else { return nil }
-    heap.swapAt(0, heap.count - 1)
-    let entry = heap.removeLast()
-    var i = 0
-    while true {
-      var child = 2 * i + 1
-      guard child < heap.count else { break }
-      if child + 1 < heap.count, less(child + 1, child) { child += 1 }
-      guard less(child, i) else { break }
-      heap.swapAt(i, child)
-      i = child
-    }
-    return entry
-  }
+  private mutating func push(_ time: Double, _ event: Event) { events.push(time, event) }
 }

@@ -36,7 +36,6 @@ struct QuotaSimulation {
     case tick
     case expire(Int)
   }
-  private struct Entry { var time: Double; var serial: Int; var event: Event }
   private struct Ask {
     var isModest: Bool
     var began: Double
@@ -47,8 +46,7 @@ struct QuotaSimulation {
 
   let scenario: QuotaScenario
   private var random: SplitMix
-  private var heap: [Entry] = []
-  private var serial = 0
+  private var events = EventQueue<Event>()
   private(set) var limit = ConcurrencyLimit<Int>()
   private var quota: SimulatedQuota
   private var asks: [Ask] = []
@@ -72,7 +70,7 @@ struct QuotaSimulation {
     for _ in 0..<scenario.greedy { ask(isModest: false, at: uniform(0, 0.01)) }
     push(uniform(0, 1), .modest)
     var doubled = false
-    while let entry = pop(), entry.time < scenario.seconds {
+    while let entry = events.pop(), entry.time < scenario.seconds {
       now = entry.time
       if let at = scenario.doublesAt, now >= at, !doubled {
         doubled = true
@@ -220,31 +218,5 @@ struct QuotaSimulation {
   private mutating func jitter() -> Double { uniform(0, 0.003) + (random.next() % 100 == 0 ? uniform(0, 0.02) : 0) }
   private mutating func uniform(_ a: Double, _ b: Double) -> Double { Double.random(in: a...b, using: &random) }
 
-  private mutating func push(_ time: Double, _ event: Event) {
-    serial += 1
-    heap.append(Entry(time: time, serial: serial, event: event))
-    var i = heap.count - 1
-    while i > 0, less(i, (i - 1) / 2) {
-      heap.swapAt(i, (i - 1) / 2)
-      i = (i - 1) / 2
-    }
-  }
-  private func less(_ a: Int, _ b: Int) -> Bool {
-    (heap[a].time, heap[a].serial) < (heap[b].time, heap[b].serial)
-  }
-  private mutating func pop() -> Entry? {
-    guard !heap.isEmpty else { return nil }
-    heap.swapAt(0, heap.count - 1)
-    let entry = heap.removeLast()
-    var i = 0
-    while true {
-      var child = 2 * i + 1
-      guard child < heap.count else { break }
-      if child + 1 < heap.count, less(child + 1, child) { child += 1 }
-      guard less(child, i) else { break }
-      heap.swapAt(i, child)
-      i = child
-    }
-    return entry
-  }
+  private mutating func push(_ time: Double, _ event: Event) { events.push(time, event) }
 }

@@ -86,8 +86,8 @@ struct Application {
     }
     self.memory = memory
     metrics = ServerMetrics(
-      sink: sink, catalog: catalog, access: access, memory: memory, group: group, sharedCache: sharedCache, spans: spans
-    )
+      sink: sink, catalog: catalog, access: access, memory: memory, group: group, rates: rates,
+      sharedCache: sharedCache, spans: spans)
     initialSnapshot = try RuntimeSnapshot(source, access: access, health: health, metrics: metrics, catalog: catalog)
     metrics.signingKeys.all = [
       SigningKeys.Key(id: initialSnapshot.minter.key.keyID, state: .signing, lastProof: Glibc.time(nil))

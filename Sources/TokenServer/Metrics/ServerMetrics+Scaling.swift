@@ -1,3 +1,4 @@
+import Access
 import CatalogProxy
 import Telemetry
 
@@ -21,13 +22,21 @@ extension ServerMetrics {
       .counter, "musickit_shared_commands_refused_total", "Commands that the store refused with an error."
     ) { $0.counts.refused },
     MetricReading(
-      .counter, "musickit_shared_messages_total", "Messages of other replicas."
-    ) { $0.counts.messages },
-    MetricReading(
       .counter, "musickit_shared_messages_invalid_total",
       "Messages on the group's channel that this version does not understand."
     ) { $0.counts.invalidMessages },
   ]
+
+  static let sharedRates: [MetricReading<GroupRates>] = [
+    MetricReading(
+      .counter, "musickit_shared_rates_unrecorded_total",
+      "Granted requests that count on this replica only, because too many different callers wait for a settlement."
+    ) { $0.rates.unrecorded }
+  ]
+
+  static let sharedMessages = Metric(
+    .counter, "musickit_shared_messages_total", "Messages of other replicas, by what they are about.",
+    labels: ["kind"])
 
   static let sharedLookups = Metric(
     .counter, "musickit_shared_cache_lookups_total",
@@ -40,12 +49,29 @@ extension ServerMetrics {
       "Responses that the store has not taken, because it is full, read-only or slow.", \.failedStores),
   ]
 
+  static func write(_ counts: GroupCounts, to text: inout MetricsText) {
+    text.begin(sharedMessages)
+    for kind in GroupMessage.Kind.allCases {
+      text.sample(of: sharedMessages, Double(counts.messages[kind, default: 0]), [.word(kind.label)])
+    }
+  }
+
   static func write(_ counts: SharedCacheCounts, to text: inout MetricsText) {
     text.begin(sharedLookups)
     for result in SharedLookupResult.allCases {
       text.sample(of: sharedLookups, Double(counts.lookups[result, default: 0]), [.word(result.label)])
     }
     text.add(sharedStores, of: counts)
+  }
+}
+
+extension GroupMessage.Kind {
+  fileprivate var label: StaticString {
+    switch self {
+    case .rates: "rates"
+    case .quota: "quota"
+    case .cache: "cache"
+    }
   }
 }
 

@@ -32,6 +32,7 @@ final class ServerMetrics: Sendable {
   private let access: AccessService
   private let memory: MemoryBudget
   private let group: ReplicaGroup?
+  private let rates: GroupRates?
   private let sharedCache: RedisSharedCache?
   private let spans: SpanExporter?
   private let startTime = Glibc.time(nil)
@@ -48,9 +49,10 @@ final class ServerMetrics: Sendable {
 
   init(
     sink: LogSink, catalog: CatalogService?, access: AccessService, memory: MemoryBudget, group: ReplicaGroup? = nil,
-    sharedCache: RedisSharedCache? = nil, spans: SpanExporter? = nil
+    rates: GroupRates? = nil, sharedCache: RedisSharedCache? = nil, spans: SpanExporter? = nil
   ) {
     self.group = group
+    self.rates = rates
     self.sharedCache = sharedCache
     self.spans = spans
     self.memory = memory
@@ -158,7 +160,11 @@ final class ServerMetrics: Sendable {
       catalog.tally.write(to: &text)
       text.add(Self.upstreamConnections, of: catalog.counters)
     }
-    if let group { text.add(Self.group, of: group) }
+    if let group {
+      text.add(Self.group, of: group)
+      Self.write(group.counts, to: &text)
+    }
+    if let rates { text.add(Self.sharedRates, of: rates) }
     if let sharedCache { Self.write(sharedCache.counts, to: &text) }
     if let spans { Self.write(spans.counts, to: &text) }
     text.add(Self.log, of: sink)

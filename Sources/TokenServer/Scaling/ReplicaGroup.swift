@@ -255,7 +255,7 @@ final class ReplicaGroup: @unchecked Sendable {
       return shared.withLock { $0.counts.invalidMessages += 1 }
     }
     guard message.sender != id else { return }
-    shared.withLock { $0.counts.messages += 1 }
+    shared.withLock { $0.counts.messages[message.kind, default: 0] += 1 }
     for participant in participants where participant.kind == message.kind {
       participant.received(message.payload, now: loop.now)
     }
@@ -282,7 +282,7 @@ struct GroupCounts: Sendable, Equatable {
   /// The commands that the store refused.
   var refused = 0
   /// The messages of other replicas.
-  var messages = 0
+  var messages: [GroupMessage.Kind: Int] = [:]
   /// The messages that this version does not understand.
   var invalidMessages = 0
 }
