@@ -29,7 +29,8 @@ MODE = sys.argv[1]
 PART = b"a" * 65_536
 ENDLESS = [
     (b"$1000000000000\r\n", PART), (b"$1310720\r\n", PART), (b"+", PART), (b"*1000\r\n", b"$65536\r\n" + PART + b"\r\n"),
-    (b"", b"*1\r\n"), (b"", b"|1\r\n+a\r\n+b\r\n"), (b">3\r\n+message\r\n+a\r\n$1310720\r\n", PART), (b"-", PART), (b":", b"1" * 65_536),
+    (b"", b"*1\r\n"), (b"", b"|1\r\n+a\r\n+b\r\n"), (b"-", PART), (b":", b"1" * 65_536),
+    (b">3\r\n+message\r\n+a\r\n$1310720\r\n", PART),
 ]
 TYPES = [
     b":0\r\n", b":-1\r\n", b":9223372036854775807\r\n", b":-9223372036854775807\r\n", b"+OK\r\n", b"$-1\r\n", b"*-1\r\n",
@@ -37,6 +38,9 @@ TYPES = [
     b"*3\r\n_\r\n_\r\n_\r\n", b"*3\r\n:1\r\n:2\r\n:3\r\n", b"*3\r\n_\r\n:9\r\n:9\r\n", b"*3\r\n+a\r\n:0\r\n:0\r\n",
     b"*3\r\n_\r\n:2\r\n:9223372036854775807\r\n", b"*3\r\n+a\r\n:1\r\n:-9223372036854775807\r\n", b"-ERR no\r\n", b"-\r\n",
     b"*2\r\n:1\r\n:9223372036854775807\r\n", b"$16\r\n" + b"\x7f" * 16 + b"\r\n", b"$16\r\n" + b"\xff" * 16 + b"\r\n",
+    b"*4\r\n:0\r\n:1\r\n:4294967295\r\n$-1\r\n", b"*4\r\n:1\r\n:1\r\n:4294967295\r\n$60\r\n" + b"\2" + b"\x7f" * 59 + b"\r\n",
+    b"*4\r\n:9999999999999999\r\n:0\r\n:0\r\n$60\r\n" + b"\2" + b"\xff" * 59 + b"\r\n",
+    b"*4\r\n:9223372036854775807\r\n:-1\r\n:-1\r\n$0\r\n\r\n", b"*3\r\n:65536\r\n:9223372036854775807\r\n:1\r\n",
     b"$17\r\n" + b"a" * 17 + b"\r\n", b"$1000000\r\n" + b"\0" * 1_000_000 + b"\r\n",
 ]
 lock = threading.Lock()
@@ -80,6 +84,8 @@ def reply(words):
     if (keys, len(arguments)) == (1, 5):  # a settlement of rates: no debts
         buckets = arguments[4]
         return bulk(b"".join(buckets[at:at + 8] + bytes(8) for at in range(0, len(buckets), 32)))
+    if (keys, len(arguments)) == (1, 9):  # a settlement of Apple's quota: this replica leads
+        return b"*4\r\n:%d\r\n:1\r\n:1\r\n$0\r\n\r\n" % (time.time() * 1e6)
     if (keys, len(arguments)) == (2, 4):  # a lookup of a response: fetch it
         return b"*3\r\n_\r\n:1\r\n:0\r\n"
     if len(arguments) == 3:  # a strict decision: taken
@@ -149,9 +155,11 @@ class Connection:
             pass
 
     def flood(self, channel):
-        """Ends of fetches, debts of rates, and messages of no known kind, as fast as the replica reads them."""
+        """Ends of fetches, debts, news of the quota, and messages of no known kind, as fast as the replica reads them."""
         sender = b"\1sender.."
-        contents = [b"\3" + sender + b"k" * 16 + b"\0", b"\1" + sender + b"\1" * 8 + b"\xff" * 7 + b"\0", b"", b"\7\7"]
+        contents = [
+            b"\3" + sender + b"k" * 16 + b"\0", b"\1" + sender + b"\1" * 8 + b"\xff" * 7 + b"\0",
+            b"\2" + sender + b"\1" + b"\x7f" * 60, b"\2" + sender + b"\2" + b"\1" * 60, b"", b"\7\7"]
         messages = b"".join(b">3\r\n" + bulk(b"message") + bulk(channel) + bulk(content) for content in contents)
         part = b">0\r\n" * 4096 if MODE == "nothings" else messages * 64
         try:

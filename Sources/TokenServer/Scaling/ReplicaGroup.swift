@@ -30,6 +30,9 @@ final class ReplicaGroup: @unchecked Sendable {
   /// The client of each loop, in the order of the loops.
   let clients: [RedisClient]
 
+  /// The problem of a store that is connected, and does not reply as it should.
+  private static let noReply = "It did not respond within 20 ms."
+
   private let settings: Settings.Shared
   private let logger: Logger
   private let throttle = Throttle()
@@ -201,7 +204,7 @@ final class ReplicaGroup: @unchecked Sendable {
     } else {
       shared.withLock { $0.counts.missed += 1 }
       guard case .together = state else { return }
-      change(.alone(of: state.count), problem: problem ?? "It did not respond within 20 ms.")
+      change(.alone(of: state.count), problem: problem ?? Self.noReply)
     }
   }
 
@@ -222,7 +225,11 @@ final class ReplicaGroup: @unchecked Sendable {
   // MARK: Events
 
   private func changed(_ state: RedisClient.State) {
-    guard case .unavailable(let reason) = state else { return settle() }
+    guard case .unavailable(let reason) = state else {
+      // The store is of use again after a reply. Until then the reason for the lost connection no longer holds.
+      shared.withLock { if $0.problem != nil { $0.problem = Self.noReply } }
+      return settle()
+    }
     change(.alone(of: self.state.count), problem: reason)
   }
 
