@@ -55,7 +55,7 @@ run: toolchain ## Build and run the demo: a page on http://localhost:8080 (PORT=
 	@exec "$$(swift build --show-bin-path)/$(PRODUCT)" demo $(if $(PORT),--port $(PORT)) $(ARGUMENTS)
 
 test: toolchain $(VENV)/installed ## Run every test, count what parsers cost, fuzz each target for a few seconds
-	@.ci/need openssl curl logrotate haproxy nginx caddy chromium golang-go nghttp2-client redis-server valgrind mandoc zsh fish prometheus
+	@.ci/need openssl curl logrotate haproxy nginx caddy chromium golang-go nghttp2-client redis-server valgrind mandoc zsh fish prometheus iproute2
 	.ci/scratch swift build $(QUIET) --build-tests
 	TEST_PYTHON="$(CURDIR)/$(VENV)/bin/python" .ci/scratch swift test --skip-build --disable-xctest --quiet
 	.ci/scratch Tests/instructions
