@@ -52,7 +52,8 @@ package enum SharedRateScripts {
   /// little endian: ID, interval, the largest debt that leaves a token, the largest debt of all, and the debt that the
   /// replica knows of, in microseconds.
   ///
-  /// Reply: 1 if the tokens are taken, else 0; and the debt of each bucket before, in microseconds.
+  /// Reply: 1 if the tokens are taken, else 0; and the debt of each bucket before, in microseconds. A debt beyond the
+  /// largest, as after the store's clock went back, is lowered at the store as well: only then it is repaid.
   package static let strict: StaticString = """
     local time = redis.call('TIME')
     local now = time[1] * 1000000 + time[2]
@@ -62,7 +63,11 @@ package enum SharedRateScripts {
       local old = tonumber(redis.call('GET', name) or 0)
       if not old then return redis.error_reply('WRONGTYPE This key is no bucket') end
       local debt = math.max(old - now, 0)
-      if not (debt <= most) then debt = most end
+      if not (debt <= most) then
+        debt = most
+        redis.call(
+          'SET', name, string.format('%.0f', now + most), 'PX', string.format('%.0f', math.ceil(most / 1000) + 1000))
+      end
       debt = math.max(debt, known)
       if debt > room then reply[1] = 0 end
       reply[index + 1] = debt

@@ -10,11 +10,11 @@ extension CatalogGateway {
   /// Releases a turn with the outcome, and grants the free turns to waiting requests.
   func release(_ permit: ConcurrencyPermit, _ outcome: ConcurrencyOutcome) {
     let now = clock.elapsed
-    let (grants, route, needs) = withState { state in
+    let (grants, pacing, needs) = withState { state in
       let grants = state.limit.release(permit, outcome, now: now)
-      return (grants, state.startsPacing() ? state.pacingRoute : nil, state.needs(now: now))
+      return (grants, state.startsPacing(), state.needs(now: now))
     }
-    if let route { startPacing(by: route) }
+    if let pacing { start(pacing) }
     needs?.request()
     hand(grants)
   }
@@ -28,26 +28,29 @@ extension CatalogGateway {
 
   // MARK: Pacing
 
-  func startPacing(by route: UpstreamRoute) {
-    Task(executorPreference: route.executor) { await self.pace(route.upstream) }
+  func start(_ pacing: PacingTask) {
+    Task(executorPreference: pacing.route.executor) { await self.pace(pacing.route.upstream, pacing.number) }
   }
 
   /// Grants turns at the pacer's times until no request waits for the pacer.
-  private func pace(_ upstream: any Upstream) async {
+  private func pace(_ upstream: any Upstream, _ number: Int) async {
     while true {
       let now = clock.elapsed
       let (grants, next, needs) = withState { state in
+        guard state.pacingTask == number else {
+          return ([] as [ConcurrencyLimit<OneShot<Admission>>.Grant], nil as Duration?, nil as QuotaNeeds?)
+        }
         let grants = state.limit.advance(now: now)
         let needs = state.needs(now: now)
-        state.isPacing = state.limit.opening != nil
-        return (grants, state.limit.opening, needs)
+        state.pacesAt = state.limit.opening
+        return (grants, state.pacesAt, needs)
       }
       needs?.request()
       hand(grants)
       guard let next else { return }
       guard (try? await upstream.pause(for: max(next - clock.elapsed, .milliseconds(1)))) != nil else {
         // The event loop stops.
-        return withState { $0.isPacing = false }
+        return withState { if $0.pacingTask == number { $0.pacesAt = nil } }
       }
     }
   }
@@ -93,15 +96,27 @@ extension CatalogGateway {
 }
 
 extension CatalogGateway.State {
-  /// Returns whether a pacing task is needed and not running yet. The caller of this function starts the task.
+  /// Returns the pacing task to start; nil if none is needed, or if one wakes in time.
   ///
   /// - Parameter route: The route for pacing tasks; nil keeps the first one.
-  mutating func startsPacing(by route: UpstreamRoute? = nil) -> Bool {
+  mutating func startsPacing(by route: UpstreamRoute? = nil) -> PacingTask? {
     if pacingRoute == nil, let route { pacingRoute = route }
-    guard limit.opening != nil, !isPacing else { return false }
-    isPacing = pacingRoute != nil
-    return isPacing
+    guard let opening = limit.opening, let pacingRoute else { return nil }
+    if let pacesAt, opening > pacesAt - Self.leastGain { return nil }
+    pacesAt = opening
+    pacingTask += 1
+    return PacingTask(route: pacingRoute, number: pacingTask)
   }
+
+  /// The time by which a turn must be earlier than the pacing task wakes, so that another task starts: 5 ms. News of the
+  /// other replicas may end a long pause.
+  private static let leastGain = Duration.milliseconds(5)
+}
+
+/// A task that grants turns at the pacer's times.
+struct PacingTask: Sendable {
+  let route: UpstreamRoute
+  let number: Int
 }
 
 /// A turn at the upstream. It is released exactly once, when the response is complete or cancelled.

@@ -82,10 +82,10 @@ extension CatalogGateway {
     request.waited = exchange.waited
     request.patience = exchange.end - now - leastTime
     let wanted = request
-    let (decision, isUnpaced, needs) = withState { state in
+    let (decision, pacing, needs) = withState { state in
       if exchange.number == 1 { state.retryBudget.requested() }
       if let refusal = state.circuit.refusal(for: exchange.subject, now: now) {
-        return (Decision.circuitOpen(refusal), false, nil as QuotaNeeds?)
+        return (Decision.circuitOpen(refusal), nil as PacingTask?, nil as QuotaNeeds?)
       }
       var waiting: OneShot<Admission>?
       let admission = state.limit.acquire(wanted, waiter: OneShot(keptIn: &waiting), now: now)
@@ -93,7 +93,7 @@ extension CatalogGateway {
       let needs = state.needs(now: now)
       return (decision, state.startsPacing(by: exchange.route), needs)
     }
-    if isUnpaced { startPacing(by: exchange.route) }
+    if let pacing { start(pacing) }
     needs?.request()
     switch decision {
     case .launched(let permit, let launch): return entry(of: exchange, HeldPermit(permit, of: self), launch, at: time)

@@ -87,11 +87,11 @@ extension CatalogGateway {
   /// Takes another replica's news about the circuit.
   ///
   /// - Parameter spread: A number from 0 to 1 that differs among replicas and news.
-  package func learn(_ news: CircuitNews, spread: Double) {
+  package func learn(_ news: CircuitNews, of replica: UInt64, spread: Double) {
     let now = clock.elapsed
     let (wasOpen, isOpen) = withState { state in
       let wasOpen = !state.circuit.isClosed
-      state.circuit.learn(news, spread: spread, now: now)
+      state.circuit.learn(news, of: replica, spread: spread, now: now)
       return (wasOpen, !state.circuit.isClosed)
     }
     if wasOpen != isOpen { observer.noticed(isOpen ? .circuitOpened : .circuitClosed) }
@@ -107,11 +107,11 @@ extension CatalogGateway {
     _ body: (inout State, Duration) -> [ConcurrencyLimit<OneShot<Admission>>.Grant]
   ) {
     let now = clock.elapsed
-    let (grants, route, needs) = withState { state in
+    let (grants, pacing, needs) = withState { state in
       let grants = body(&state, now)
-      return (grants, state.startsPacing() ? state.pacingRoute : nil, state.needs(now: now))
+      return (grants, state.startsPacing(), state.needs(now: now))
     }
-    if let route { startPacing(by: route) }
+    if let pacing { start(pacing) }
     needs?.request()
     hand(grants)
   }

@@ -9,8 +9,10 @@ extension CatalogGateway {
     var coalescer = RequestCoalescer<OneShot<Outcome>>()
     var unsharedTargets = UnsharedTargets()
     var limit: ConcurrencyLimit<OneShot<Admission>>
-    /// Whether a task grants turns at the times that the limit's pacer sets.
-    var isPacing = false
+    /// When the task that grants turns at the pacer's times does so next; nil without such a task.
+    var pacesAt: Duration?
+    /// The number of that task. An earlier one that still sleeps ends when it wakes.
+    var pacingTask = 0
     /// The route whose loop has that task's timer.
     var pacingRoute: UpstreamRoute?
     /// The replicas with which the limit shares the quota; nil without a store.

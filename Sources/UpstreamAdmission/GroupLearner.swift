@@ -182,7 +182,8 @@ struct GroupLearner: Sendable {
   mutating func restart(now: Double) {
     let rate = pacer.rate
     (members, events, requests, pacer) = ([:], [], 0, RatePacer(limits))
-    judgedUntil = max(judgedUntil, now)
+    judgedUntil = now
+    lastRefusal = (0, 0, 0)
     if let rate { pacer.adopt(rate: rate, pauseEnds: 0, now: now) }
   }
 

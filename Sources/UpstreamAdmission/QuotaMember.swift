@@ -46,6 +46,8 @@ public struct QuotaMember: Sendable {
     public var settlesNow = false
     /// What another replica tells about its circuit.
     public var circuit: CircuitNews?
+    /// That replica.
+    public var replica: UInt64 = 0
   }
 
   private enum Kind: UInt8 {
@@ -59,6 +61,9 @@ public struct QuotaMember: Sendable {
   /// The greatest difference between clocks that a report may show, in seconds: 2.
   private static let mostSkew = 2.0
 
+  /// The greatest difference between the store's time and what this replica expects, in seconds: 0.5. Beyond that a clock
+  /// was set, or another server has taken over, and all times that are known mean nothing.
+  private static let mostDrift = 0.5
   /// The latest time of a store in microseconds: in the year 2286.
   private static let latest: Int64 = 10_000_000_000_000_000
 
@@ -71,6 +76,8 @@ public struct QuotaMember: Sendable {
   private var replicas = 1
   private var settledAt = -1.0
   private var hasLeft = false
+  /// Whether the store has another announcement than this leader's last one, or none, as after a restart.
+  private var isForgotten = false
   /// When the last pause of all replicas began that is not judged yet, by the store's clock.
   private var pauseBegan = 0.0
 
@@ -119,7 +126,7 @@ public struct QuotaMember: Sendable {
     guard learner.isLeading else { return }
     var new = learner.announcement(own: id, now: time)
     let judges = announced.judgedUntil < learner.lastRefusal.time && learner.lastRefusal.time <= new.judgedUntil
-    guard judges || !new.says(whatSays: announced) || announced.term != term else { return }
+    guard judges || isForgotten || !new.says(whatSays: announced) || announced.term != term else { return }
     (new.term, new.number) = (term, announced.term == term ? announced.number &+ 1 : 0)
     announced = new
     settlement.term = term
@@ -143,23 +150,28 @@ public struct QuotaMember: Sendable {
   public mutating func settled(_ reply: Reply, sentAt: Duration, now: Duration) -> Effects {
     let now = now.inSeconds
     guard (0..<Self.latest).contains(reply.time) else { return Effects() }
-    clock.note(Double(reply.time) / 1e6, sentAt: sentAt.inSeconds, now: now)
+    let time = Double(reply.time) / 1e6
+    if let expected = clock.storeTime(at: now), abs(time - expected) > Self.mostDrift { hasLeft = true }
+    clock.note(time, sentAt: sentAt.inSeconds, now: now)
     if hasLeft {
       hasLeft = false
-      learner.restart(now: Double(reply.time) / 1e6)
+      learner.restart(now: time)
+      pauseBegan = 0
+      (announced.judgedUntil, announced.pauseBegan, announced.pauseEnds) = (time, 0, 0)
     }
-    let stored = QuotaAnnouncement(reply.announcement.dropFirst(), limits: limits)
-    if reply.term != term {
-      // The store may have lost its memory, so that numbers begin again.
-      term = reply.term
-      (announced.term, announced.number) = (min(announced.term, term > 0 ? term - 1 : 0), 0)
+    // What is from the future was announced before the clock was set.
+    let stored = QuotaAnnouncement(reply.announcement.dropFirst(), limits: limits).flatMap {
+      $0.judgedUntil <= time + Self.mostSkew ? $0 : nil
     }
+    term = reply.term
     if reply.leads, !learner.isLeading {
       learner.lead(after: stored ?? announced)
     } else if !reply.leads {
       learner.follow()
     }
-    if let stored, !learner.isLeading { accept(stored) }
+    isForgotten = learner.isLeading && stored?.bytes != announced.bytes
+    // The store has the last word: a message is only faster, and may be a lie.
+    if let stored, !learner.isLeading { announced = stored }
     return effects
   }
 
@@ -183,7 +195,11 @@ public struct QuotaMember: Sendable {
       return effects
     case .circuit:
       var news = Effects()
-      news.circuit = CircuitNews(payload.dropFirst())
+      var reader = WireReader(payload.dropFirst().prefix(8))
+      guard let replica = reader.number(UInt64.self), let circuit = CircuitNews(payload.dropFirst(9)) else {
+        return news
+      }
+      (news.circuit, news.replica) = (circuit, replica)
       return news
     case nil: return Effects()
     }
@@ -207,8 +223,13 @@ public struct QuotaMember: Sendable {
     return news
   }
 
-  /// Returns the message about this replica's circuit.
-  public static func message(_ news: CircuitNews) -> [UInt8] { [Kind.circuit.rawValue] + news.bytes }
+  /// Returns the message about a replica's circuit.
+  public static func message(_ news: CircuitNews, of replica: UInt64) -> [UInt8] {
+    var writer = WireWriter()
+    writer.append(Kind.circuit.rawValue)
+    writer.append(replica)
+    return writer.bytes + news.bytes
+  }
 
   private var effects: Effects {
     var effects = Effects()

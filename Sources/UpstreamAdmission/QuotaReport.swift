@@ -197,7 +197,7 @@ struct QuotaAnnouncement: Sendable, Equatable {
     if rate > 0 {
       self.rate = min(max(rate, limits.leastRate), limits.mostRate)
       // A test after many refusals is slower than any rate.
-      self.pace = min(max(pace, 0.05), 2 * limits.mostRate)
+      self.pace = min(max(pace, 0.05), limits.mostRate)
     }
     for _ in 0..<count {
       guard let replica = reader.number(UInt64.self), let part = reader.word() else { return nil }

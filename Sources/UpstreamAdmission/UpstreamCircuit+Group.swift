@@ -34,6 +34,11 @@ extension UpstreamCircuit {
   /// circuit was open because of them: 1 min. So a replica without a way to the upstream costs each other one a pause a
   /// minute at most.
   static let doubt = Duration.seconds(60)
+  /// The time for which a replica's news that its circuit is open counts, unless it says otherwise: 15 s. While it has
+  /// requests, it says so again every few seconds.
+  private static let lifetime = Duration.seconds(15)
+  /// The most replicas whose news counts: 1,024.
+  private static let mostReplicas = 1024
   /// The time over which replicas spread their probes after the one that knows best: 500 ms for each, 2 s at most.
   private static let spread = (each: Duration.milliseconds(500), most: Duration.seconds(2))
 
@@ -50,15 +55,23 @@ extension UpstreamCircuit {
 
   /// Takes another replica's news.
   ///
+  /// The circuit opens if at least two others, and half of the others, say that theirs is open. A single one may have lost
+  /// its own way to the upstream.
+  ///
   /// - Parameter spread: A number from 0 to 1 that differs among replicas and news, so that one of them probes first.
-  public mutating func learn(_ news: CircuitNews, spread: Double, now: Duration) {
+  public mutating func learn(_ news: CircuitNews, of replica: UInt64, spread: Double, now: Duration) {
     switch news {
     case .open(let pause):
+      openElsewhere = openElsewhere.filter { now - $0.value <= Self.lifetime }
+      guard openElsewhere[replica] != nil || openElsewhere.count < Self.mostReplicas else { return }
+      openElsewhere[replica] = now
       if let lastSuccess, now - lastSuccess <= Self.contradiction || now < ignoresNewsUntil { return }
+      guard openElsewhere.count >= 2, 2 * openElsewhere.count >= opinions.replicas - 1 else { return }
       let pause = min(max(pause, limits.firstPause), limits.longestPause)
       let most = min(Self.spread.each * max(opinions.replicas - 1, 1), Self.spread.most)
       upstream.learn(pause: pause + Duration(inSeconds: most.inSeconds * min(max(spread, 0.1), 1)), now: now)
     case .closed:
+      openElsewhere[replica] = nil
       let wasClosed = isClosed
       upstream.learnRecovery(now: now)
       if !wasClosed, isClosed { evidence.forgetFailures() }

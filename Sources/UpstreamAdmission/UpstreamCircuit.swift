@@ -46,6 +46,8 @@ public struct UpstreamCircuit: Sendable {
   var opinions: SecondOpinions
   /// When the upstream last responded to this replica without an error.
   private(set) var lastSuccess: Duration?
+  /// The replicas whose circuits are open, and when each has last said so.
+  var openElsewhere: [UInt64: Duration] = [:]
   /// Until when other replicas' failures do not open this circuit.
   private(set) var ignoresNewsUntil = Duration.zero
 

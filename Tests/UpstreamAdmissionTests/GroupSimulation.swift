@@ -34,6 +34,8 @@ struct GroupSimulation {
     /// When the leader dies.
     var leaderDies: Double?
     var doublesAt: Double?
+    /// When the store's clock is set, and by how much.
+    var jump: (at: Double, by: Double)?
     var initial = 200
     var seed: UInt64 = 1
   }
@@ -194,7 +196,7 @@ struct GroupSimulation {
       settle(index)
     case .settling(let index, let settlement, let sentAt):
       guard isStoreThere else { return }
-      let (reply, messages, count) = store.settle(settlement, of: replicas[index].id, now: now + Self.storeOffset)
+      let (reply, messages, count) = store.settle(settlement, of: replicas[index].id, now: storeTime)
       for message in messages {
         for other in replicas.indices where other != index { push(now + hop(), .message(other, message)) }
       }
@@ -205,7 +207,7 @@ struct GroupSimulation {
       guard replicas[index].isAlive, replicas[index].isTogether else { return }
       apply(replicas[index].member.received(message[...], now: local(index)), to: index)
     case .leasing(let index, let request, let sentAt):
-      guard isStoreThere, let turns = store.lease(request, now: now + Self.storeOffset) else { return }
+      guard isStoreThere, let turns = store.lease(request, now: storeTime) else { return }
       let arrival = now + hop()
       if arrival < sentAt + 0.02 { push(arrival, .leased(index, turns)) }
     case .leased(let index, let turns):
@@ -219,6 +221,10 @@ struct GroupSimulation {
   }
 
   // MARK: The store
+
+  private var storeTime: Double {
+    now + Self.storeOffset + (scenario.jump.map { now >= $0.at ? $0.by : 0 } ?? 0)
+  }
 
   private var isStoreThere: Bool { scenario.outage.map { !$0.contains(now) } ?? true }
   private mutating func isLost() -> Bool { scenario.lost > 0 && uniform(0, 1) < scenario.lost }

@@ -109,6 +109,16 @@ struct GroupSimulationTests {
     #expect(used >= 0.9 && report.refusedPart <= 0.04)
   }
 
+  @Test("bear a clock of the store that is set", arguments: [-3600.0, -20, 20, 3600])
+  func clock(jump: Double) {
+    var scenario = Self.scenario(20)
+    scenario.jump = (20, jump)
+    let (report, used) = Self.run(scenario)
+    #expect(used >= 0.85 && report.refusedPart <= 0.03)
+    let served = Double(report.served)
+    for count in report.servedAt { #expect(abs(Double(count) / served - 1 / 3) < 0.1) }
+  }
+
   @Test("have no more requests in flight together than one would")
   func inFlight() {
     var scenario = Self.scenario(1000, .bucket, [Load(connections: [300, 300, 300])])

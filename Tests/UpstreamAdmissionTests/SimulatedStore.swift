@@ -20,10 +20,11 @@ struct SimulatedStore {
     members[id] = now
     members = members.filter { now - $0.value <= 1 }
     var messages: [[UInt8]] = []
-    if leader != id, leads < now || leads > now + 0.5 {
+    if leader != id, !(leads >= now && leads <= now + 0.5) {
       leader = id
       term += 1
     }
+    if pause > now + 61 { pause = 0 }
     if !settlement.report.isEmpty { messages.append(settlement.report) }
     if leader == id {
       leads = now + 0.5
@@ -48,8 +49,10 @@ struct SimulatedStore {
   /// Gives turns. The values are microseconds.
   mutating func lease(_ request: TurnRequest, now: Double) -> (count: Int64, start: Int64, interval: Int64)? {
     guard interval > 0 else { return nil }
-    line = max(line > now + 61 ? now : line, now - 0.025, pause)
-    let start = line
+    if pause > now + 61 { pause = 0 }
+    line = min(line, max(pause, now + 0.1 + interval))
+    let start = max(line, now - 0.025, pause)
+    line = start
     let end = now + request.ahead.inSeconds
     guard line <= end else { return (0, Int64(start * 1e6), Int64(interval * 1e6)) }
     let count = min(request.count, Int((end - line) / interval) + 1)

@@ -231,15 +231,40 @@ struct GroupCircuitTests {
   private func openCircuit() -> UpstreamCircuit {
     var circuit = UpstreamCircuit()
     circuit.use(replicas: 3)
-    circuit.learn(.open(pause: .milliseconds(500)), spread: 1, now: .seconds(10))
+    tellBoth(&circuit, at: .seconds(10))
     return circuit
   }
 
-  @Test("open and close with that of another replica")
+  private func tellBoth(_ circuit: inout UpstreamCircuit, at time: Duration) {
+    for replica in UInt64(1)...2 { circuit.learn(.open(pause: .milliseconds(500)), of: replica, spread: 1, now: time) }
+  }
+
+  @Test("do not open because of a single replica, however often it says so")
+  func single() {
+    for replicas in [2, 3, 10] {
+      var circuit = UpstreamCircuit()
+      circuit.use(replicas: replicas)
+      for second in 10..<20 { circuit.learn(.open(pause: .seconds(1)), of: 1, spread: 0, now: .seconds(second)) }
+      circuit.learn(.open(pause: .seconds(1)), of: 2, spread: 0, now: .seconds(40))
+      #expect(circuit.isClosed)
+    }
+  }
+
+  @Test("open only with half of the others")
+  func half() {
+    var circuit = UpstreamCircuit()
+    circuit.use(replicas: 9)
+    for replica in UInt64(1)...3 { circuit.learn(.open(pause: .seconds(1)), of: replica, spread: 0, now: .seconds(10)) }
+    #expect(circuit.isClosed)
+    circuit.learn(.open(pause: .seconds(1)), of: 4, spread: 0, now: .seconds(10))
+    #expect(!circuit.isClosed)
+  }
+
+  @Test("open and close with those of the other replicas")
   func together() {
     var circuit = openCircuit()
     #expect(!circuit.isClosed && circuit.isLearned)
-    circuit.learn(.closed, spread: 0, now: .seconds(11))
+    circuit.learn(.closed, of: 1, spread: 0, now: .seconds(11))
     #expect(circuit.isClosed)
   }
 
@@ -247,26 +272,26 @@ struct GroupCircuitTests {
   func contradiction() {
     var circuit = UpstreamCircuit()
     #expect(probe(&circuit, .success, at: .seconds(10)))
-    circuit.learn(.open(pause: .seconds(1)), spread: 0, now: .seconds(10.5))
+    tellBoth(&circuit, at: .seconds(10.5))
     #expect(circuit.isClosed)
-    circuit.learn(.open(pause: .seconds(1)), spread: 0, now: .seconds(12))
+    tellBoth(&circuit, at: .seconds(12))
     #expect(!circuit.isClosed)
   }
 
-  @Test("are not held open by a replica that has lost its way to Apple")
+  @Test("are not held open by replicas that have lost their way to Apple")
   func lostWay() {
     var circuit = openCircuit()
     // The other one's probes fail again and again.
     var time = Duration.seconds(10)
     while time < .seconds(13) {
       time += .milliseconds(100)
-      circuit.learn(.open(pause: .seconds(2)), spread: 1, now: time)
+      tellBoth(&circuit, at: time)
     }
     #expect(probe(&circuit, .success, at: time))
     #expect(circuit.isClosed)
-    circuit.learn(.open(pause: .seconds(2)), spread: 1, now: time + .seconds(50))
+    tellBoth(&circuit, at: time + .seconds(50))
     #expect(circuit.isClosed)
-    circuit.learn(.open(pause: .seconds(2)), spread: 1, now: time + .seconds(70))
+    tellBoth(&circuit, at: time + .seconds(70))
     #expect(!circuit.isClosed)
   }
 
@@ -288,7 +313,7 @@ struct GroupCircuitTests {
       circuit.record(.failure, of: pass, now: .seconds(10))
     }
     #expect(!circuit.isClosed && !circuit.isLearned)
-    circuit.learn(.closed, spread: 0, now: .milliseconds(10_100))
+    circuit.learn(.closed, of: 1, spread: 0, now: .milliseconds(10_100))
     #expect(!circuit.isClosed)
     #expect(probe(&circuit, .success, at: .milliseconds(10_101)))
     #expect(circuit.isClosed)

@@ -48,9 +48,10 @@ final class GroupQuota: GroupParticipant, QuotaGroup, @unchecked Sendable {
     local stored = redis.call('HMGET', KEYS[1], 'leader', 'leads', 'term', 'announcement', 'pause')
     local leader, announcement = stored[1], stored[4] or ''
     local leads, term, pause = tonumber(stored[2] or 0) or 0, tonumber(stored[3] or 0) or 0, tonumber(stored[5] or 0) or 0
-    if pause > now + 61000000 then pause = 0 end
+    if not (term >= 0 and term < 4294967296) then term = 0 end
+    if not (pause <= now + 61000000) then pause = 0 end
     local function set(name, number) redis.call('HSET', KEYS[1], name, string.format('%.0f', number)) end
-    if leader ~= ARGV[1] and (leads < now or leads > now + 500000) then
+    if leader ~= ARGV[1] and not (leads >= now and leads <= now + 500000) then
       leader, term = ARGV[1], (term + 1) % 4294967296
       redis.call('HSET', KEYS[1], 'leader', leader)
       set('term', term)
@@ -117,7 +118,7 @@ final class GroupQuota: GroupParticipant, QuotaGroup, @unchecked Sendable {
   private func apply(_ effects: QuotaMember.Effects) {
     if let team = effects.team { gateway.use(team, limit: member.limit) }
     if effects.settlesNow { settleSoon() }
-    if let news = effects.circuit { gateway.learn(news, spread: .random(in: 0...1)) }
+    if let news = effects.circuit { gateway.learn(news, of: effects.replica, spread: .random(in: 0...1)) }
   }
 
   func changed(_ state: GroupState) {
@@ -135,10 +136,15 @@ final class GroupQuota: GroupParticipant, QuotaGroup, @unchecked Sendable {
     local now = time[1] * 1000000 + time[2]
     local stored = redis.call('HMGET', KEYS[1], 'interval', 'pause', 'line')
     local interval = tonumber(stored[1] or 0) or 0
-    if not (interval > 0) then return false end
+    if not (interval > 0 and interval <= 60000000) then return false end
     local pause, line = tonumber(stored[2] or 0) or 0, tonumber(stored[3] or 0) or 0
-    if pause > now + 61000000 then pause = 0 end
-    if line > now + 61000000 then line = now end
+    if not (pause <= now + 61000000) then pause = 0 end
+    -- The line is never longer, unless the clock was set.
+    local most = math.max(pause, now + 100000 + interval)
+    if not (line <= most) then
+      line = most
+      redis.call('HSET', KEYS[1], 'line', string.format('%.0f', line))
+    end
     line = math.max(line, now - 25000, pause)
     local last = now + tonumber(ARGV[2])
     if line > last then return {0, line, interval} end
@@ -165,7 +171,7 @@ final class GroupQuota: GroupParticipant, QuotaGroup, @unchecked Sendable {
     if isFirst { group.settleNow(self) }
   }
 
-  func tell(_ news: CircuitNews) { group.publish(.quota, QuotaMember.message(news)) }
+  func tell(_ news: CircuitNews) { group.publish(.quota, QuotaMember.message(news, of: group.id)) }
 }
 
 extension QuotaMember.Reply {

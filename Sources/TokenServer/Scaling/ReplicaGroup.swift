@@ -249,8 +249,8 @@ final class ReplicaGroup: @unchecked Sendable {
       guard let suppressed = throttle.admit("unavailable") else { return }
       logger.warning(
         """
-        The store \(settings.address) is of no use. \(problem) This replica keeps limits of its own for \
-        \(state.count) replicas, and its own cache, until the store responds again.
+        The store \(settings.address) is of no use. \(problem) This replica keeps \
+        \(state.count == 1 ? "the whole of its limits" : "its part of the limits of \(state.count) replicas"), and its own cache, until the store responds again.
         """, metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
     } else if hadProblem, throttle.end("unavailable") {
       logger.notice("The store responds again.", metadata: ["replicas": "\(state.count)"])
