@@ -206,6 +206,7 @@ public struct RESPParser: Sendable {
     var index = position
     while index < end {
       if bytes[index] == Self.carriageReturn {
+        guard index - position <= limits.line else { throw .tooLarge }
         guard index + 1 < bytes.count else { return nil }
         guard bytes[index + 1] == Self.lineFeed else { throw .malformed }
         return position..<index

@@ -75,12 +75,14 @@ struct RESPParserTests {
     var limits = RESPLimits()
     (limits.string, limits.line, limits.values, limits.depth, limits.total) = (10, 20, 6, 2, 15)
     for text in [
-      "$11\r\n", "+" + String(repeating: "a", count: 40), "*7\r\n", "*3\r\n*3\r\n:1\r\n:2\r\n:3\r\n:4\r\n:5\r\n",
+      "$11\r\n", "+" + String(repeating: "a", count: 40), "+" + String(repeating: "a", count: 21) + "\r\n",
+      "*7\r\n", "*3\r\n*3\r\n:1\r\n:2\r\n:3\r\n:4\r\n:5\r\n",
       "*1\r\n*1\r\n*1\r\n", "*2\r\n$8\r\n12345678\r\n$8\r\n",
     ] {
       #expect(throws: RESPError.tooLarge, "\(text)") { try Self.parse(text, limits) }
     }
     #expect(throws: Never.self) {
+      try Self.parse("+" + String(repeating: "a", count: 19) + "\r\n", limits)
       try Self.parse("*2\r\n$8\r\n12345678\r\n$7\r\n1234567\r\n$8\r\n12345678\r\n", limits)
     }
   }
