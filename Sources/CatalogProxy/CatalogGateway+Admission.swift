@@ -29,7 +29,16 @@ extension CatalogGateway {
   // MARK: Pacing
 
   func start(_ pacing: PacingTask) {
-    Task(executorPreference: pacing.route.executor) { await self.pace(pacing.route.upstream, pacing.number) }
+    let task = Task(executorPreference: pacing.route.executor) {
+      await self.pace(pacing.route.upstream, pacing.number)
+    }
+    let earlier = withState { state -> Task<Void, Never>? in
+      guard state.pacingTask == pacing.number else { return task }
+      defer { state.pacing = task }
+      return state.pacing
+    }
+    // It would sleep with its timer until a time that no longer counts.
+    earlier?.cancel()
   }
 
   /// Grants turns at the pacer's times until no request waits for the pacer.
@@ -49,7 +58,7 @@ extension CatalogGateway {
       hand(grants)
       guard let next else { return }
       guard (try? await upstream.pause(for: max(next - clock.elapsed, .milliseconds(1)))) != nil else {
-        // The event loop stops.
+        // The event loop stops, or another task has taken over.
         return withState { if $0.pacingTask == number { $0.pacesAt = nil } }
       }
     }

@@ -11,7 +11,8 @@ extension CatalogGateway {
     var limit: ConcurrencyLimit<OneShot<Admission>>
     /// When the task that grants turns at the pacer's times does so next; nil without such a task.
     var pacesAt: Duration?
-    /// The number of that task. An earlier one that still sleeps ends when it wakes.
+    /// That task, and its number.
+    var pacing: Task<Void, Never>?
     var pacingTask = 0
     /// The route whose loop has that task's timer.
     var pacingRoute: UpstreamRoute?
