@@ -45,9 +45,6 @@ extension UpstreamCircuit {
   /// What the others should know now.
   public var news: CircuitNews { isClosed ? .closed : .open(pause: upstream.presentPause) }
 
-  /// Whether the circuit is open because of another replica's news.
-  public var isLearned: Bool { upstream.isLearned }
-
   /// Sets the number of replicas. They share the second opinions.
   public mutating func use(replicas: Int) {
     opinions.replicas = max(replicas, 1)

@@ -263,7 +263,7 @@ struct GroupCircuitTests {
   @Test("open and close with those of the other replicas")
   func together() {
     var circuit = openCircuit()
-    #expect(!circuit.isClosed && circuit.isLearned)
+    #expect(!circuit.isClosed && circuit.upstream.isLearned)
     circuit.learn(.closed, of: 1, spread: 0, now: .seconds(11))
     #expect(circuit.isClosed)
   }
@@ -312,7 +312,7 @@ struct GroupCircuitTests {
       guard case .pass(let pass) = circuit.admit(subject, now: .seconds(10)) else { continue }
       circuit.record(.failure, of: pass, now: .seconds(10))
     }
-    #expect(!circuit.isClosed && !circuit.isLearned)
+    #expect(!circuit.isClosed && !circuit.upstream.isLearned)
     circuit.learn(.closed, of: 1, spread: 0, now: .milliseconds(10_100))
     #expect(!circuit.isClosed)
     #expect(probe(&circuit, .success, at: .milliseconds(10_101)))
