@@ -5,72 +5,49 @@ import UpstreamAdmission
 
 /// Phases 4 and 9: concurrent requests for the same resource share one upstream request, which no single caller owns.
 extension CatalogGateway {
-  /// Waits for the result of the request's flight, and starts the flight if it does not exist. If the caller may have a
-  /// stale response, the wait ends after `staleAfter`, and the flight continues.
-  ///
-  /// - Parameter waitsForAll: Whether the wait lasts to the end even if the caller may have a stale response.
+  /// Lets a caller wait for the result of the request's flight, and starts the flight if it does not exist. If the caller
+  /// may have a stale response, the wait ends after `staleAfter`, and the flight continues.
   @inline(never)
-  func coalesce(_ miss: CatalogMiss, waitsForAll: Bool = false) async -> (Outcome, isCollapsed: Bool) {
-    let waiting = OneShot<Outcome>()
-    let place: Place
-    switch join(miss, waiting, waitsForAll: waitsForAll) {
-    case .joined(let joined): place = joined
-    case .unshared: return (await fetch(miss), false)
-    case .late: return (.late, true)
+  func coalesce(_ waiter: CatalogWaiter) {
+    let miss = waiter.miss
+    let (now, call) = (clock.now, miss.call)
+    let hasStale =
+      !waiter.waitsForAll
+      && miss.stored.map { Selection($0.response, now: now).mayServeWhileWaiting(call.directives) } ?? false
+    let joining = withState { state -> Joining in
+      // A background request answers no caller.
+      if !waiter.waitsForAll { state.counts.misses += 1 }
+      guard !state.unsharedTargets.contains(call.key, now: now.elapsed) else { return .unshared }
+      let key = FlightKey(call.key, sent: call.fields)
+      if hasStale, state.coalescer.isKept(key) { return .late }
+      let (ticket, isNew) = state.coalescer.join(key, waiter)
+      guard isNew else {
+        state.counts.collapsed += 1
+        return .joined(ticket, nil)
+      }
+      // Set within the lock, so that no caller can leave the flight before.
+      let run = FlightRun(as: ticket.flight, leader: waiter, on: self)
+      state.coalescer.began(ticket.flight, run)
+      return .joined(ticket, run)
     }
-    defer { place.timer?.cancel() }
-    let outcome = await withTaskCancellationHandler {
-      await waiting.get()
-    } onCancel: {
-      leave(place.ticket)
+    switch joining {
+    case .joined(let ticket, let run):
+      waiter.waits(at: ticket, isLeader: run != nil)
+      run?.begin()
+      if hasStale { waiter.waits(atMost: endWait(of: ticket, by: miss.route)) }
+    case .unshared: waiter.fetchAlone()
+    case .late: waiter.resume(.late)
     }
-    return (outcome, place.run == nil)
   }
 
   /// The result of joining a flight.
   private enum Joining: Sendable {
-    case joined(Place)
+    /// The place in a flight, and the upstream request if this caller has started the flight.
+    case joined(FlightTicket, FlightRun?)
     /// Requests for this resource do not wait for each other.
     case unshared
     /// A waiter has left the flight with a stale response, and this caller may have it as well.
     case late
-  }
-
-  /// A place in a flight.
-  private struct Place {
-    let ticket: FlightTicket
-    /// The upstream request, if this caller has started the flight.
-    var run: FlightRun?
-    /// The task that ends the wait after `staleAfter`; nil if the wait lasts to the end.
-    var timer: Task<Void, Never>?
-  }
-
-  @inline(never)
-  private func join(_ miss: CatalogMiss, _ waiting: OneShot<Outcome>, waitsForAll: Bool) -> Joining {
-    let (now, call) = (clock.now, miss.call)
-    let hasStale =
-      !waitsForAll
-      && miss.stored.map { Selection($0.response, now: now).mayServeWhileWaiting(call.directives) } ?? false
-    let joining = withState { state -> Joining in
-      // A background request answers no caller.
-      if !waitsForAll { state.counts.misses += 1 }
-      guard !state.unsharedTargets.contains(call.key, now: now.elapsed) else { return .unshared }
-      let key = FlightKey(call.key, sent: call.fields)
-      if hasStale, state.coalescer.isKept(key) { return .late }
-      let (ticket, isNew) = state.coalescer.join(key, waiting)
-      guard isNew else {
-        state.counts.collapsed += 1
-        return .joined(Place(ticket: ticket))
-      }
-      // Set within the lock, so that no caller can leave the flight before.
-      let run = FlightRun(of: miss, as: ticket.flight, leader: waiting, on: self)
-      state.coalescer.began(ticket.flight, run)
-      return .joined(Place(ticket: ticket, run: run))
-    }
-    if case .joined(let place) = joining { place.run?.begin() }
-    guard hasStale, case .joined(var place) = joining else { return joining }
-    place.timer = endWait(of: place.ticket, by: miss.route)
-    return .joined(place)
   }
 
   /// Ends the wait of one caller after `staleAfter`.
@@ -82,28 +59,31 @@ extension CatalogGateway {
     }
   }
 
-  private func leave(_ ticket: FlightTicket) {
+  /// Ends the wait of one caller, which has gone.
+  func leave(_ ticket: FlightTicket) {
     guard case .left(let waiter, let abandoned) = withState({ $0.coalescer.leave(ticket) }) else { return }
     abandoned?.cancel()
     waiter.resume(.cancelled)
   }
 
-  /// Resumes all waiting callers of a flight.
+  /// Resumes all waiting callers of a flight. On the leader's loop.
   @inline(never)
-  func complete(_ flight: FlightID, _ outcome: Outcome, leader: OneShot<Outcome>) {
+  func complete(_ flight: FlightID, _ outcome: Outcome, leader: CatalogWaiter) {
     let waiters = withState { $0.coalescer.complete(flight) }
-    guard case .stream(let response) = outcome else { return tell(waiters, outcome) }
-    // The content can be read only on this event loop, which is the leader's.
+    guard case .stream(let response) = outcome else { return tell(waiters, outcome, leader: leader) }
+    // The content can be read only on this event loop.
     var isTaken = false
     for waiter in waiters where waiter === leader { isTaken = waiter.resume(outcome) }
-    for waiter in waiters where waiter !== leader { waiter.resume(.alone) }
+    for waiter in waiters where waiter !== leader { waiter.resume(.alone, isElsewhere: true) }
     if !isTaken { response.content.cancel() }
   }
 
   /// Resumes all waiters with an outcome. If only one caller may have it, the first waiter gets it.
-  private func tell(_ waiters: [OneShot<Outcome>], _ outcome: Outcome) {
+  private func tell(_ waiters: [CatalogWaiter], _ outcome: Outcome, leader: CatalogWaiter) {
     var outcome = outcome
-    for waiter in waiters where waiter.resume(outcome) && outcome.isForOne { outcome = .unshared }
+    for waiter in waiters where waiter.resume(outcome, isElsewhere: waiter !== leader) && outcome.isForOne {
+      outcome = .unshared
+    }
   }
 
   /// Sends the upstream request for a storable resource, and stores the response.

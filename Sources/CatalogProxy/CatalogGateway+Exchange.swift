@@ -2,6 +2,7 @@ import HTTP1
 import HTTPCache
 import HTTPMessages
 import HTTPTypes
+import Locks
 import Tracing
 import UpstreamAdmission
 

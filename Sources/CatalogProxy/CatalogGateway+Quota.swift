@@ -1,3 +1,4 @@
+import Locks
 package import UpstreamAdmission
 
 /// The group of replicas with which the gateway shares Apple's quota. Any thread may call it, and nothing waits.

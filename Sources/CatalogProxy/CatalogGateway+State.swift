@@ -1,12 +1,13 @@
 import HTTPCache
 import HTTPTypes
+import Locks
 import Tracing
 import UpstreamAdmission
 
 extension CatalogGateway {
   /// The policies, and the requests that wait.
   struct State {
-    var coalescer = RequestCoalescer<OneShot<Outcome>>()
+    var coalescer = RequestCoalescer<CatalogWaiter>()
     var unsharedTargets = UnsharedTargets()
     var limit: ConcurrencyLimit<OneShot<Admission>>
     /// When the task that grants turns at the pacer's times does so next; nil without such a task.

@@ -17,7 +17,7 @@ public import UpstreamAdmission
 ///     8 evaluate (RetryPolicy, TokenRefreshPolicy), again from 5 if another attempt is useful
 ///     9 store (ResponseCache) ─ 10 reply
 ///
-/// ``respond(_:content:contentLength:waited:by:)`` calls 3, 4 and 10. `fetch`, which coalesced requests share, calls the
+/// ``start(_:content:contentLength:waited:by:then:)`` calls 3, 4 and 10. `fetch`, which coalesced requests share, calls the
 /// rest, 5 to 8 by way of `exchange`. The policies (circuit, limit, retries, token refresh) are values that take the time as an
 /// argument. The gateway holds them behind a lock, and waits only outside the lock.
 public final class CatalogGateway: Sendable {
@@ -138,33 +138,40 @@ extension CatalogGateway {
 
   /// Handles a request for which ``respondImmediately(_:revalidate:)`` returned nil.
   ///
-  /// Cancellation of the task ends this caller's wait. A shared upstream request continues for the others.
+  /// Cancellation of the work ends this caller's wait. A shared upstream request continues for the others.
   ///
   /// - Parameters:
   ///   - content: The request's content; nil if it has none.
   ///   - waited: How long the request has waited for its turn on its event loop.
   ///   - route: The route to the upstream from the caller's loop.
-  public func respond(
+  ///   - receive: Takes the reply, once: within this call, later on the route's loop, or on the thread that cancels.
+  /// - Returns: The work, or nil if `receive` has the reply.
+  public func start(
     _ call: CatalogCall, content: (any ContentReader)? = nil, contentLength: Int? = nil, waited: Duration = .zero,
-    by route: UpstreamRoute
-  ) async -> CatalogReply {
-    switch begin(call, content, contentLength, waited: waited, by: route) {
-    case .reply(let reply): return reply
-    case .forwarded(let exchange): return await forward(exchange)
-    case .missed(let miss): return await respond(to: miss)
+    by route: UpstreamRoute, then receive: @escaping @Sendable (CatalogReply) -> Void
+  ) -> (any CancellableWork)? {
+    let end = clock.elapsed + configuration.timeouts.whole
+    guard call.isCacheable else {
+      let exchange = CatalogExchange(
+        forwarding: call, content: content, contentLength: contentLength, waited: waited, end: end, route: route)
+      return Task(executorPreference: route.executor) { receive(await self.forward(exchange)) }
     }
-  }
-
-  @inline(never)
-  private func respond(to miss: CatalogMiss) async -> CatalogReply {
-    var (outcome, isCollapsed) = await coalesce(miss)
-    if needsOwnRequest(miss, outcome) { (outcome, isCollapsed) = (await fetch(miss), false) }
-    if case .alone = outcome { return await forward(CatalogExchange(forwarding: miss)) }
-    return reply(to: miss, outcome, isCollapsed: isCollapsed)
+    // Another request may have stored the response since the first lookup.
+    let lookup = lookUp(call, isRepeated: true)
+    // This caller waits for the response itself, so no background request refreshes it.
+    let forget = { self.withState { _ = $0.revalidating.remove(call.key) } }
+    if let reply = reply(to: call, from: lookup, revalidate: forget) {
+      receive(reply)
+      return nil
+    }
+    let miss = CatalogMiss(call, after: lookup, waited: waited, end: end, route: route)
+    let waiter = CatalogWaiter(miss, for: .reply(receive), on: self)
+    coalesce(waiter)
+    return waiter
   }
 
   /// Returns whether a caller must not have what its flight has brought.
-  private func needsOwnRequest(_ miss: CatalogMiss, _ outcome: Outcome) -> Bool {
+  func needsOwnRequest(_ miss: CatalogMiss, _ outcome: Outcome) -> Bool {
     switch outcome {
     case .unshared: true
     case .shared(let response): !isUsable(response, for: miss.call)
@@ -172,43 +179,18 @@ extension CatalogGateway {
     }
   }
 
-  /// The way of a call.
-  private enum Beginning {
-    indirect case reply(CatalogReply)
-    /// The response is not stored.
-    case forwarded(CatalogExchange)
-    case missed(CatalogMiss)
-  }
-
-  @inline(never)
-  private func begin(
-    _ call: CatalogCall, _ content: (any ContentReader)?, _ contentLength: Int?, waited: Duration,
-    by route: UpstreamRoute
-  ) -> Beginning {
-    let end = clock.elapsed + configuration.timeouts.whole
-    guard call.isCacheable else {
-      return .forwarded(
-        CatalogExchange(
-          forwarding: call, content: content, contentLength: contentLength, waited: waited, end: end, route: route))
+  /// Refreshes a stale response in the background, and calls `done` at the end.
+  public func revalidate(_ call: CatalogCall, by route: UpstreamRoute, then done: @escaping @Sendable () -> Void = {}) {
+    let finish: @Sendable () -> Void = {
+      self.withState { _ = $0.revalidating.remove(call.key) }
+      done()
     }
-    // Another request may have stored the response since the first lookup.
-    let lookup = lookUp(call, isRepeated: true)
-    // This caller waits for the response itself, so no background request refreshes it.
-    let forget = { self.withState { _ = $0.revalidating.remove(call.key) } }
-    if let reply = reply(to: call, from: lookup, revalidate: forget) { return .reply(reply) }
-    return .missed(CatalogMiss(call, after: lookup, waited: waited, end: end, route: route))
-  }
-
-  /// Refreshes a stale response in the background.
-  public func revalidate(_ call: CatalogCall, by route: UpstreamRoute) async {
-    defer { withState { _ = $0.revalidating.remove(call.key) } }
     let lookup = lookUp(call, isRepeated: true)
     // Another request has refreshed it already.
-    if case .hit = lookup { return }
+    if case .hit = lookup { return finish() }
     let end = clock.elapsed + configuration.timeouts.whole
     let miss = CatalogMiss(call, after: lookup, waited: .zero, end: end, route: route)
-    let (outcome, _) = await coalesce(miss, waitsForAll: true)
-    if case .stream(let response) = outcome { response.content.cancel() }
+    coalesce(CatalogWaiter(miss, for: .refresh(finish), on: self))
   }
 }
 
@@ -216,7 +198,7 @@ extension CatalogGateway {
 extension CatalogGateway {
   /// Forwards a request to the upstream, and returns the response while its content still arrives.
   @inline(never)
-  private func forward(_ exchange: CatalogExchange) async -> CatalogReply {
+  func forward(_ exchange: CatalogExchange) async -> CatalogReply {
     reply(to: exchange, await self.exchange(exchange))
   }
 

@@ -11,7 +11,7 @@ final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
   private let gateway: CatalogGateway
   private let miss: CatalogMiss
   private let flight: FlightID
-  private let leader: OneShot<Outcome>
+  private let leader: CatalogWaiter
   private var fetching: CatalogGateway.Fetching?
   private var attempt: CatalogAttempt?
   /// The key of the response at the store; nil if it is not shared.
@@ -32,8 +32,8 @@ final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
 
   private let cancellation = Locked(Cancellation())
 
-  init(of miss: CatalogMiss, as flight: FlightID, leader: OneShot<Outcome>, on gateway: CatalogGateway) {
-    (self.gateway, self.miss, self.flight, self.leader) = (gateway, miss, flight, leader)
+  init(as flight: FlightID, leader: CatalogWaiter, on gateway: CatalogGateway) {
+    (self.gateway, miss, self.flight, self.leader) = (gateway, leader.miss, flight, leader)
   }
 
   /// Asks the replicas' store if there is one, and then Apple.
@@ -156,5 +156,118 @@ final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
     case .response(let call): call.cancel()
     case .task(let task): task.cancel()
     }
+  }
+}
+
+/// A caller that waits for the outcome of a flight, without a task. It is resumed once. A request of its own, which is
+/// rare, goes on in a task.
+final class CatalogWaiter: CancellableWork, Sendable {
+  let miss: CatalogMiss
+  private let purpose: Purpose
+  private let gateway: CatalogGateway
+  private let state = Locked(State())
+
+  /// What the outcome is for.
+  enum Purpose: Sendable {
+    /// A reply to a caller.
+    case reply(@Sendable (CatalogReply) -> Void)
+    /// The cache. The function is called at the end.
+    case refresh(@Sendable () -> Void)
+  }
+
+  private struct State {
+    var isResumed = false
+    var isCancelled = false
+    var ticket: FlightTicket?
+    /// Whether this caller has started the flight.
+    var isLeader = false
+    /// The task that ends the wait after `staleAfter`.
+    var timer: Task<Void, Never>?
+    /// The caller's own request.
+    var task: Task<Void, Never>?
+  }
+
+  init(_ miss: CatalogMiss, for purpose: Purpose, on gateway: CatalogGateway) {
+    (self.miss, self.purpose, self.gateway) = (miss, purpose, gateway)
+  }
+
+  /// Whether the wait lasts to the end even if the caller may have a stale response.
+  var waitsForAll: Bool { if case .refresh = purpose { true } else { false } }
+
+  /// Takes note of the place in the flight.
+  func waits(at ticket: FlightTicket, isLeader: Bool) {
+    state.withLock { ($0.ticket, $0.isLeader) = (ticket, isLeader) }
+  }
+
+  /// Takes note of the task that ends the wait.
+  func waits(atMost timer: Task<Void, Never>) {
+    let isResumed = state.withLock { state in
+      state.timer = timer
+      return state.isResumed
+    }
+    if isResumed { timer.cancel() }
+  }
+
+  /// Ends the wait with an outcome. Returns false if it has ended before.
+  ///
+  /// - Parameter isElsewhere: Whether the caller of this method is not on the route's loop.
+  @discardableResult
+  func resume(_ outcome: Outcome, isElsewhere: Bool = false) -> Bool {
+    let (isFirst, timer, isLeader) = state.withLock { state in
+      defer { state.isResumed = true }
+      return (!state.isResumed, state.timer, state.isLeader)
+    }
+    guard isFirst else { return false }
+    timer?.cancel()
+    let isCollapsed = !isLeader
+    if isElsewhere {
+      Task(executorPreference: miss.route.executor) { self.finish(outcome, isCollapsed: isCollapsed) }
+    } else {
+      finish(outcome, isCollapsed: isCollapsed)
+    }
+    return true
+  }
+
+  private func finish(_ outcome: Outcome, isCollapsed: Bool) {
+    switch purpose {
+    case .reply(let receive):
+      if gateway.needsOwnRequest(miss, outcome) { return fetchAlone() }
+      if case .alone = outcome {
+        return run { receive(await self.gateway.forward(CatalogExchange(forwarding: self.miss))) }
+      }
+      receive(gateway.reply(to: miss, outcome, isCollapsed: isCollapsed))
+    case .refresh(let done):
+      if case .stream(let response) = outcome { response.content.cancel() }
+      done()
+    }
+  }
+
+  /// Sends a request that no other caller shares.
+  func fetchAlone() {
+    run {
+      let outcome = await self.gateway.fetch(self.miss)
+      switch self.purpose {
+      case .reply(let receive): receive(self.gateway.reply(to: self.miss, outcome, isCollapsed: false))
+      case .refresh: self.finish(outcome, isCollapsed: false)
+      }
+    }
+  }
+
+  private func run(_ work: @escaping @Sendable () async -> Void) {
+    let task = Task(executorPreference: miss.route.executor) { await work() }
+    let isCancelled = state.withLock { state in
+      state.task = task
+      return state.isCancelled
+    }
+    if isCancelled { task.cancel() }
+  }
+
+  func cancel() {
+    let (ticket, task) = state.withLock { state in
+      state.isCancelled = true
+      return (state.ticket, state.task)
+    }
+    if let ticket { gateway.leave(ticket) }
+    task?.cancel()
   }
 }

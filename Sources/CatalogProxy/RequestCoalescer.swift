@@ -1,5 +1,6 @@
 import HTTP1
 import HTTPCache
+import HTTPMessages
 import HTTPTypes
 
 /// The upstream requests in flight, and the callers that wait for each (request collapsing, RFC 9111 §4). A flight is
@@ -114,11 +115,6 @@ struct RequestCoalescer<Waiter> {
 extension RequestCoalescer.Flight: Sendable where Waiter: Sendable {}
 extension RequestCoalescer.Departure: Sendable where Waiter: Sendable {}
 extension RequestCoalescer: Sendable where Waiter: Sendable {}
-
-/// Work that any thread may cancel.
-protocol CancellableWork: Sendable {
-  func cancel()
-}
 
 /// The identity of one upstream request with any number of waiters. Unique within one coalescer.
 struct FlightID: Hashable, Sendable {

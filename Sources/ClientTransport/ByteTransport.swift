@@ -180,7 +180,7 @@ package final class ByteTransport: ChannelDelegate {
     flushSoon()
   }
 
-  /// Lets `body` append to the output, which the caller then sends by `flushNow` or `flushSoon`.
+  /// Lets `body` append to the output, which the caller then sends by `flushSoon`.
   package func append<Failure: Error>(_ body: (inout [UInt8]) throws(Failure) -> Void) throws(Failure) {
     channel.loop.assertCurrent()
     try body(&output)
@@ -196,13 +196,6 @@ package final class ByteTransport: ChannelDelegate {
       guard isOpen else { return }
       perform { () throws(ByteTransportEnd) in try flush() }
     }
-  }
-
-  /// Sends the output at once.
-  package func flushNow() {
-    channel.loop.assertCurrent()
-    guard isOpen else { return }
-    perform { () throws(ByteTransportEnd) in try flush() }
   }
 
   private func flush() throws(ByteTransportEnd) {

@@ -89,8 +89,9 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     link.deadline = exchange.wholeDeadline.advanced(by: Self.margin)
     guard let content = request.content else {
       exchange.sent(by: self)
-      // Sent at once, to minimise the time since the check of the socket.
-      return link.flushNow()
+      // Sent at the end of the turn, right after the requests of other connections: an upstream on this machine that waits
+      // for them then wakes up once for all.
+      return link.flushSoon()
     }
     link.flushSoon()
     isChunked = framing == .chunked

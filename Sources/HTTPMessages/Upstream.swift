@@ -13,8 +13,16 @@ public protocol Upstream: Sendable {
   func pause(for duration: Duration) async throws(CancellationError)
 }
 
+/// Work that any thread may cancel.
+public protocol CancellableWork: Sendable {
+  /// Ends the work early, if it has not ended.
+  func cancel()
+}
+
+extension Task: CancellableWork where Success == Void, Failure == Never {}
+
 /// A request to an upstream, from its start to the header section of the final response.
-public protocol UpstreamCall: AnyObject, Sendable {
+public protocol UpstreamCall: AnyObject, CancellableWork {
   /// Sends the request. `receiver` gets the result once: later, not within this call.
   func start(_ receiver: any UpstreamReceiver)
 

@@ -84,7 +84,9 @@ extension Connection {
       return refuse(request)
     }
     // Another request of the connection has not delayed this one.
-    guard channel.rank == .last, task == nil, !followsWork, let arrival = channel.lastArrival else { return nil }
+    guard channel.rank == .last, task == nil, !hasWorked, !followsWork, let arrival = channel.lastArrival else {
+      return nil
+    }
     request.arrival = arrival
     request.received = min(request.received, arrival)
     return now.duration(since: arrival) > worker.limits.lateWork ? refuse(request) : nil
@@ -111,7 +113,7 @@ extension Connection {
   }
 
   @inline(never)
-  private func withoutWork(_ work: DeferredWork, for request: Request, isTimely: Bool) -> Response {
+  func withoutWork(_ work: DeferredWork, for request: Request, isTimely: Bool) -> Response {
     // A client that has gone meanwhile receives no response.
     isTimely ? ErrorResponse.draining.response(id: request.id) : shed(work, of: request)
   }
@@ -130,6 +132,8 @@ extension Connection {
 @safe enum AwaitedTurn {
   /// A connection before its TLS handshake.
   case connection(Connection)
+  /// The work of a request.
+  case work(ConnectionWork)
   /// The task of a request, which receives whether to do its work.
   case task(UnsafeContinuation<Bool, Never>)
 }
@@ -169,6 +173,9 @@ extension Worker {
       guard let turn = waiting.next(at: now, limits: limits) else { break }
       switch turn.element {
       case .connection(let connection): connection.handshakeIsDue(isTimely: turn.isTimely)
+      case .work(let work):
+        work.isDue(isTimely: turn.isTimely)
+        loop.runTasks()
       case .task(let task):
         unsafe task.resume(returning: turn.isTimely)
         loop.runTasks()

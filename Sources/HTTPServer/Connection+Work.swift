@@ -21,6 +21,31 @@ extension Connection {
     return try endWork(for: request, router, content, await inTurn(work, for: request, context))
   }
 
+  /// Starts work that needs no task. Returns false if it needs one: the request has unread content, or the socket does not
+  /// accept earlier responses.
+  func start(
+    _ work: DeferredWork, _ begin: @escaping DeferredWork.Begin, _ router: Router, bodyIsRead: Bool
+  ) throws(CloseReason) -> Bool {
+    channel.loop.assertCurrent()
+    guard let request = exchange.request, bodyIsRead || request.head.framing == .none, try transport.flushAtOnce()
+    else { return false }
+    try prepareForWork(of: request, router)
+    let pending = ConnectionWork(work, begin, of: request, router, on: self)
+    self.work = pending
+    worker.lineUp(.work(pending), .request, of: request.holder, since: request.arrival)
+    return true
+  }
+
+  /// Responds after work without a task.
+  func ended(_ work: ConnectionWork, _ response: Response) {
+    channel.loop.assertCurrent()
+    self.work = nil
+    do throws(CloseReason) {
+      let step = try endWork(for: work.request, work.router, nil, response)
+      step.isNothing ? serveAtEndOfTurn() : begin(step)
+    } catch { begin(error) }
+  }
+
   /// Prepares the connection for a wait. Not inlined, like ``endWork(for:_:_:_:)``: the temporaries of an inlined function
   /// would stay in the task's frame, so that each waiting request had memory for them.
   @inline(never)
@@ -28,6 +53,16 @@ extension Connection {
     for request: Request, _ router: Router, bodyIsRead: Bool
   ) throws(CloseReason) -> RequestContent {
     let content = RequestContent(request.head, isRead: bodyIsRead, on: self)
+    do throws(CloseReason) {
+      try prepareForWork(of: request, router)
+    } catch {
+      content.cancel()
+      throw error
+    }
+    return content
+  }
+
+  private func prepareForWork(of request: Request, _ router: Router) throws(CloseReason) {
     // The handler has copied what it needs.
     request.forgetHead(except: router.lastingField)
     transport.releaseBuffers()
@@ -35,27 +70,27 @@ extension Connection {
     hasWorked = true
     guard account() else {
       state.workEnded()
-      content.cancel()
       turnAway()
       throw .gone
     }
     watchForInterruption()
-    return content
   }
 
+  /// - Parameter content: The request's content; nil if all of it has been read.
   @inline(never)
   private func endWork(
-    for request: Request, _ router: Router, _ content: RequestContent, _ made: Response
+    for request: Request, _ router: Router, _ content: RequestContent?, _ made: Response
   ) throws(CloseReason) -> PendingStep {
     var response = made
     stopWatching()
-    content.cancel()
+    content?.cancel()
     transport.borrowBuffers()
     state.workEnded()
+    let isFinished = content?.isFinished ?? true
     // The rest of content that was read in part cannot be distinguished from the next request.
-    if content.isBegun, !content.isFinished { response.closesConnection = true }
-    guard let ending = state.interruption ?? content.failure else {
-      return try respond(router.finished(response, for: request), to: request, bodyIsRead: content.isFinished)
+    if let content, content.isBegun, !isFinished { response.closesConnection = true }
+    guard let ending = state.interruption ?? content?.failure else {
+      return try respond(router.finished(response, for: request), to: request, bodyIsRead: isFinished)
     }
     response.stream?.cancel()
     guard case .gone = ending else { throw ending }
@@ -97,6 +132,61 @@ extension Connection {
   func waitForCancelledWork() {
     channel.sleep(until: state.cancelledWorkDeadline(at: now), self)
   }
+}
+
+/// The work of a request that needs no task while it waits.
+final class ConnectionWork: @unchecked Sendable {
+  // Sendable by confinement, like the connection.
+  let request: Request
+  let router: Router
+  private let work: DeferredWork
+  private let begin: DeferredWork.Begin
+  private let connection: Connection
+  private let began: Deadline
+  /// The work, once its turn has come.
+  private var running: (any CancellableWork)?
+  private var isCancelled = false
+  private var hasEnded = false
+
+  init(
+    _ work: DeferredWork, _ begin: @escaping DeferredWork.Begin, of request: Request, _ router: Router,
+    on connection: Connection
+  ) {
+    (self.work, self.begin, self.request, self.router, self.connection) = (work, begin, request, router, connection)
+    began = connection.now
+  }
+
+  /// Begins the work when its turn comes, unless that is too late.
+  func isDue(isTimely: Bool) {
+    guard isTimely, !isCancelled else {
+      return end(connection.withoutWork(work, for: request, isTimely: isTimely))
+    }
+    var context = RequestContext(loop: connection.channel.loop, content: NoContent.shared, contentLength: 0)
+    context.waited = Deadline.now.duration(since: began)
+    let running = begin(context) { self.end($0) }
+    if !hasEnded { self.running = running }
+  }
+
+  func cancel() {
+    connection.channel.loop.assertCurrent()
+    isCancelled = true
+    running?.cancel()
+  }
+
+  private func end(_ response: Response) {
+    connection.channel.loop.assertCurrent()
+    hasEnded = true
+    running = nil
+    connection.ended(self, response)
+  }
+}
+
+/// The content of a request that has none, or whose content was read before.
+private final class NoContent: ContentReader {
+  static let shared = NoContent()
+
+  func read() async throws(ContentError) -> [UInt8]? { nil }
+  func cancel() {}
 }
 
 /// The content of a request. The server reads it from the connection only when the handler requests it.

@@ -26,6 +26,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   var hasNegotiatedHTTP2 = false
   /// The task for work that has to wait, or nil if there is no such work.
   var task: Task<Void, Never>?
+  /// The work of a request that waits without a task, or nil if no work waits.
+  var work: ConnectionWork?
   /// The memory that is charged for this connection.
   let hold: MemoryHold
   /// The TLS context until the handshake begins.
@@ -100,6 +102,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     case .cancelWork(let deadline):
       channel.sleep(until: deadline, self)
       task?.cancel()
+      work?.cancel()
     case .abandonWork:
       // The handler still uses the request, so the pool must not lend it again.
       exchange.request = nil
@@ -148,6 +151,12 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     serveReceived()
   }
 
+  /// Continues at the end of the turn, so that the responses of many connections are sent one right after the other: a
+  /// peer on this machine that waits for them then wakes up once for all.
+  func serveAtEndOfTurn() {
+    channel.loop.atEndOfTurn { if self.channel.raw >= 0 { self.serveReceived() } }
+  }
+
   /// Handles everything in the received bytes that needs no wait.
   func serveReceived() {
     channel.loop.assertCurrent()
@@ -181,7 +190,12 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     closeWhenRead()
   }
 
-  private func begin(_ remainder: PendingStep) {
+  func begin(_ remainder: PendingStep) {
+    if case .work(let work, let router, let bodyIsRead) = remainder, case .call(let begin) = work.form {
+      do throws(CloseReason) {
+        if try start(work, begin, router, bodyIsRead: bodyIsRead) { return }
+      } catch { return self.begin(error) }
+    }
     // An unstructured task does not inherit the preference, and without it would run on the global pool.
     task = Task(executorPreference: channel.loop) { await self.run(remainder) }
   }

@@ -2,6 +2,7 @@ public import EventLoop
 public import HTTP1
 public import HTTPMessages
 import HTTPTypes
+import Locks
 
 /// The routes of a server, immutable. A request keeps the router that it began with.
 public final class Router: Sendable {
@@ -204,22 +205,59 @@ public enum Reply: Sendable {
   case deferred(DeferredWork)
 }
 
-/// Work that waits, done by a task of the connection's loop. The task is cancelled when the client goes away. The
-/// `Request` is not available to the work, so the handler must copy what the work needs.
+/// Work that waits. It is cancelled when the client goes away. The `Request` is not available to the work, so the handler
+/// must copy what the work needs.
 public struct DeferredWork: Sendable {
-  /// Does the work.
-  public let perform: @Sendable (RequestContext) async -> Response
+  let form: Form
   let instead: (@Sendable () -> Response?)?
 
-  /// Creates the work of one request.
+  enum Form: Sendable {
+    /// Work in a task of the connection's loop.
+    case task(@Sendable (RequestContext) async -> Response)
+    /// Work that needs no task while it waits.
+    case call(Begin)
+  }
+
+  /// Begins work on the loop of the context. It calls `respond` once: at once or later on the loop, or on the thread that
+  /// cancels. Returns the work, or nil if it has called `respond`.
+  public typealias Begin =
+    @Sendable (
+      _ context: RequestContext, _ respond: @escaping @Sendable (Response) -> Void
+    ) -> (any CancellableWork)?
+
+  /// Creates the work of one request, which a task does.
   ///
   /// - Parameter instead: Returns a response without the work, if there is one. The server calls it when it has more work
   ///   than it can do, and responds with 503 if it returns nil.
   public init(
     instead: (@Sendable () -> Response?)? = nil, perform: @escaping @Sendable (RequestContext) async -> Response
   ) {
-    self.perform = perform
     self.instead = instead
+    form = .task(perform)
+  }
+
+  /// Creates the work of one request, which needs no task. A task for each would keep memory while it waits, and costs as
+  /// much as a small response.
+  ///
+  /// - Parameter instead: Returns a response without the work, if there is one.
+  public init(instead: (@Sendable () -> Response?)? = nil, begin: @escaping Begin) {
+    self.instead = instead
+    form = .call(begin)
+  }
+
+  /// Does the work in the present task. Cancelling the task cancels the work.
+  public func perform(_ context: RequestContext) async -> Response {
+    switch form {
+    case .task(let work): return await work(context)
+    case .call(let begin):
+      let response = OneShot<Response>()
+      let work = begin(context) { response.resume($0) }
+      return await withTaskCancellationHandler {
+        await response.get()
+      } onCancel: {
+        work?.cancel()
+      }
+    }
   }
 }
 

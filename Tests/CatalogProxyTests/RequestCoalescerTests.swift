@@ -1,5 +1,6 @@
 import HTTP1
 import HTTPCache
+import HTTPMessages
 import HTTPTypes
 import TestSupport
 import Testing

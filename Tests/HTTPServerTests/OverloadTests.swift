@@ -27,7 +27,10 @@ import Testing
       return .deferred(
         DeferredWork(
           instead: { Response(.ok, body: Array("stored".utf8)) },
-          perform: { _ in Response(.ok, body: Array("done".utf8)) }))
+          begin: { _, respond in
+            respond(Response(.ok, body: Array("done".utf8)))
+            return nil
+          }))
     },
     Route(below: "/cheap/") { _ in .immediate(Response(.ok, body: Array("cheap".utf8))) },
     Route("/hello", [.get { _ in Response(.ok, body: Array("hello".utf8)) }]),

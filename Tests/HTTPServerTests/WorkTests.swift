@@ -8,29 +8,46 @@ import Testing
 
 @testable import HTTPServer
 
+/// How the work of a handler runs.
+enum WorkForm: CaseIterable {
+  case task, call
+
+  func work(_ perform: @escaping @Sendable (RequestContext) async -> Response) -> DeferredWork {
+    switch self {
+    case .task: DeferredWork(perform: perform)
+    case .call:
+      DeferredWork { context, respond in
+        Task(executorPreference: context.loop) { respond(await perform(context)) }
+      }
+    }
+  }
+}
+
 /// Handlers that must wait before they respond.
 @Suite struct WorkTests {
   private static let get = "GET /tasks/x HTTP/1.1\r\nHost: a\r\n\r\n"
   private static let hello = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n"
 
   private static func router(
-    _ work: @escaping @Sendable (RequestContext) async -> Response
+    _ form: WorkForm, _ work: @escaping @Sendable (RequestContext) async -> Response
   ) -> Router {
     Router([
       Route(below: "/tasks/") { request in
-        request.method == .options ? .immediate(Response(.noContent)) : .deferred(DeferredWork(perform: work))
+        request.method == .options ? .immediate(Response(.noContent)) : .deferred(form.work(work))
       },
       Route("/hello", [.get { _ in Response(.ok, body: Array("hello".utf8)) }]),
     ])
   }
 
-  @Test("a request that waits blocks no other connection, and is answered in its turn", arguments: Variant.all)
-  func waiting(_ variant: Variant) throws {
+  @Test(
+    "a request that waits blocks no other connection, and is answered in its turn", arguments: Variant.all,
+    WorkForm.allCases)
+  func waiting(_ variant: Variant, _ form: WorkForm) throws {
     let begun = Signal<Void>()
     let responses = Signal<String>()
     let server = try TestServer(
       variant,
-      router: Self.router { _ in
+      router: Self.router(form) { _ in
         begun.send(())
         return Response(.ok, body: Array((await responses.next() ?? "").utf8))
       })
@@ -51,13 +68,17 @@ import Testing
 
   @Test(
     "work is cancelled when its client disconnects, even with a pipelined request",
-    arguments: Variant.all, ["", hello])
-  func clientGone(_ variant: Variant, _ behind: String) throws {
+    arguments: Variant.all, WorkForm.allCases)
+  func clientGone(_ variant: Variant, _ form: WorkForm) throws {
+    for behind in ["", Self.hello] { try clientGone(variant, form, behind) }
+  }
+
+  private func clientGone(_ variant: Variant, _ form: WorkForm, _ behind: String) throws {
     let begun = Signal<Void>()
     let ended = Signal<Bool>()
     let server = try TestServer(
       variant,
-      router: Self.router { _ in
+      router: Self.router(form) { _ in
         begun.send(())
         let value: Void? = await Signal<Void>().next()
         ended.send(value == nil && Task.isCancelled)
@@ -76,12 +97,13 @@ import Testing
     #expect(server.workers { $0.connections.count }.allSatisfy { $0 == 0 })
   }
 
-  @Test("content reaches the handler in parts as it arrives, in either framing", arguments: Variant.all)
-  func content(_ variant: Variant) throws {
+  @Test(
+    "content reaches the handler in parts as it arrives, in either framing", arguments: Variant.all, WorkForm.allCases)
+  func content(_ variant: Variant, _ form: WorkForm) throws {
     let parts = Signal<String>()
     let server = try TestServer(
       variant,
-      router: Self.router { context in
+      router: Self.router(form) { context in
         var count = 0
         while let part = try? await context.content.read() {
           count += part.count
@@ -109,13 +131,14 @@ import Testing
   }
 
   @Test(
-    "content breaks off for the handler when the client disconnects or sends a malformed chunk", arguments: Variant.all)
-  func contentCut(_ variant: Variant) throws {
+    "content breaks off for the handler when the client disconnects or sends a malformed chunk", arguments: Variant.all,
+    WorkForm.allCases)
+  func contentCut(_ variant: Variant, _ form: WorkForm) throws {
     let begun = Signal<Void>()
     let failures = Signal<ContentError?>()
     let server = try TestServer(
       variant,
-      router: Self.router { context in
+      router: Self.router(form) { context in
         begun.send(())
         do throws(ContentError) {
           while try await context.content.read() != nil {}
@@ -141,9 +164,9 @@ import Testing
 
   @Test(
     "the server discards short content that a handler leaves unread, and closes the connection after long content",
-    arguments: Variant.all)
-  func unreadContent(_ variant: Variant) throws {
-    let server = try TestServer(variant, router: Self.router { _ in Response(.ok) })
+    arguments: Variant.all, WorkForm.allCases)
+  func unreadContent(_ variant: Variant, _ form: WorkForm) throws {
+    let server = try TestServer(variant, router: Self.router(form) { _ in Response(.ok) })
     let client = try server.connect()
     try client.send("POST /tasks/x HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabcdef" + Self.hello)
     #expect(try client.response()?.status == 200)
@@ -153,11 +176,12 @@ import Testing
   }
 
   @Test(
-    "partly read content closes the connection, and its rest is not read as a request", arguments: Variant.all)
-  func halfReadContent(_ variant: Variant) throws {
+    "partly read content closes the connection, and its rest is not read as a request", arguments: Variant.all,
+    WorkForm.allCases)
+  func halfReadContent(_ variant: Variant, _ form: WorkForm) throws {
     let server = try TestServer(
       variant,
-      router: Self.router { context in
+      router: Self.router(form) { context in
         _ = try? await context.content.read()
         return Response(.ok)
       })
@@ -169,13 +193,15 @@ import Testing
     #expect(server.recorder.statuses == [200])
   }
 
-  @Test("a read after the response is cancelled, and the connection keeps its deadline", arguments: Variant.all)
-  func readAfterResponse(_ variant: Variant) throws {
+  @Test(
+    "a read after the response is cancelled, and the connection keeps its deadline", arguments: Variant.all,
+    WorkForm.allCases)
+  func readAfterResponse(_ variant: Variant, _ form: WorkForm) throws {
     let goesOn = Signal<Void>()
     let endings = Signal<ContentError?>()
     let server = try TestServer(
       variant, limits: Self.limits { $0.linger = .milliseconds(500) },
-      router: Self.router { context in
+      router: Self.router(form) { context in
         let isBegun = Signal<Void>()
         // Like an upload whose upstream responds before the upload is complete.
         Task(executorPreference: context.loop) {
@@ -200,11 +226,12 @@ import Testing
     #expect(try client.response() == nil)
   }
 
-  @Test("work that takes too long is cancelled, and its client gets an error", arguments: Variant.all)
-  func tooLong(_ variant: Variant) throws {
+  @Test(
+    "work that takes too long is cancelled, and its client gets an error", arguments: Variant.all, WorkForm.allCases)
+  func tooLong(_ variant: Variant, _ form: WorkForm) throws {
     let server = try TestServer(
       variant, limits: Self.limits { $0.work = .milliseconds(50) },
-      router: Self.router { _ in Response(await Signal<Void>().next() == nil ? .ok : .accepted) })
+      router: Self.router(form) { _ in Response(await Signal<Void>().next() == nil ? .ok : .accepted) })
     let client = try server.connect()
     try client.send(Self.get)
     let response = try #require(try client.response())
@@ -213,13 +240,15 @@ import Testing
     #expect(try client.response() == nil)
   }
 
-  @Test("a handler that continues after its cancellation does not keep the connection open", arguments: Variant.all)
-  func stubborn(_ variant: Variant) throws {
+  @Test(
+    "a handler that continues after its cancellation does not keep the connection open", arguments: Variant.all,
+    WorkForm.allCases)
+  func stubborn(_ variant: Variant, _ form: WorkForm) throws {
     let begun = Signal<Void>()
     let released = Signal<Void>()
     let server = try TestServer(
       variant, limits: Self.limits { $0.cancelledWork = .milliseconds(50) },
-      router: Self.router { context in
+      router: Self.router(form) { context in
         begun.send(())
         // Cancelling a task does not cancel a task that it waits for.
         _ = await Task(executorPreference: context.loop) { await released.next() }.value
@@ -244,12 +273,12 @@ import Testing
     return limits
   }
 
-  @Test("a server that drains refuses work in progress after its timeout", arguments: Variant.all)
-  func drain(_ variant: Variant) throws {
+  @Test("a server that drains refuses work in progress after its timeout", arguments: Variant.all, WorkForm.allCases)
+  func drain(_ variant: Variant, _ form: WorkForm) throws {
     let begun = Signal<Void>()
     let server = try TestServer(
       variant,
-      router: Self.router { _ in
+      router: Self.router(form) { _ in
         begun.send(())
         return Response(await Signal<Void>().next() == nil ? .ok : .accepted)
       })

@@ -155,7 +155,9 @@ final class CatalogEndpoint: Sendable {
     }
     let work = DeferredWork(
       instead: { [self] in service.proxy.staleReply(to: permitted).map { response($0, admitted) } },
-      perform: { [self] context in response(await service.respond(permitted, in: context), admitted) })
+      begin: { [self] context, respond in
+        service.start(permitted, in: context) { respond(self.response($0, admitted)) }
+      })
     return .deferred(work)
   }
 

@@ -75,21 +75,26 @@ final class CatalogService: Sendable {
     if snapshot.minter !== previous?.minter { proxy.use(CatalogTokens(minter: snapshot.minter)) }
   }
 
-  /// Responds from the cache or from Apple.
-  func respond(_ call: CatalogCall, in context: RequestContext) async -> CatalogReply {
-    guard let route = routes[ObjectIdentifier(context.loop)] else { return .cancelled }
+  /// Responds from the cache or from Apple. `receive` takes the reply, once, on the loop of the context.
+  func start(
+    _ call: CatalogCall, in context: RequestContext, then receive: @escaping @Sendable (CatalogReply) -> Void
+  ) -> (any CancellableWork)? {
+    guard let route = routes[ObjectIdentifier(context.loop)] else {
+      receive(.cancelled)
+      return nil
+    }
     // Apple reads content only in requests of users, and content that is not part of the cache key must not be
     // forwarded.
     let hasContent = call.target.kind == .me && context.contentLength != 0
-    return await proxy.respond(
+    return proxy.start(
       call, content: hasContent ? context.content : nil, contentLength: hasContent ? context.contentLength : nil,
-      waited: context.waited, by: route)
+      waited: context.waited, by: route, then: receive)
   }
 
   /// Refreshes a stale response in the background.
   func revalidate(_ call: CatalogCall, on loop: IOLoop) {
     guard let route = routes[ObjectIdentifier(loop)] else { return }
-    Task(executorPreference: loop) { [proxy] in await proxy.revalidate(call, by: route) }
+    loop.atEndOfTurn { [proxy] in proxy.revalidate(call, by: route) }
   }
 
   /// Asks Apple Music whether it accepts a token of `minter`. It returns at once, and passes the result to `report`.

@@ -83,6 +83,19 @@ final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
   }
 }
 
+extension CatalogGateway {
+  /// The reply to a call. Cancelling the task cancels the work.
+  func respond(_ call: CatalogCall, by route: UpstreamRoute) async -> CatalogReply {
+    let reply = OneShot<CatalogReply>()
+    let work = start(call, by: route) { reply.resume($0) }
+    return await withTaskCancellationHandler {
+      await reply.get()
+    } onCancel: {
+      work?.cancel()
+    }
+  }
+}
+
 extension UpstreamRequest {
   /// The second in which the request's developer token was minted.
   var tokenTime: Int { fields[.authorization]?.split(separator: ".").last.flatMap { Int($0) } ?? 0 }

@@ -1,6 +1,7 @@
 import HTTP1
 import HTTPMessages
 import HTTPTypes
+import Locks
 import Testing
 
 @testable import CatalogProxy
@@ -115,18 +116,20 @@ struct StaleAfterTests {
     let gate = Gate()
     let ground = try await staleGround(gate, control: "max-age=10, stale-while-revalidate=600")
     let call = try ground.call(Self.song)
-    var tasks: [Task<Void, Never>] = []
+    var refreshes: [OneShot<Void>] = []
     for _ in 0..<3 {
       let reply = ground.proxy.respondImmediately(call) {
-        tasks.append(Task { await ground.proxy.revalidate(call, by: ground.route) })
+        let refresh = OneShot<Void>()
+        refreshes.append(refresh)
+        ground.proxy.revalidate(call, by: ground.route) { refresh.resume(()) }
       }
       #expect(reply?.cacheStatus?.contains("; hit") == true)
       try await eventually("it is asked for") { ground.upstream.requests.count == 2 }
       ground.time.advance(by: .seconds(1))
     }
-    #expect(tasks.count == 1)
+    #expect(refreshes.count == 1)
     gate.isShut = false
-    for task in tasks { await task.value }
+    for refresh in refreshes { await refresh.get() }
     #expect(ground.upstream.requests.count == 2)
   }
 
