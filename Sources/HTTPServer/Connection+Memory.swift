@@ -131,9 +131,9 @@ final class BufferPool {
   private let largest: Int
   private var buffers: [[UInt8]] = []
 
-  /// The maximum number of spare buffers, more than a loop uses at once. Waiting connections hold buffers of their own
-  /// size.
-  static let spares = 8
+  /// The maximum number of spare buffers, as many as a loop uses at once: two for each connection with unsent responses
+  /// over TLS, and four for the one that it serves. Waiting connections hold buffers of their own size.
+  static let spares = Worker.mostUnsent * 2 + 4
 
   init(_ limits: ServerLimits) {
     size = limits.receiveBuffer

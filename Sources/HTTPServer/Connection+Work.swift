@@ -42,7 +42,7 @@ extension Connection {
     self.work = nil
     do throws(CloseReason) {
       let step = try endWork(for: work.request, work.router, nil, response)
-      step.isNothing ? serveAtEndOfTurn() : begin(step)
+      step.isNothing ? serveReceived() : begin(step)
     } catch { begin(error) }
   }
 

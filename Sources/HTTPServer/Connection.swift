@@ -151,19 +151,25 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     serveReceived()
   }
 
-  /// Continues at the end of the turn, so that the responses of many connections are sent one right after the other: a
-  /// peer on this machine that waits for them then wakes up once for all.
-  func serveAtEndOfTurn() {
-    channel.loop.atEndOfTurn { if self.channel.raw >= 0 { self.serveReceived() } }
-  }
-
   /// Handles everything in the received bytes that needs no wait.
   func serveReceived() {
     channel.loop.assertCurrent()
     do throws(CloseReason) {
       if try serveHTTP2() { return }
       let remainder = try respondToInput()
-      guard case .nothing = remainder, try transport.flushAtOnce() else { return begin(remainder) }
+      guard case .nothing = remainder else { return begin(remainder) }
+    } catch { return begin(error) }
+    guard transport.hasOutput else { return closeOrAwaitNext() }
+    transport.releaseInput()
+    worker.sendSoon(self)
+  }
+
+  /// Sends the responses, and waits for the next request.
+  func sendAndRest() {
+    channel.loop.assertCurrent()
+    guard channel.raw >= 0 else { return }
+    do throws(CloseReason) {
+      guard try transport.flushAtOnce() else { return begin(.nothing) }
     } catch { return begin(error) }
     closeOrAwaitNext()
   }

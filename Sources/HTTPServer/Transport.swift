@@ -47,6 +47,9 @@ final class Transport {
   /// Whether bytes wait for the socket to accept them.
   var isPending: Bool { !outgoing.isEmpty || !body.isEmpty }
 
+  /// Whether there are responses that the socket has not accepted.
+  var hasOutput: Bool { !output.isEmpty || isPending }
+
   /// The memory in bytes that is held at present, without that of OpenSSL's session.
   var heldBytes: Int {
     let ciphertext = tls == nil || body.isEmpty ? 0 : Connection.Cost.encrypted
@@ -55,12 +58,20 @@ final class Transport {
 
   // MARK: Borrowing
 
-  /// Borrows a buffer for each array without one.
+  /// Borrows a buffer for each array without one. Without TLS, the socket gets the bytes of `output`.
   func borrowBuffers() {
     channel.loop.assertCurrent()
     if input.capacity == 0 { input = buffers.lend() }
     if output.capacity == 0 { output = buffers.lend() }
-    if outgoing.capacity == 0 { outgoing = buffers.lend() }
+    if tls != nil, outgoing.capacity == 0 { outgoing = buffers.lend() }
+  }
+
+  /// Returns the buffer of input that has been processed, before the responses wait for those of other connections.
+  func releaseInput() {
+    channel.loop.assertCurrent()
+    guard consumed == input.count else { return }
+    buffers.takeBack(exchange(&input, []))
+    consumed = 0
   }
 
   /// Returns buffers before a wait. Bytes to keep are copied into memory of their size, so that a peer that sends or
@@ -120,6 +131,7 @@ final class Transport {
   func receiveFirst(of session: TLSSession) throws -> TLSSession.State? {
     channel.loop.assertCurrent()
     tls = session
+    borrowBuffers()
     let ciphertext = Array(input[consumed...])
     input.removeAll(keepingCapacity: true)
     consumed = 0
@@ -180,6 +192,10 @@ extension Transport {
       }
     } else if outgoing.isEmpty {
       swap(&output, &outgoing)
+      guard try transmitAtOnce() else { return false }
+      // The buffer is for the next responses.
+      swap(&output, &outgoing)
+      return true
     } else if !output.isEmpty {
       outgoing += output
       output.removeAll(keepingCapacity: true)

@@ -60,6 +60,8 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   /// The number of connections that come last, for each address with such connections.
   private(set) var comingLast: [MemoryBudget.Holder: Int] = [:]
 
+  /// The connections with responses to be sent at the end of the turn.
+  private(set) var unsent: [Connection] = []
   /// The buffers that connections borrow.
   let buffers: BufferPool
   private var requests: [Request] = []
@@ -263,14 +265,36 @@ final class Worker: Listener.Owner, @unchecked Sendable {
         limits: limits.http1, own: ids.next(), loop: loop, recordedPathBytes: observer.recordedPathBytes)
   }
 
+  /// The most spare requests, more than a loop uses at once.
+  private static let spareRequests = 8
+
   func takeBack(_ request: Request) {
     loop.assertCurrent()
-    guard requests.count < BufferPool.spares else { return }
+    guard requests.count < Self.spareRequests else { return }
     request.reset()
     requests.append(request)
   }
 
   // MARK: Writing
+
+  /// Sends the responses of a connection at the end of the turn, right after those of others. A client or proxy on this
+  /// machine that waits for them then wakes up once for all; waking it takes as long as a cached response.
+  func sendSoon(_ connection: Connection) {
+    loop.assertCurrent()
+    if unsent.isEmpty { loop.atEndOfTurn { self.sendAll() } }
+    unsent.append(connection)
+    if unsent.count >= Self.mostUnsent { sendAll() }
+  }
+
+  private func sendAll() {
+    let connections = unsent
+    unsent.removeAll(keepingCapacity: true)
+    for connection in connections { connection.sendAndRest() }
+  }
+
+  /// The most connections with responses that wait for each other. More would wait longer and hold more buffers, and
+  /// save little.
+  static let mostUnsent = 16
 
   /// Returns an identifier for a request, which no other request has.
   func freshID() -> TraceID { ids.next() }

@@ -1,5 +1,7 @@
 import Glibc
+import HTTPMessages
 import HTTPTypes
+import Locks
 import TestSupport
 import Testing
 
@@ -27,6 +29,39 @@ import Testing
     for _ in 0..<300 { #expect(try hog.response()?.status == 200) }
     let position = try #require(server.recorder.routes.firstIndex(of: "/echo"))
     #expect(position <= 2 + 64, "after one turn of the other at most")
+  }
+
+  @Test("the responses of one turn are sent together, those of sixteen connections at most", arguments: Variant.all)
+  func together(_ variant: Variant) throws {
+    let worker = Locked<Worker?>(nil)
+    let counts = Locked<[Int]>([])
+    let server = try TestServer(
+      variant,
+      router: Router([
+        Route(
+          "/unsent",
+          [
+            .get { _ in
+              let count = worker.withLock { $0?.unsent.count ?? 0 }
+              counts.withLock { $0.append(count) }
+              return Response(.ok)
+            }
+          ])
+      ]))
+    _ = server.workers { present in worker.withLock { $0 = present } }
+    let clients = try (0..<40).map { _ in try server.connect() }
+    // The loop knows all of them, and all are idle.
+    for client in clients {
+      try client.send("GET /unsent HTTP/1.1\r\nHost: a\r\n\r\n")
+      _ = try client.response()
+    }
+    let gate = Gate()
+    server.occupy(until: gate)
+    for client in clients { try client.send("GET /unsent HTTP/1.1\r\nHost: a\r\n\r\n") }
+    gate.open()
+    for client in clients { #expect(try client.response()?.status == 200) }
+    #expect(counts.withLock { $0 }.dropFirst(40).elementsEqual((0..<40).map { $0 % Worker.mostUnsent }))
+    worker.withLock { $0 = nil }
   }
 
   @Test("part of a TLS record does not move the deadline of an idle connection")
