@@ -32,6 +32,14 @@ void cplatform_name_thread(const char *name) {
 #endif
 }
 
+int cplatform_more_follows(void) {
+#ifdef MSG_MORE
+  return MSG_MORE;
+#else
+  return 0;
+#endif
+}
+
 short cplatform_poll_hangup(void) {
 #ifdef POLLRDHUP
   return POLLRDHUP;

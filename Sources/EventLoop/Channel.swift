@@ -38,6 +38,9 @@ public final class Channel: @unchecked Sendable {
 
   private var descriptor: Descriptor?
   private var isOpen = true
+  /// What the present wait is for.
+  private var wanted: Interest = []
+  /// What the poller watches. It may be more than what is wanted, see `register`.
   private var registered: Interest = []
   /// When the loop serves this channel among all those that are ready.
   public var rank = Rank.first {
@@ -142,8 +145,11 @@ public final class Channel: @unchecked Sendable {
     return true
   }
 
+  /// Makes the poller watch for `interest`. A wait for nothing but a deadline leaves the registration as it is: most such
+  /// waits are over before an event, and then the next wait needs no system call.
   private func register(_ interest: Interest) -> Bool {
-    guard interest != registered, let raw = descriptor?.raw else { return true }
+    wanted = interest
+    guard !interest.isEmpty, interest != registered, let raw = descriptor?.raw else { return true }
     do {
       try loop.poller(of: rank).update(raw, from: registered, to: interest, token: token)
       registered = interest
@@ -153,29 +159,35 @@ public final class Channel: @unchecked Sendable {
     }
   }
 
+  private func unregister(from rank: Rank) {
+    guard !registered.isEmpty, let raw = descriptor?.raw else { return }
+    try? loop.poller(of: rank).update(raw, from: registered, to: [], token: token)
+    registered = []
+  }
+
   private func moveRegistration(from old: Rank) {
     loop.assertCurrent()
-    guard !registered.isEmpty, let raw = descriptor?.raw else { return }
-    let interest = registered
-    try? loop.poller(of: old).update(raw, from: interest, to: [], token: token)
-    registered = []
+    guard !registered.isEmpty else { return }
+    unregister(from: old)
     // If the poller fails, the next wait tries again, and ends as cancelled.
-    _ = register(interest)
+    _ = register(wanted)
   }
 
   /// Ends the wait as ready. The loop calls it when the poller reports the descriptor.
   func becameReady() {
     loop.assertCurrent()
-    guard case .none = waiter else { return end(.ready) }
-    // No task waits at present. The descriptor is not watched until the next wait, because otherwise the loop would
+    if !wanted.isEmpty, isWaiting { return end(.ready) }
+    // Nothing waits for the descriptor at present. It is not watched until the next wait, because otherwise the loop would
     // spin.
-    _ = register([])
+    unregister(from: rank)
   }
+
+  private var isWaiting: Bool { if case .none = waiter { false } else { true } }
 
   /// Ends a wait for bytes as ready, although the poller has not reported the descriptor in this turn.
   func lookEarly() {
     loop.assertCurrent()
-    if registered.contains(.read) { end(.ready) }
+    if wanted.contains(.read) { end(.ready) }
   }
 
   func end(_ readiness: Readiness) {
@@ -247,13 +259,16 @@ public final class Channel: @unchecked Sendable {
 
   /// Sends as much of `bytes` as the kernel accepts now. Returns the number of bytes, which is 0 if it accepts none at
   /// present.
-  public func send(_ bytes: Span<UInt8>) throws(SocketError) -> Int {
+  ///
+  /// - Parameter closes: Whether `close` follows. The last bytes and the end then go out in one packet.
+  public func send(_ bytes: Span<UInt8>, closes: Bool = false) throws(SocketError) -> Int {
     loop.assertCurrent()
     guard let raw = descriptor?.raw else { throw SocketError(call: "send", code: EPIPE) }
+    let flags = Int32(MSG_NOSIGNAL) | (closes ? cplatform_more_follows() : 0)
     let count = unsafe bytes.withUnsafeBufferPointer { buffer in
       var count = 0
       repeat {
-        count = unsafe Glibc.send(raw, buffer.baseAddress, buffer.count, Int32(MSG_NOSIGNAL))
+        count = unsafe Glibc.send(raw, buffer.baseAddress, buffer.count, flags)
       } while count < 0 && errno == EINTR
       return count
     }
@@ -324,7 +339,9 @@ public final class Channel: @unchecked Sendable {
   public func close() {
     loop.assertCurrent()
     guard isOpen else { return }
-    _ = register([])
+    // epoll forgets a connection with its last descriptor, and a connection has only this one. A listener may have others,
+    // in other processes.
+    if !isConnection || !loop.poller(of: rank).forgetsClosed { unregister(from: rank) }
     descriptor = nil
     if isConnection { loop.noteClose(at: deadline) }
     isOpen = false

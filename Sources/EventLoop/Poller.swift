@@ -34,6 +34,9 @@ struct SlotToken: Hashable {
 /// A descriptor without interest is not watched at all, not even for errors, because a peer's reset must not spin the
 /// loop while the connection waits for something else.
 protocol Poller: AnyObject {
+  /// Whether a descriptor that is closed, and has no duplicate, is not watched any more.
+  var forgetsClosed: Bool { get }
+
   /// Changes the watched events of `descriptor` from `old` to `new`.
   func update(_ descriptor: Int32, from old: Interest, to new: Interest, token: SlotToken) throws(SocketError)
 
@@ -50,6 +53,8 @@ protocol Poller: AnyObject {
   @safe final class EpollPoller: Poller {
     private let descriptor: Descriptor
     private var events: [epoll_event]
+
+    var forgetsClosed: Bool { true }
 
     /// Creates a poller that reports `most` descriptors at once.
     init(atMost most: Int) throws(SocketError) {
@@ -99,6 +104,8 @@ final class PollPoller: Poller {
   private var entries: [pollfd] = []
   private var tokens: [SlotToken] = []
   private var positions: [Int32: Int] = [:]
+
+  var forgetsClosed: Bool { false }
 
   func update(_ watched: Int32, from old: Interest, to new: Interest, token: SlotToken) throws(SocketError) {
     guard let position = positions[watched] else {

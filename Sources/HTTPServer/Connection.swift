@@ -159,7 +159,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
       let remainder = try respondToInput()
       guard case .nothing = remainder else { return begin(remainder) }
     } catch { return begin(error) }
-    guard transport.hasOutput else { return closeOrAwaitNext() }
+    guard transport.hasResponse else { return sendAndRest() }
     transport.releaseInput()
     worker.sendSoon(self)
   }
@@ -169,7 +169,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     channel.loop.assertCurrent()
     guard channel.raw >= 0 else { return }
     do throws(CloseReason) {
-      guard try transport.flushAtOnce() else { return begin(.nothing) }
+      guard try transport.flushAtOnce(isLast: true) else { return begin(.nothing) }
     } catch { return begin(error) }
     closeOrAwaitNext()
   }
@@ -283,7 +283,9 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   /// Closes the connection, at once unless the kernel has many bytes that the peer has not acknowledged.
   private func closeWhenRead() {
-    if channel.unacknowledged > Self.freeOfCharge { return begin(.finished(lingers: false)) }
+    if transport.accepted > Self.freeOfCharge, channel.unacknowledged > Self.freeOfCharge {
+      return begin(.finished(lingers: false))
+    }
     noticeUnfinishedHandshake()
     close()
   }

@@ -27,7 +27,7 @@ final class Transport {
   /// Bytes for the socket, which has accepted the first `sent` of them.
   private(set) var outgoing: [UInt8] = []
   private var sent = 0
-  /// The number of bytes that the socket has accepted since the connection began.
+  /// The number of bytes that the socket has accepted since the connection began, without a last alert.
   private(set) var accepted = 0
 
   /// Whether the socket has no more bytes at present.
@@ -47,8 +47,8 @@ final class Transport {
   /// Whether bytes wait for the socket to accept them.
   var isPending: Bool { !outgoing.isEmpty || !body.isEmpty }
 
-  /// Whether there are responses that the socket has not accepted.
-  var hasOutput: Bool { !output.isEmpty || isPending }
+  /// Whether there are responses to be sent, and not only messages of TLS.
+  var hasResponse: Bool { !output.isEmpty || !body.isEmpty }
 
   /// The memory in bytes that is held at present, without that of OpenSSL's session.
   var heldBytes: Int {
@@ -182,14 +182,16 @@ final class Transport {
 // MARK: Writing
 
 extension Transport {
-  /// Writes as much of the responses as the socket accepts at once. Returns false if bytes are left.
-  func flushAtOnce() throws(CloseReason) -> Bool {
+  /// Writes as much of the responses as the socket accepts at once. Returns false if bytes are left. If the peer has
+  /// finished, and `isLast`, the end of the TLS session goes with them.
+  func flushAtOnce(isLast: Bool = false) throws(CloseReason) -> Bool {
     channel.loop.assertCurrent()
     if let tls {
       if !output.isEmpty {
         try encrypt(output, 0..<output.count, with: tls)
         output.removeAll(keepingCapacity: true)
       }
+      if isLast, peerHasFinished, body.isEmpty { announceEndOfTLS() }
     } else if outgoing.isEmpty {
       swap(&output, &outgoing)
       guard try transmitAtOnce() else { return false }
@@ -290,12 +292,14 @@ extension Transport {
   }
 
   /// Sends as much of `outgoing` as the socket accepts at once, and drops the rest. Returns false if it was empty.
-  func sendAtOnce() -> Bool {
+  ///
+  /// - Parameter closes: Whether the socket is closed right after.
+  func sendAtOnce(closes: Bool = false) -> Bool {
     channel.loop.assertCurrent()
     let bytes = outgoing
     outgoing = []
     guard !bytes.isEmpty else { return false }
-    _ = try? channel.send(bytes.span.extracting(sent...))
+    _ = try? channel.send(bytes.span.extracting(sent...), closes: closes)
     sent = 0
     return true
   }
@@ -306,7 +310,7 @@ extension Transport {
     // After half a record, a close_notify would be garbage.
     if let tls, !isPending {
       tls.close(outgoing: &outgoing)
-      _ = sendAtOnce()
+      _ = sendAtOnce(closes: true)
     }
     dropBody()
     // This may report the end of a wait to the connection, which already counts as closed.

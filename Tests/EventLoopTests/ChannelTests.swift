@@ -99,6 +99,28 @@ import Testing
     #expect(turns < 20)
   }
 
+  @Test(
+    "a wait for a deadline only, after one for bytes, ends at the deadline although bytes arrive, and spins no loop",
+    arguments: IOLoop.PollerKind.allCases)
+  func asleep(_ kind: IOLoop.PollerKind) throws {
+    let loop = try IOLoop.forTest(kind)
+    let pair = try Pair(on: loop)
+    let witness = Listening()
+    let before = try loop.get { loop.loop.turns }
+    loop.loop.performAndWait {
+      pair.channel.watch(until: .never, witness)
+      pair.channel.unwatch()
+      pair.channel.sleep(until: Deadline.now.advanced(by: .milliseconds(50)), witness)
+    }
+    pair.poke()
+    witness.notes.wait(for: 1)
+    #expect(try loop.get { loop.loop.turns } - before < 20)
+    // The next wait for bytes sees those that came meanwhile.
+    loop.loop.performAndWait { pair.channel.watch(until: .never, witness) }
+    witness.notes.wait(for: 2)
+    #expect(witness.notes.all == [.timedOut, .ready])
+  }
+
   @Test("a read returns at most the requested number of bytes", arguments: IOLoop.PollerKind.allCases)
   func bounded(_ kind: IOLoop.PollerKind) throws {
     let loop = try IOLoop.forTest(kind)

@@ -74,6 +74,7 @@ import Testing
 
   /// Reports as many ready channels as the test tells it.
   private final class Reports: Poller {
+    let forgetsClosed = false
     var count = 0
 
     func update(_ descriptor: Int32, from old: Interest, to new: Interest, token: SlotToken) {}

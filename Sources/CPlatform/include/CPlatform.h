@@ -20,6 +20,9 @@ void cplatform_name_thread(const char *_Nonnull name);
 // What poll(2) reports when the peer sends no more, besides what it always does; 0 where there is no such event.
 short cplatform_poll_hangup(void);
 
+// The flag of send(2) by which the kernel waits for what follows before it sends a packet; 0 without such a flag.
+int cplatform_more_follows(void);
+
 // accept(2) of a descriptor that is non-blocking and closed on exec from its first moment.
 int cplatform_accept(int listener, struct sockaddr *_Nonnull address, socklen_t *_Nonnull length);
 
