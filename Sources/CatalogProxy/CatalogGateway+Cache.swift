@@ -15,11 +15,15 @@ extension CatalogGateway {
     switch lookup {
     case .hit(let selection):
       withState { $0.counts.hits += 1 }
-      return .response(fromCache(selection, to: call, CacheStatus(.hit, timeToLive: selection.timeToLive)))
+      return .response(
+        fromCache(
+          selection, to: call, CacheStatus(.hit, timeToLive: selection.timeToLive), isValidated: false))
     case .staleWhileRevalidate(let selection):
       withState { $0.counts.hits += 1 }
       if withState({ $0.revalidating.insert(call.key).inserted }) { revalidate() }
-      return .response(fromCache(selection, to: call, CacheStatus(.hit, timeToLive: selection.timeToLive)))
+      return .response(
+        fromCache(
+          selection, to: call, CacheStatus(.hit, timeToLive: selection.timeToLive), isValidated: false))
     case .unsatisfiable:
       return .failure(UpstreamFailure.onlyIfCached.response(CacheStatus(.forwarded(.uriMiss))))
     case .validate, .miss:
@@ -40,12 +44,12 @@ extension CatalogGateway {
       status.isStored = isStored
       status.forwardStatus = forwardStatus
       if isStored { status.timeToLive = selection.timeToLive }
-      return .response(fromCache(selection, to: call, status))
+      return .response(fromCache(selection, to: call, status, isValidated: true))
     case .shared(let response):
       let selection = Selection(response, now: clock.now)
       var hit = CacheStatus(.hit, timeToLive: selection.timeToLive)
       hit.detail = "shared"
-      return .response(fromCache(selection, to: call, hit))
+      return .response(fromCache(selection, to: call, hit, isValidated: false))
     case .stream(let response):
       return .response(passThrough(response, to: call, status))
     case .failure(let failure):
@@ -99,23 +103,22 @@ extension CatalogGateway {
     var status = status
     status.timeToLive = selection.timeToLive
     status.detail = detail
-    var response = fromCache(selection, to: call, status)
-    // The response is not validated, so it needs an Age, even 0 (RFC 9111 §5.1).
-    response.fields[.age] = "\(selection.age)"
-    return response
+    return fromCache(selection, to: call, status, isValidated: false)
   }
 
   /// Returns a stored response in the coding that the caller prefers, or 304 if the caller already has it.
-  private func fromCache(_ selection: Selection, to call: CatalogCall, _ status: CacheStatus) -> Response {
+  private func fromCache(
+    _ selection: Selection, to call: CatalogCall, _ status: CacheStatus, isValidated: Bool
+  ) -> Response {
     var response = selection.response
     if call.coding == .gzip, response.awaitsCompression { response = cache.compress(response, for: call.key) }
     let representation = response.representation(call.coding)
-    let fields = selection.fields(status)
+    let encoded = selection.fields(status, isValidated: isValidated)
     if response.isNotModified(call.preconditions, now: clock.now) {
-      return Response(.notModified, prepared: representation.notModified, fields: fields)
+      return Response(.notModified, prepared: representation.notModified, encoded: encoded)
     }
     return Response(
-      response.status, prepared: representation.fields, fields: fields, body: representation.body)
+      response.status, prepared: representation.fields, encoded: encoded, body: representation.body)
   }
 
   /// Returns the upstream's response, with content that still arrives.

@@ -20,14 +20,8 @@ extension CatalogGateway {
       guard !state.unsharedTargets.contains(call.key, now: now.elapsed) else { return .unshared }
       let key = FlightKey(call.key, sent: call.fields)
       if hasStale, state.coalescer.isKept(key) { return .late }
-      let (ticket, isNew) = state.coalescer.join(key, waiter)
-      guard isNew else {
-        state.counts.collapsed += 1
-        return .joined(ticket, nil)
-      }
-      // Set within the lock, so that no caller can leave the flight before.
-      let run = FlightRun(as: ticket.flight, leader: waiter, on: self)
-      state.coalescer.began(ticket.flight, run)
+      let (ticket, run) = state.coalescer.join(key, waiter) { FlightRun(as: $0, leader: waiter, on: self) }
+      if run == nil { state.counts.collapsed += 1 }
       return .joined(ticket, run)
     }
     switch joining {

@@ -56,22 +56,29 @@ struct RequestCoalescer<Waiter> {
 
   /// Adds `waiter` to the flight of `key`, and starts a flight if the key has no flight yet.
   ///
-  /// - Returns: The waiter's ticket, and whether the caller of this method must send the upstream request, in a separate
-  ///   task, see ``began(_:_:)``.
-  mutating func join(_ key: FlightKey, _ waiter: Waiter) -> (ticket: FlightTicket, isNew: Bool) {
+  /// - Parameter makeWork: Returns the work that sends the upstream request of a new flight. The caller of this method then
+  ///   begins it.
+  /// - Returns: The waiter's ticket, and the work of a new flight; nil if there is one already.
+  mutating func join<Work: CancellableWork>(
+    _ key: FlightKey, _ waiter: Waiter, _ makeWork: (FlightID) -> Work
+  ) -> (ticket: FlightTicket, work: Work?) {
     lastSerial &+= 1
-    let serial = lastSerial
-    if let present = flights[key]?.serial {
-      flights[key]?.others[serial] = waiter
-      return (FlightTicket(flight: FlightID(key: key, serial: present), serial: serial), false)
-    }
-    flights[key] = Flight(serial: serial, first: waiter)
-    return (FlightTicket(flight: FlightID(key: key, serial: serial), serial: serial), true)
+    return Self.join(&flights[key, default: Flight(serial: lastSerial)], key, waiter, lastSerial, makeWork)
   }
 
-  /// Sets the work that sends the upstream request of a new flight.
-  mutating func began(_ id: FlightID, _ work: any CancellableWork) {
-    flights[id.key]?.work = work
+  private static func join<Work: CancellableWork>(
+    _ flight: inout Flight, _ key: FlightKey, _ waiter: Waiter, _ serial: UInt64, _ makeWork: (FlightID) -> Work
+  ) -> (ticket: FlightTicket, work: Work?) {
+    let id = FlightID(key: key, serial: flight.serial)
+    guard flight.serial == serial else {
+      flight.others[serial] = waiter
+      return (FlightTicket(flight: id, serial: serial), nil)
+    }
+    flight.first = waiter
+    let work = makeWork(id)
+    // Set at once, so that no caller can leave the flight before.
+    flight.work = work
+    return (FlightTicket(flight: id, serial: serial), work)
   }
 
   /// Removes a waiter. If it was the last, the flight ends. A later request then starts a new flight and does not join

@@ -10,7 +10,8 @@ public enum ResponseSerializer {
   ///
   /// - Parameters:
   ///   - status: The final status. Its reason phrase is used if this codec has none for the code.
-  ///   - prepared: Field lines that are already serialized.
+  ///   - prepared: Field lines that are already serialized, for many responses.
+  ///   - encoded: Field lines that are already serialized, for this response. A Date among them replaces `date`.
   ///   - fields: The handler's other fields. The serializer omits the fields of framing and connection: Connection,
   ///     Content-Length, Keep-Alive, Transfer-Encoding, Upgrade.
   ///   - contentLength: The length of the content in bytes, that of GET in a response to HEAD; nil for none. It is not
@@ -25,6 +26,7 @@ public enum ResponseSerializer {
   public static func append(
     status: HTTPResponse.Status,
     prepared: FieldSection = .empty,
+    encoded: FieldSection = .empty,
     fields: HTTPFields,
     contentLength: Int?,
     isChunked: Bool = false,
@@ -36,7 +38,8 @@ public enum ResponseSerializer {
   ) {
     output.appendStatusLine(status)
     output.append(copying: prepared.bytes.span)
-    var needsDate = true
+    output.append(copying: encoded.bytes.span)
+    var needsDate = !encoded.hasDate
     for field in fields {
       switch Role(field.name, hasRequestID: !requestID.isEmpty) {
       case .omitted: continue
@@ -217,6 +220,8 @@ extension OutputSpan<UInt8> {
 /// Serialized field lines that many responses share. Each response copies the bytes.
 public struct FieldSection: Sendable, Equatable {
   private(set) var bytes: [UInt8]
+  /// Whether there is a Date, which comes from an origin.
+  private(set) var hasDate = false
 
   /// The parsed fields, for protocols that do not send lines.
   public var fields: HTTPFields {
@@ -256,11 +261,27 @@ public struct FieldSection: Sendable, Equatable {
     }
   }
 
+  /// Makes room for lines of this many bytes.
+  public mutating func reserveCapacity(_ count: Int) {
+    bytes.reserveCapacity(count)
+  }
+
+  /// Appends the Date of an origin.
+  public mutating func append(date: Span<UInt8>) {
+    append("Date", date)
+    hasDate = true
+  }
+
   /// Appends a field line with a value of visible ASCII characters.
   public mutating func append(_ name: StaticString, _ value: StaticString) {
+    append(name) { $0.append(value) }
+  }
+
+  /// Appends a field line whose value `appendValue` appends: visible ASCII characters and spaces.
+  public mutating func append(_ name: StaticString, _ appendValue: (inout [UInt8]) -> Void) {
     bytes.append(name)
     bytes.append(": ")
-    bytes.append(value)
+    appendValue(&bytes)
     bytes.append("\r\n")
   }
 
@@ -281,6 +302,7 @@ public struct FieldSection: Sendable, Equatable {
   /// Appends all lines of another section.
   public mutating func append(_ other: FieldSection) {
     bytes.append(contentsOf: other.bytes)
+    hasDate = hasDate || other.hasDate
   }
 }
 

@@ -1,5 +1,4 @@
 import Bytes
-public import HTTPTypes
 
 /// The member of this cache in `Cache-Status` (RFC 9211), a structured field (RFC 8941).
 public struct CacheStatus: Sendable, Equatable {
@@ -30,15 +29,15 @@ public struct CacheStatus: Sendable, Equatable {
     self.timeToLive = timeToLive
   }
 
-  /// The name of the field.
-  public static let fieldName = HTTPField.Name("Cache-Status")
-
-  var isHit: Bool { handling == .hit }
-
   /// The member in the syntax of the field.
   public var fieldValue: String {
     var value: [UInt8] = []
-    value.reserveCapacity(64)
+    append(to: &value)
+    return String(decoding: value, as: UTF8.self)
+  }
+
+  /// Appends the member in the syntax of the field.
+  func append(to value: inout [UInt8]) {
     value.append("musickit-token-server")
     switch handling {
     case .hit: value.append("; hit")
@@ -54,7 +53,6 @@ public struct CacheStatus: Sendable, Equatable {
       value.append("; detail=")
       value.append(utf8: Self.string(detail))
     }
-    return String(decoding: value, as: UTF8.self)
   }
 
   /// Limits an integer to the 15 digits of a structured field (RFC 8941 §3.3.1).

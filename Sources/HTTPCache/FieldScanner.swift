@@ -171,8 +171,15 @@ package enum FieldDate {
     return CivilDate.daysSinceEpoch(year: year, month: month, day: day) * 86_400 + hour * 3600 + minute * 60 + second
   }
 
+  /// The number of a few digits, which `matches` has found.
   private static func number(_ range: Range<Int>, _ bytes: Span<UInt8>) -> Int? {
-    FieldText.deltaSeconds(range, of: bytes)
+    var number = 0
+    for index in range {
+      let digit = bytes[index] &- UInt8(ascii: "0")
+      guard digit < 10 else { return nil }
+      number = number &* 10 &+ Int(digit)
+    }
+    return number
   }
 
   private static func month(at start: Int, _ bytes: Span<UInt8>) -> Int? {

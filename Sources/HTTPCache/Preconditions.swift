@@ -1,5 +1,5 @@
 import Bytes
-import HTTP1
+public import HTTP1
 public import HTTPTypes
 
 /// The preconditions that a cache evaluates (RFC 9111 §4.3.2, RFC 9110 §13). The cache ignores other preconditions, and
@@ -173,14 +173,17 @@ public struct Selection: Sendable {
   }
 
   /// Returns the fields that differ on each send: the origin's Date (RFC 9110 §6.6.1), Age and Cache-Status.
-  public func fields(_ status: CacheStatus) -> HTTPFields {
-    var fields = HTTPFields()
-    fields.reserveCapacity(3)
-    fields.append(response.dateField)
-    // Age is required unless the response was validated just now (RFC 9111 §5.1).
-    if age > 0 || status.isHit { fields.append(HTTPField(name: .age, value: String(age))) }
-    if let name = CacheStatus.fieldName { fields.append(HTTPField(name: name, value: status.fieldValue)) }
-    return fields
+  ///
+  /// - Parameter isValidated: Whether the response was validated just now. Otherwise it needs an Age, even 0 (RFC 9111
+  ///   §5.1).
+  public func fields(_ status: CacheStatus, isValidated: Bool) -> FieldSection {
+    var section = FieldSection.empty
+    section.reserveCapacity(160)
+    let date = response.date
+    section.append(date: date.span)
+    if age > 0 || !isValidated { section.append("Age") { $0.append(decimal: age) } }
+    section.append("Cache-Status") { status.append(to: &$0) }
+    return section
   }
 
   /// Returns how the cache may use this response for a request with these directives.

@@ -22,8 +22,8 @@ public final class StoredResponse: Sendable {
   let selector: VariantSelector?
   /// The origin's tag, or otherwise our own. Nil if there is neither.
   let tag: EntityTag?
-  /// The origin's time of creation.
-  let dateField: HTTPField
+  /// The value of Date: the origin's time of creation.
+  let date: [UInt8]
   private let identity: Representation
   private let gzip: Representation?
   private let settings: CacheSettings
@@ -58,7 +58,7 @@ public final class StoredResponse: Sendable {
       tagIsOurs: given == nil, isStored: verdict == .store, settings: settings)
     var date: [UInt8] = []
     HTTPDate(secondsSinceEpoch: age.date).append(to: &date)
-    dateField = HTTPField(name: .date, value: String(decoding: date, as: UTF8.self))
+    self.date = date
     status = received.status
     identity = fields.representation(.identity, of: content.identity)
     gzip = content.gzip.map { fields.representation(.gzip, of: $0) }

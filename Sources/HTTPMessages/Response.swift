@@ -7,6 +7,8 @@ public struct Response: Sendable {
   public var status: HTTPResponse.Status
   /// The header fields that this response shares with many other responses, encoded once.
   public var prepared: FieldSection
+  /// The header fields of this response alone that are encoded already.
+  public var encoded: FieldSection
   /// The other header fields.
   public var fields: HTTPFields
   /// The content. The server omits it on the wire for `HEAD` and for statuses without content.
@@ -24,10 +26,12 @@ public struct Response: Sendable {
 
   /// Creates a response with the given content.
   public init(
-    _ status: HTTPResponse.Status, prepared: FieldSection = .empty, fields: HTTPFields = [:], body: [UInt8] = []
+    _ status: HTTPResponse.Status, prepared: FieldSection = .empty, encoded: FieldSection = .empty,
+    fields: HTTPFields = [:], body: [UInt8] = []
   ) {
     self.status = status
     self.prepared = prepared
+    self.encoded = encoded
     self.fields = fields
     self.body = body
   }

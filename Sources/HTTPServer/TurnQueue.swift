@@ -125,22 +125,21 @@ struct TurnQueue<Element> {
   mutating func add(_ element: Element, of address: Holder?, since arrival: Deadline? = nil, at now: Deadline) {
     if count == 0 { spell = (now, 0) }
     count += 1
-    if lines[address] == nil { turns.new.append(address) }
     lines[address, default: Line()].waiting.append((element, now, arrival ?? now))
+    if lines[address]?.waiting.count == 1 { turns.new.append(address) }
   }
 
   /// Removes the next work. Returns it, and whether to do it; nil if none waits.
   mutating func next(at now: Deadline, limits: ServerLimits) -> (element: Element, isTimely: Bool)? {
-    guard let address = nextAddress(), let (element, since, arrival) = lines[address]?.waiting.popFirst() else {
-      return nil
-    }
+    guard let address = nextAddress(), let line = lines.index(forKey: address),
+      let (element, since, arrival) = lines.values[line].waiting.popFirst()
+    else { return nil }
     count -= 1
     var limits = limits
     if isOverloaded(at: now, limits: limits) { limits.burst = .zero }
     // What has waited before is the address's own matter.
     let isTimelyForAll = lateness.admits(now.duration(since: since), at: now, limits: limits)
-    let isTimelyInLine =
-      lines[address]?.lateness.admits(now.duration(since: arrival), at: now, limits: limits) ?? true
+    let isTimelyInLine = lines.values[line].lateness.admits(now.duration(since: arrival), at: now, limits: limits)
     let isTimely = isTimelyInLine && isTimelyForAll
     if isTimely {
       throughput.count(at: now, in: limits.lateWork)
@@ -149,8 +148,8 @@ struct TurnQueue<Element> {
       // Not if it came late: the lines of the others are prompt.
       lastRefusal = now
     }
-    if lines[address]?.waiting.isEmpty ?? true {
-      lines[address] = nil
+    if lines.values[line].waiting.isEmpty {
+      lines.remove(at: line)
     } else {
       turns.old.append(address)
     }

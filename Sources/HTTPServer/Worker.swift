@@ -340,7 +340,8 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     idText.append(id)
     let id = idText
     ResponseSerializer.append(
-      status: response.status, prepared: response.prepared, fields: response.fields, contentLength: contentLength,
+      status: response.status, prepared: response.prepared, encoded: response.encoded, fields: response.fields,
+      contentLength: contentLength,
       isChunked: isChunked, date: date.span, requestID: id.span, keepAlive: keepAlive, version: version, to: &output)
   }
 }

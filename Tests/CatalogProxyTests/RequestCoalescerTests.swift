@@ -14,11 +14,11 @@ struct RequestCoalescerTests {
   @Test("a thousand equal requests make one upstream request and are answered once each, in order")
   func collapsed() {
     var flights = RequestCoalescer<Int>()
-    let first = flights.join(key, 0)
-    #expect(first.isNew)
+    let first = flights.join(key, 0) { _ in Task {} }
+    #expect(first.work != nil)
     for waiter in 1..<1000 {
-      let (ticket, isNew) = flights.join(key, waiter)
-      #expect(!isNew && ticket.flight == first.ticket.flight)
+      let (ticket, work) = flights.join(key, waiter) { _ in Task {} }
+      #expect(work == nil && ticket.flight == first.ticket.flight)
     }
     #expect(flights.count == 1)
     #expect(flights.complete(first.ticket.flight) == Array(0..<1000))
@@ -29,8 +29,8 @@ struct RequestCoalescerTests {
   @Test("an upstream request continues after its first caller leaves")
   func leaderLeaves() {
     var flights = RequestCoalescer<String>()
-    let (leader, _) = flights.join(key, "leader")
-    _ = flights.join(key, "follower")
+    let (leader, _) = flights.join(key, "leader") { _ in Task {} }
+    _ = flights.join(key, "follower") { _ in Task {} }
     guard case .left("leader", abandoned: nil) = flights.leave(leader) else { return #expect(Bool(false)) }
     guard case .tooLate = flights.leave(leader) else { return #expect(Bool(false)) }
     #expect(flights.complete(leader.flight) == ["follower"])
@@ -39,16 +39,15 @@ struct RequestCoalescerTests {
   @Test("an upstream request is cancelled when its last caller leaves, and later callers start another")
   func lastLeaves() {
     var flights = RequestCoalescer<String>()
-    let (one, _) = flights.join(key, "one")
     let task = Task<Void, Never> {}
-    flights.began(one.flight, task)
-    let (two, _) = flights.join(key, "two")
+    let (one, _) = flights.join(key, "one") { _ in task }
+    let (two, _) = flights.join(key, "two") { _ in Task {} }
     guard case .left("one", abandoned: nil) = flights.leave(one) else { return #expect(Bool(false)) }
     guard case .left("two", abandoned: let work?) = flights.leave(two) else { return #expect(Bool(false)) }
     work.cancel()
     #expect(task.isCancelled)
-    let (three, isNew) = flights.join(key, "three")
-    #expect(isNew && three.flight != one.flight)
+    let (three, next) = flights.join(key, "three") { _ in Task {} }
+    #expect(next != nil && three.flight != one.flight)
     #expect(flights.complete(one.flight) == [])
     #expect(flights.complete(three.flight) == ["three"])
     guard case .tooLate = flights.leave(three) else { return #expect(Bool(false)) }
@@ -73,9 +72,8 @@ struct RequestCoalescerTests {
     var answered: [Int: Int] = [:]
     for waiter in 0..<2000 {
       let key = FlightKey(CacheKey("/\(Int.random(in: 0..<4, using: &random))"), sent: [:])
-      let (ticket, isNew) = flights.join(key, waiter)
-      #expect(isNew == (waiting[ticket.flight] == nil))
-      if isNew { flights.began(ticket.flight, Task {}) }
+      let (ticket, work) = flights.join(key, waiter) { _ in Task {} }
+      #expect((work != nil) == (waiting[ticket.flight] == nil))
       waiting[ticket.flight, default: [:]][waiter] = ticket
       guard let flight = waiting.keys.sorted(by: { $0.serial < $1.serial }).randomElement(using: &random) else {
         continue
@@ -103,5 +101,3 @@ struct RequestCoalescerTests {
     #expect(answered.count == 2000 && answered.values.allSatisfy { $0 == 1 })
   }
 }
-
-extension Task: CancellableWork {}

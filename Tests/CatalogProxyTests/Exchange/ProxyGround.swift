@@ -117,7 +117,7 @@ extension CatalogReply {
 
   var cacheStatus: String? {
     switch self {
-    case .response(let response): response.fields[.cacheStatus]
+    case .response(let response): response.encoded.fields[.cacheStatus] ?? response.fields[.cacheStatus]
     case .failure(let error): error.fields[.cacheStatus]
     case .cancelled: nil
     }

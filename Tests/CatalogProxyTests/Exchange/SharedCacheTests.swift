@@ -53,7 +53,7 @@ struct SharedCacheTests {
       let reply = try await replica.ask()
       #expect(body(reply) == body(first))
       #expect(reply.cacheStatus == "musickit-token-server; hit; ttl=60; detail=\"shared\"")
-      if case .response(let response) = reply { #expect(response.fields[.age] == "0") }
+      if case .response(let response) = reply { #expect(response.encoded.fields[.age] == "0") }
       #expect(try await replica.ask().cacheStatus == "musickit-token-server; hit; ttl=60")
       #expect(replica.requests == 0 && replica.cache.results == [.hit: 1])
     }

@@ -48,7 +48,7 @@ struct StaleAfterTests {
     #expect(reply.status == 200 && body(reply) == "{\"old\":1}")
     #expect(reply.cacheStatus == "musickit-token-server; fwd=stale; ttl=-50; detail=\"stale-after\"")
     if case .response(let response) = reply {
-      #expect(response.fields[.age] == "60" && response.fields[.proxyStatus] == nil)
+      #expect(response.encoded.fields[.age] == "60" && response.fields[.proxyStatus] == nil)
     }
 
     // The next caller does not wait for 500 ms and starts no second fetch.
