@@ -32,6 +32,9 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   /// The moment when the present turn began.
   public private(set) var now = Deadline.now
 
+  /// Whether several descriptors were ready at the beginning of the present turn, so that others follow the present one.
+  public private(set) var servesSeveral = false
+
   private let poller: any Poller
   /// The ranks after the first, in order; empty with poll(2).
   private var lowerRanks: [LowerRank] = []
@@ -43,6 +46,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   private var freeSlots: [UInt32] = []
   private var timers = Heap<TimerEntry>()
   private var endings: [() -> Void] = []
+  private var presentEndings: [() -> Void] = []
   private var nextEndings: [() -> Void] = []
   /// The listeners' channels, which the loop looks at early in a crowd.
   private var doors: [SlotToken] = []
@@ -295,6 +299,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
       turns &+= 1
       now = .now
       lagRecord.turnBegan(at: now)
+      servesSeveral = ready.count > 1
       measureLap(isCrowded: ready.count >= Self.crowd)
       for token in ready { wake(token) }
       if ready.count >= Self.crowd { openDoors() }
@@ -324,6 +329,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     for rank in lowerRanks.indices {
       ready.removeAll(keepingCapacity: true)
       lowerRanks[rank].take(into: &ready, at: now, ifReadyOr: isCrowded)
+      servesSeveral = servesSeveral || ready.count > 1
       for (position, token) in ready.enumerated() {
         wake(token)
         if position % Self.few == Self.few - 1 { openDoors() }
@@ -384,9 +390,10 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   /// Runs the actions for the end of the turn, which may enqueue more jobs and actions for the same turn.
   private func endTurn() {
     while !endings.isEmpty {
-      let actions = endings
-      endings.removeAll(keepingCapacity: true)
-      for action in actions { action() }
+      swap(&endings, &presentEndings)
+      for action in presentEndings { action() }
+      // Both arrays keep their memory: a copy of one would need another allocation in each turn.
+      presentEndings.removeAll(keepingCapacity: true)
       runTasks()
     }
     swap(&endings, &nextEndings)

@@ -62,6 +62,8 @@ final class Worker: Listener.Owner, @unchecked Sendable {
 
   /// The connections with responses to be sent at the end of the turn.
   private(set) var unsent: [Connection] = []
+  /// Those whose responses are being sent.
+  private var sending: [Connection] = []
   /// The buffers that connections borrow.
   let buffers: BufferPool
   private var requests: [Request] = []
@@ -281,15 +283,16 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   /// machine that waits for them then wakes up once for all; waking it takes as long as a cached response.
   func sendSoon(_ connection: Connection) {
     loop.assertCurrent()
+    guard loop.servesSeveral else { return connection.sendAndRest() }
     if unsent.isEmpty { loop.atEndOfTurn { self.sendAll() } }
     unsent.append(connection)
     if unsent.count >= Self.mostUnsent { sendAll() }
   }
 
   private func sendAll() {
-    let connections = unsent
-    unsent.removeAll(keepingCapacity: true)
-    for connection in connections { connection.sendAndRest() }
+    swap(&unsent, &sending)
+    for connection in sending { connection.sendAndRest() }
+    sending.removeAll(keepingCapacity: true)
   }
 
   /// The most connections with responses that wait for each other. More would wait longer and hold more buffers, and
