@@ -163,9 +163,10 @@ final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
 /// rare, goes on in a task.
 final class CatalogWaiter: CancellableWork, Sendable {
   let miss: CatalogMiss
-  private let purpose: Purpose
+  /// Whether the wait lasts to the end even if the caller may have a stale response.
+  let waitsForAll: Bool
   private let gateway: CatalogGateway
-  private let state = Locked(State())
+  private let state: Locked<State>
 
   /// What the outcome is for.
   enum Purpose: Sendable {
@@ -176,7 +177,8 @@ final class CatalogWaiter: CancellableWork, Sendable {
   }
 
   private struct State {
-    var isResumed = false
+    /// Nil once the caller is resumed: a flight that goes on must not keep the caller's connection.
+    var purpose: Purpose?
     var isCancelled = false
     var ticket: FlightTicket?
     /// Whether this caller has started the flight.
@@ -188,11 +190,10 @@ final class CatalogWaiter: CancellableWork, Sendable {
   }
 
   init(_ miss: CatalogMiss, for purpose: Purpose, on gateway: CatalogGateway) {
-    (self.miss, self.purpose, self.gateway) = (miss, purpose, gateway)
+    (self.miss, self.gateway) = (miss, gateway)
+    waitsForAll = if case .refresh = purpose { true } else { false }
+    state = Locked(State(purpose: purpose))
   }
-
-  /// Whether the wait lasts to the end even if the caller may have a stale response.
-  var waitsForAll: Bool { if case .refresh = purpose { true } else { false } }
 
   /// Takes note of the place in the flight.
   func waits(at ticket: FlightTicket, isLeader: Bool) {
@@ -203,7 +204,7 @@ final class CatalogWaiter: CancellableWork, Sendable {
   func waits(atMost timer: Task<Void, Never>) {
     let isResumed = state.withLock { state in
       state.timer = timer
-      return state.isResumed
+      return state.purpose == nil
     }
     if isResumed { timer.cancel() }
   }
@@ -213,25 +214,23 @@ final class CatalogWaiter: CancellableWork, Sendable {
   /// - Parameter isElsewhere: Whether the caller of this method is not on the route's loop.
   @discardableResult
   func resume(_ outcome: Outcome, isElsewhere: Bool = false) -> Bool {
-    let (isFirst, timer, isLeader) = state.withLock { state in
-      defer { state.isResumed = true }
-      return (!state.isResumed, state.timer, state.isLeader)
+    let (purpose, timer, isLeader) = state.withLock { state in
+      (state.purpose.take(), state.timer, state.isLeader)
     }
-    guard isFirst else { return false }
+    guard let purpose else { return false }
     timer?.cancel()
-    let isCollapsed = !isLeader
     if isElsewhere {
-      Task(executorPreference: miss.route.executor) { self.finish(outcome, isCollapsed: isCollapsed) }
+      Task(executorPreference: miss.route.executor) { self.finish(purpose, outcome, isCollapsed: !isLeader) }
     } else {
-      finish(outcome, isCollapsed: isCollapsed)
+      finish(purpose, outcome, isCollapsed: !isLeader)
     }
     return true
   }
 
-  private func finish(_ outcome: Outcome, isCollapsed: Bool) {
+  private func finish(_ purpose: Purpose, _ outcome: Outcome, isCollapsed: Bool) {
     switch purpose {
     case .reply(let receive):
-      if gateway.needsOwnRequest(miss, outcome) { return fetchAlone() }
+      if gateway.needsOwnRequest(miss, outcome) { return fetchAlone(purpose) }
       if case .alone = outcome {
         return run { receive(await self.gateway.forward(CatalogExchange(forwarding: self.miss))) }
       }
@@ -244,11 +243,15 @@ final class CatalogWaiter: CancellableWork, Sendable {
 
   /// Sends a request that no other caller shares.
   func fetchAlone() {
+    if let purpose = state.withLock({ $0.purpose.take() }) { fetchAlone(purpose) }
+  }
+
+  private func fetchAlone(_ purpose: Purpose) {
     run {
       let outcome = await self.gateway.fetch(self.miss)
-      switch self.purpose {
+      switch purpose {
       case .reply(let receive): receive(self.gateway.reply(to: self.miss, outcome, isCollapsed: false))
-      case .refresh: self.finish(outcome, isCollapsed: false)
+      case .refresh: self.finish(purpose, outcome, isCollapsed: false)
       }
     }
   }

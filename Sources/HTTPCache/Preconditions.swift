@@ -1,6 +1,5 @@
 import Bytes
 public import HTTP1
-public import HTTPTypes
 
 /// The preconditions that a cache evaluates (RFC 9111 §4.3.2, RFC 9110 §13). The cache ignores other preconditions, and
 /// the proxy ignores `Range`.

@@ -83,10 +83,10 @@ extension Connection {
       comeLast()
       return refuse(request)
     }
-    // Another request of the connection has not delayed this one.
-    guard channel.rank == .last, task == nil, !hasWorked, !followsWork, let arrival = channel.lastArrival else {
-      return nil
-    }
+    // Another request of the connection has not delayed this one; those of HTTP/2 do not wait for each other.
+    guard channel.rank == .last, task == nil, http2 != nil || !hasWorked, !followsWork,
+      let arrival = channel.lastArrival
+    else { return nil }
     request.arrival = arrival
     request.received = min(request.received, arrival)
     return now.duration(since: arrival) > worker.limits.lateWork ? refuse(request) : nil

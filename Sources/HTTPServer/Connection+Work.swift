@@ -32,6 +32,8 @@ extension Connection {
     try prepareForWork(of: request, router)
     let pending = ConnectionWork(work, begin, of: request, router, on: self)
     self.work = pending
+    // The connection may have been interrupted while it prepared.
+    if state.interruption != nil { pending.cancel() }
     worker.lineUp(.work(pending), .request, of: request.holder, since: request.arrival)
     return true
   }

@@ -218,11 +218,11 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   /// Responds to the requests in the input, up to the first that has to wait.
   private func respondToInput() throws(CloseReason) -> PendingStep {
     for _ in 0..<Self.requestsInOneGo {
+      // Later responses must not be written before this body.
+      if !transport.body.isEmpty, try !transport.flushAtOnce() { return .turn }
       guard let remainder = try respondToNext() else { return .nothing }
       guard remainder.isNothing else { return remainder }
       if transport.output.count >= worker.limits.sendBuffer { return .turn }
-      // Later responses must not be written before this body.
-      if !transport.body.isEmpty, try !transport.flushAtOnce() { return .turn }
     }
     return .turn
   }

@@ -256,6 +256,8 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   /// Ends busy connections: a request in progress gets an error that the server is shutting down.
   func abandonConnections() {
     loop.assertCurrent()
+    // A connection in the middle of a turn waits for nothing that could be cancelled.
+    sendAll()
     for connection in Array(connections.values) { connection.abandon() }
   }
 

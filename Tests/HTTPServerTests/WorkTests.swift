@@ -3,6 +3,7 @@ import Glibc
 import HTTP1
 import HTTPMessages
 import HTTPTypes
+import Memory
 import TestSupport
 import Testing
 
@@ -64,6 +65,30 @@ enum WorkForm: CaseIterable {
     #expect(server.recorder.routes.contains("/tasks/"))
     // The beginning of the path, also of a request whose head is dropped while it waits.
     #expect(server.recorder.paths == ["/hello", "/tasks/x", "/hello", "/tasks/x"])
+  }
+
+  @Test(
+    "a long response that had to wait comes before that to the next request, whatever it is",
+    arguments: Variant.all, WorkForm.allCases)
+  func longBeforeNext(_ variant: Variant, _ form: WorkForm) throws {
+    let long = String(repeating: "a", count: 3 * Connection.leastShared)
+    let router = Router([
+      Route(below: "/tasks/") { _ in .deferred(form.work { _ in Response(.ok, body: Array(long.utf8)) }) },
+      Route("/hello", [.get { _ in Response(.ok, body: Array("hello".utf8)) }]),
+      Route("/long", [.get { _ in Response(.ok, body: Array(long.reversed().map { _ in UInt8(ascii: "b") })) }]),
+    ])
+    let memory = MemoryBudget(limit: 1 << 24)
+    let server = try TestServer(variant, router: router, memory: memory)
+    for (next, text) in [
+      (Self.hello, "hello"), ("GET /long HTTP/1.1\r\nHost: a\r\n\r\n", String(repeating: "b", count: long.count)),
+      ("garbage\r\n\r\n", nil),
+    ] {
+      let client = try server.connect()
+      try client.send(Self.get + next)
+      #expect(try client.response()?.text == long)
+      let response = try client.response()
+      if let text { #expect(response?.text == text) } else { #expect(response?.status == 400) }
+    }
   }
 
   @Test(
