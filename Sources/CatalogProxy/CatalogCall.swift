@@ -123,9 +123,11 @@ extension Lookup {
 final class CatalogExchange: @unchecked Sendable {
   // Sendable by confinement: only the task that sends the request uses it.
 
-  /// The request without the credential.
-  let request: UpstreamRequest
   let call: CatalogCall
+  /// The method of the request to the upstream.
+  let method: HTTPRequest.Method
+  /// The end-to-end fields of every attempt.
+  let fields: FieldLines
   /// How long the call has waited for its turn on its event loop.
   let waited: Duration
   /// The subject of the request, for the circuit.
@@ -136,6 +138,8 @@ final class CatalogExchange: @unchecked Sendable {
   let route: UpstreamRoute
   /// The request's content. Content that has been read once cannot be sent again, so the wrapper records reads.
   let content: WatchedContent?
+  /// The length of the content in bytes; nil if it is not known.
+  let contentLength: Int?
 
   /// The number of the attempt.
   var number = 1
@@ -150,8 +154,7 @@ final class CatalogExchange: @unchecked Sendable {
     route: UpstreamRoute
   ) {
     self.content = content.map { WatchedContent($0) }
-    request = UpstreamRequest(
-      call.method, call.target.target, fields: call.fields, content: self.content, contentLength: contentLength)
+    (method, fields, self.contentLength) = (call.method, call.fields, contentLength)
     subject = CircuitSubject(call)
     (self.call, self.waited, self.end, self.route) = (call, waited, end, route)
   }
@@ -169,9 +172,12 @@ final class CatalogExchange: @unchecked Sendable {
     (call, waited, end, route, content) = (miss.call, miss.waited, miss.end, miss.route, nil)
     var fields = call.fields
     if let stored { fields.append(contentsOf: stored.validators) }
-    request = UpstreamRequest(.get, call.target.target, fields: fields)
+    (method, self.fields, contentLength) = (.get, fields, nil)
     subject = CircuitSubject(call)
   }
+
+  /// Whether 304 is a possible response to the request (RFC 9110 §13.2.2).
+  var isConditional: Bool { fields.has("if-none-match") || fields.has("if-modified-since") }
 
   /// The caller that the quota is charged to.
   var caller: QuotaCaller { call.caller }

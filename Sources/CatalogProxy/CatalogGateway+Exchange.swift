@@ -192,16 +192,12 @@ extension CatalogGateway {
 
   @inline(never)
   private func request(of exchange: CatalogExchange, _ attempt: CatalogAttempt) -> UpstreamRequest {
-    var request = exchange.request
-    request.fields.reserveCapacity(
-      request.fields.count + 3, bytes: request.fields.bytes.count + attempt.token.credential.count + Self.roomForTrace)
-    if let span = attempt.span { HeaderPolicy.trace(&request.fields, as: span) }
-    HeaderPolicy.authorize(&request.fields, with: attempt.token.credential)
-    return request
+    var fields = exchange.fields
+    if let span = attempt.span { HeaderPolicy.trace(&fields, as: span) }
+    return UpstreamRequest(
+      exchange.method, exchange.call.target.target, fields: fields, credential: attempt.token.credential,
+      content: exchange.content, contentLength: exchange.contentLength)
   }
-
-  /// The bytes of `traceparent`, and of the names of the fields that are added.
-  private static let roomForTrace = 128
 
   private func timeouts(of exchange: CatalogExchange, _ attempt: CatalogAttempt) -> UpstreamTimeouts {
     var timeouts = configuration.timeouts
@@ -232,7 +228,7 @@ extension CatalogGateway {
     observer.noticed(
       .attempted(
         UpstreamAttempt(
-          span: span, parent: parent.spanID, method: exchange.request.method, route: exchange.call.target.route,
+          span: span, parent: parent.spanID, method: exchange.method, route: exchange.call.target.route,
           client: exchange.caller.client, resends: exchange.number - 1,
           duration: clock.now.elapsed - attempt.start.elapsed, result: result)))
   }
@@ -252,7 +248,7 @@ extension CatalogGateway {
     let noted = withState { state in
       if let date { state.clockSkew.note(date: date, sentAt: attempt.start.wall, receivedAt: end.wall, now: now) }
       let circuit = state.record(CircuitOutcome(response.status), of: attempt.pass, now: now)
-      guard response.isFinal(for: exchange.request) else { return (circuit, isAcceptedAgain: false) }
+      guard response.isFinal(for: exchange) else { return (circuit, isAcceptedAgain: false) }
       state.retryBudget.succeeded()
       return (circuit, response.status.provesToken && state.accepted(attempt.token, at: end))
     }
@@ -266,7 +262,7 @@ extension CatalogGateway {
   private func evaluate(
     _ response: UpstreamResponse, to exchange: CatalogExchange, _ attempt: CatalogAttempt
   ) -> Step {
-    guard !response.isFinal(for: exchange.request) else { return .done(.response(response, attempt.permit)) }
+    guard !response.isFinal(for: exchange) else { return .done(.response(response, attempt.permit)) }
     switch response.status.code {
     case 429:
       response.content.cancel()
@@ -322,7 +318,7 @@ extension CatalogGateway {
 
   private func decision(_ ending: Attempt.Ending, of exchange: CatalogExchange) -> RetryPolicy.Decision {
     let now = clock.elapsed
-    var attempt = Attempt(exchange.request.method, ending, number: exchange.number, timeLeft: exchange.end - now)
+    var attempt = Attempt(exchange.method, ending, number: exchange.number, timeLeft: exchange.end - now)
     attempt.hasReadContent = !exchange.isUntouched
     return withState { state in
       state.retries.decision(after: attempt, budget: &state.retryBudget, using: &state.random)
@@ -363,18 +359,13 @@ extension CatalogGateway.State {
 extension UpstreamResponse {
   /// Whether the caller gets the response. Otherwise it is an error of Apple, or does not match the request: 206,
   /// although the server never sends `Range`, or 304 to a request without preconditions.
-  fileprivate func isFinal(for request: UpstreamRequest) -> Bool {
+  fileprivate func isFinal(for exchange: CatalogExchange) -> Bool {
     switch status.code {
     case 206, 401, 429, 500...: false
-    case 304: request.isConditional
+    case 304: exchange.isConditional
     default: true
     }
   }
-}
-
-extension UpstreamRequest {
-  /// Whether 304 is a possible response to the request (RFC 9110 §13.2.2).
-  fileprivate var isConditional: Bool { fields.has("if-none-match") || fields.has("if-modified-since") }
 }
 
 extension UpstreamError {

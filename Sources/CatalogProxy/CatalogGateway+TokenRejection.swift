@@ -117,10 +117,9 @@ extension CatalogGateway {
     }
     let span = cause?.child(spanID)
     if let span { HeaderPolicy.trace(&fields, as: span) }
-    HeaderPolicy.authorize(&fields, with: token.credential)
     var timeouts = configuration.timeouts
     timeouts.whole = max(end - start, .milliseconds(1))
-    let request = UpstreamRequest(.get, "/v1/test", fields: fields)
+    let request = UpstreamRequest(.get, "/v1/test", fields: fields, credential: token.credential)
     let result = await route.upstream.call(request, limits: timeouts).result()
     let response = try? result.get()
     response?.content.cancel()

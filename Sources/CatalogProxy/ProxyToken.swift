@@ -1,3 +1,4 @@
+import HTTP1
 import HTTPCache
 import Locks
 import UpstreamAdmission
@@ -6,8 +7,8 @@ import UpstreamAdmission
 public final class ProxyToken: Sendable {
   /// The token in compact form.
   public let text: String
-  /// The value of `Authorization`, created once for all requests.
-  let credential: [UInt8]
+  /// The field `Authorization`, created once for all requests.
+  let credential: FieldLines
   /// The time after which the server mints another token, in seconds since the epoch.
   public let refreshAt: Int
   /// The ID of the key that signed the token, for the log. Nil if the source does not tell.
@@ -19,11 +20,12 @@ public final class ProxyToken: Sendable {
 
   /// Creates a token that stays valid until well after `refreshAt`.
   public convenience init(text: String, refreshAt: Int, keyID: String? = nil) {
-    self.init(text, Array("Bearer \(text)".utf8), refreshAt: refreshAt, keyID: keyID, version: nil, madeAt: nil)
+    self.init(
+      text, HeaderPolicy.credential(text), refreshAt: refreshAt, keyID: keyID, version: nil, madeAt: nil)
   }
 
   private init(
-    _ text: String, _ credential: [UInt8], refreshAt: Int, keyID: String?, version: TokenVersion?, madeAt: CacheTime?
+    _ text: String, _ credential: FieldLines, refreshAt: Int, keyID: String?, version: TokenVersion?, madeAt: CacheTime?
   ) {
     (self.text, self.credential, self.refreshAt, self.keyID) = (text, credential, refreshAt, keyID)
     (self.version, self.madeAt) = (version, madeAt)

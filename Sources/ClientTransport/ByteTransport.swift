@@ -45,7 +45,8 @@ extension ByteTransportOwner {
 /// The link sends all bytes written in one turn of the loop together at the end of the turn. Confined to its loop.
 package final class ByteTransport: ChannelDelegate {
   package let channel: Channel
-  package weak var owner: (any ByteTransportOwner)?
+  /// The receiver of the link's events, until the link has ended.
+  package var owner: (any ByteTransportOwner)?
 
   /// The number of bytes that the kernel has accepted, TLS overhead included.
   package private(set) var bytesSent = 0

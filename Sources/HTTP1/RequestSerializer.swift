@@ -14,18 +14,20 @@ public enum RequestSerializer {
   ///   - host: The value of Host: name or address, with the port unless it is the scheme's default.
   ///   - fields: The end-to-end fields. The serializer omits the fields of the connection: Connection, Content-Length,
   ///     Host, Keep-Alive, Proxy-Authorization, Proxy-Connection, TE, Trailer, Transfer-Encoding, Upgrade.
+  ///   - credential: A field that is sent after `fields`.
   ///   - framing: The framing of the content. Without content, methods that usually have some send `Content-Length: 0`
   ///     (RFC 9110 §8.6).
   ///   - output: The array to append to.
   /// - Throws: ``RequestError/malformedTarget`` if the target does not begin with a slash, or contains anything except
   ///   visible ASCII characters.
   public static func append(
-    _ method: HTTPRequest.Method, target: Span<UInt8>, host: String, fields: FieldLines, framing: MessageFraming,
-    to output: inout [UInt8]
+    _ method: HTTPRequest.Method, target: Span<UInt8>, host: String, fields: FieldLines,
+    credential: FieldLines = FieldLines(), framing: MessageFraming, to output: inout [UInt8]
   ) throws(RequestError) {
     guard isOriginForm(target) else { throw .malformedTarget }
     appendLine(method, target, host, to: &output)
     output.appendLines(of: fields) { name, bytes in !ConnectionFields.hasRequestField(name, in: bytes) }
+    output.appendLines(of: credential) { _, _ in true }
     switch framing {
     case .none where [.post, .put, .patch].contains(method): output.append("Content-Length: 0\r\n")
     case .none: break

@@ -2,24 +2,24 @@ import Bytes
 public import HTTP1
 public import HTTPTypes
 
-/// A whole upstream response to a `GET`.
-public struct ReceivedResponse: Sendable {
+/// A whole upstream response to a `GET`. Immutable, and an object, because what is derived from it keeps it.
+public final class ReceivedResponse: Sendable {
   /// The status.
-  public var status: HTTPResponse.Status
+  public let status: HTTPResponse.Status
   /// All end-to-end fields.
-  public var fields: FieldLines
+  public let fields: FieldLines
   /// The fields that the header policy forwards to callers. The cache replaces Age, Cache-Control, Content-Encoding,
   /// Date, ETag, Expires and Vary with its own.
-  public var downstream: FieldLines
+  public let downstream: FieldLines
   /// The whole content as received, with its content coding.
-  public var body: [UInt8]
+  public let body: [UInt8]
   /// The fields of the upstream request, by which `Vary` selects. The credential is removed, because it must not be
   /// stored.
-  public private(set) var sent: FieldLines
+  public let sent: FieldLines
   /// When the request was sent.
-  public var requestedAt: CacheTime
+  public let requestedAt: CacheTime
   /// When the head of the response arrived.
-  public var receivedAt: CacheTime
+  public let receivedAt: CacheTime
 
   /// Creates a response and removes the credential from `sent`.
   public init(
@@ -30,21 +30,19 @@ public struct ReceivedResponse: Sendable {
     self.fields = fields
     self.downstream = downstream
     self.body = body
-    self.sent = sent
     // A copy without it: a removed line would stay in the bytes.
-    if sent.has("authorization") {
-      self.sent = sent.filter { name, bytes in !bytes.equalsIgnoringCase(name, "authorization") }
-    }
+    self.sent =
+      sent.has("authorization")
+      ? sent.filter { name, bytes in !bytes.equalsIgnoringCase(name, "authorization") } : sent
     self.requestedAt = requestedAt
     self.receivedAt = receivedAt
   }
 
   /// The response without its content, with the fields needed to evaluate it again when a 304 renews it.
   var metadata: ReceivedResponse {
-    var response = self
-    response.body = []
-    response.fields = fields.filter(Self.isJudged)
-    return response
+    ReceivedResponse(
+      status: status, fields: fields.filter(Self.isJudged), downstream: downstream, body: [], sent: sent,
+      requestedAt: requestedAt, receivedAt: receivedAt)
   }
 
   /// Returns whether the field decides whether, how long and for which callers a response is stored.
@@ -67,12 +65,12 @@ public struct ReceivedResponse: Sendable {
   /// The fields that describe the content stay, because the 304 has no content. Age and Date come only from the 304:
   /// the old values would make the response seem older than it is.
   func updated(by notModified: ReceivedResponse) -> ReceivedResponse {
-    var response = self
-    response.fields.update(from: notModified.fields)
-    response.downstream.update(from: notModified.downstream)
-    response.requestedAt = notModified.requestedAt
-    response.receivedAt = notModified.receivedAt
-    return response
+    var (fields, downstream) = (fields, downstream)
+    fields.update(from: notModified.fields)
+    downstream.update(from: notModified.downstream)
+    return ReceivedResponse(
+      status: status, fields: fields, downstream: downstream, body: body, sent: sent,
+      requestedAt: notModified.requestedAt, receivedAt: notModified.receivedAt)
   }
 }
 

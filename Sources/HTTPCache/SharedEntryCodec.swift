@@ -189,10 +189,11 @@ public struct SharedEntryCodec: Sendable {
     let resident = min(now.wall - arrival, FieldText.mostSeconds)
     let receivedAt = CacheTime(monotonic: now.monotonic - resident * 1_000_000_000, wall: arrival)
     let delay = min(bytes.bigEndian(at: 61, bytes: 4), FieldText.mostSeconds)
-    var received = ReceivedResponse(
+    var requestedAt = receivedAt
+    requestedAt.monotonic -= delay * 1_000_000_000
+    let received = ReceivedResponse(
       status: HTTPResponse.Status(code: code), fields: fields, downstream: downstream, body: [], sent: sent,
-      requestedAt: receivedAt, receivedAt: receivedAt)
-    received.requestedAt.monotonic -= delay * 1_000_000_000
+      requestedAt: requestedAt, receivedAt: receivedAt)
     let directives = ResponseDirectives(fields)
     var content: [UInt8] = []
     content.reserveCapacity(bytes.count - start)

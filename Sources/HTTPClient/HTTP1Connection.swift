@@ -12,7 +12,8 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   private let link: ByteTransport
   private let configuration: UpstreamClient.Configuration
   private let authority: String
-  private weak var pool: (any ConnectionPool)?
+  /// The pool, until the connection has left it.
+  private var pool: (any ConnectionPool)?
 
   private var exchange: UpstreamExchange?
   private var parser = ResponseHeadParser(answering: .get)
@@ -69,14 +70,14 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
 
   func carry(_ exchange: UpstreamExchange) throws(Unsendable) {
     link.channel.loop.assertCurrent()
-    let request = exchange.request
+    let (request, target) = (exchange.request, exchange.request.target.bytes)
     let framing: MessageFraming =
       request.content == nil ? .none : request.contentLength.map { .fixed($0) } ?? .chunked
     do {
       try link.append { (output) throws(RequestError) in
         try RequestSerializer.append(
-          request.method, target: request.target.bytes.span, host: authority, fields: request.fields,
-          framing: framing, to: &output)
+          request.method, target: target.span, host: authority, fields: request.fields,
+          credential: request.credential, framing: framing, to: &output)
       }
     } catch {
       throw .malformed(UpstreamError(.proxyInternalError, .unprocessed, error.reason))
@@ -87,13 +88,10 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     sentBefore = link.bytesSent
     isEarly = false
     link.deadline = exchange.wholeDeadline.advanced(by: Self.margin)
-    guard let content = request.content else {
-      exchange.sent(by: self)
-      // Sent at the end of the turn, right after the requests of other connections: an upstream on this machine that waits
-      // for them then wakes up once for all.
-      return link.flushSoon()
-    }
+    // Sent at the end of the turn, right after the requests of other connections: an upstream on this machine that waits
+    // for them then wakes up once for all.
     link.flushSoon()
+    guard let content = request.content else { return exchange.sent(by: self) }
     isChunked = framing == .chunked
     exchange.isSending(by: self)
     requestContent = RequestContent(content, length: request.contentLength, to: self, on: link.channel.loop)
@@ -231,7 +229,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     requestContent?.cancel()
     requestContent = nil
     if exchange != nil { pool?.exchangeEnded() }
-    pool?.connectionEnded(self, wasUseless: wasUseless)
+    pool.take()?.connectionEnded(self, wasUseless: wasUseless)
     return exchange
   }
 }

@@ -14,7 +14,8 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   let session: HTTP2Session
   private let configuration: UpstreamClient.Configuration
   private let authority: String
-  private weak var pool: (any ConnectionPool)?
+  /// The pool, until the connection has left it.
+  private var pool: (any ConnectionPool)?
   /// The number of the connection, unique within the process.
   private let number: UInt64
 
@@ -98,6 +99,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
 
   private func head(of request: UpstreamRequest) -> HTTP2RequestHead {
     var fields = request.fields
+    fields.append(contentsOf: request.credential)
     // The session removes the other connection-specific fields.
     for name in [HTTPField.Name.contentLength, .te, .trailer, .proxyAuthorization] { fields.remove(name) }
     if let length = request.contentLength, request.content != nil { fields[.contentLength] = "\(length)" }
@@ -207,7 +209,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   private func end() {
     let wasUseless = hasCarried && !hasAnswered && (linkEnd != nil || session.failure != nil)
     session.connectionLost(delegate: self)
-    pool?.connectionEnded(self, wasUseless: wasUseless)
+    pool.take()?.connectionEnded(self, wasUseless: wasUseless)
   }
 }
 

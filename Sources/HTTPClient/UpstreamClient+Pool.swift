@@ -19,6 +19,8 @@ extension UpstreamClient {
       let words = "The request's target is not a path of visible ASCII characters."
       return exchange.failed(UpstreamError(.proxyInternalError, .unprocessed, words))
     }
+    // Most requests find a free connection and need no place in the queue.
+    if waiting.isEmpty, let connection = usableConnection(for: exchange) { return send(exchange, by: connection) }
     enqueue(exchange)
   }
 
@@ -31,25 +33,36 @@ extension UpstreamClient {
   /// Assigns queued requests to connections with room, and opens connections for the remaining requests.
   func dispatch() {
     loop.assertCurrent()
-    while let oldest = waiting.oldest, let connection = connection(for: oldest) {
-      // If the connection is unusable, it has ended and has left the pool.
-      guard connection.prepare() else { continue }
+    while let oldest = waiting.oldest, let connection = usableConnection(for: oldest) {
+      // An exchange may have left the queue while an unusable connection ended.
       guard let exchange = waiting.popFirst() else { break }
-      let isReused = connection.hasCarried
-      count {
-        $0.requestsSent += 1
-        $0.requestsOpen += 1
-        $0.requestsWaiting = waiting.count
-        if isReused { $0.requestsOnReusedConnection += 1 }
-      }
-      do throws(Unsendable) {
-        try connection.carry(exchange)
-      } catch {
-        exchangeEnded()
-        redirect(exchange, from: connection, error)
-      }
+      send(exchange, by: connection)
     }
     openConnections()
+  }
+
+  private func send(_ exchange: UpstreamExchange, by connection: any UpstreamConnection) {
+    let isReused = connection.hasCarried
+    count {
+      $0.requestsSent += 1
+      $0.requestsOpen += 1
+      $0.requestsWaiting = waiting.count
+      if isReused { $0.requestsOnReusedConnection += 1 }
+    }
+    do throws(Unsendable) {
+      try connection.carry(exchange)
+    } catch {
+      exchangeEnded()
+      redirect(exchange, from: connection, error)
+    }
+  }
+
+  /// Returns a connection that has room and is still open. One that is not has ended and has left the pool.
+  private func usableConnection(for exchange: UpstreamExchange) -> (any UpstreamConnection)? {
+    while let connection = connection(for: exchange) {
+      if connection.prepare() { return connection }
+    }
+    return nil
   }
 
   /// Returns a connection with room. A request too large for one peer needs a connection with known settings.
@@ -172,6 +185,7 @@ extension UpstreamClient {
     for connection in connections + draining { connection.close() }
     overHTTP1(isWanted: false)?.shutDown()
     failWaiting(UpstreamError(.cancelled, .unprocessed, "The client was closed."))
+    closeSpareTimers()
   }
 }
 
@@ -262,7 +276,10 @@ extension UpstreamClient: ChannelDelegate {
 
 extension UpstreamRequest {
   /// Whether the target is unambiguous: a slash and then visible ASCII characters only.
-  fileprivate var hasSoundTarget: Bool { RequestSerializer.isOriginForm(target.bytes.span) }
+  fileprivate var hasSoundTarget: Bool {
+    let target = target.bytes
+    return RequestSerializer.isOriginForm(target.span)
+  }
 }
 
 /// The owner of connections, as connections see it.

@@ -27,6 +27,8 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
   var dialers: [ObjectIdentifier: Dialer] = [:]
   var waiting = WaitingList<UpstreamExchange>()
   var backOff: BackOff
+  /// Timers that no exchange uses at present.
+  private var spareTimers: [Channel] = []
   /// The timer that wakes the client when the backoff has ended.
   var backOffTimer: Channel?
   /// Whether the upstream speaks HTTP/2. Nil while unknown.
@@ -84,6 +86,31 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
 
   func count(_ change: (inout UpstreamCounters) -> Void) {
     shared.withLock { change(&$0.tally) }
+  }
+
+  // MARK: Timers
+
+  /// The most spare timers: as many as requests are usually in flight. A queue that was longer does not stay in memory.
+  private static let mostSpareTimers = 128
+
+  /// Returns a timer for an exchange. Its deadline seldom passes, so it can be the timer of another exchange afterwards,
+  /// and the loop keeps one entry for both.
+  func borrowTimer() -> Channel {
+    loop.assertCurrent()
+    return spareTimers.popLast() ?? loop.openTimer()
+  }
+
+  /// Takes back the timer of an exchange that has ended.
+  func takeBack(_ timer: Channel) {
+    loop.assertCurrent()
+    timer.unwatch()
+    if spareTimers.count < Self.mostSpareTimers, !isClosed { spareTimers.append(timer) } else { timer.close() }
+  }
+
+  /// Closes the spare timers, because the client is closed.
+  func closeSpareTimers() {
+    for timer in spareTimers { timer.close() }
+    spareTimers = []
   }
 
   // MARK: Upstream

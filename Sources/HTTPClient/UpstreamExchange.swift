@@ -86,7 +86,7 @@ final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable
     self.limits = limits
     self.client = client
     loop = client.loop
-    timer = loop.openTimer()
+    timer = client.borrowTimer()
     wholeDeadline = loop.now.advanced(by: limits.whole)
   }
 
@@ -234,7 +234,7 @@ final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable
 
   private func end() {
     phase = .over
-    timer.close()
+    client.takeBack(timer)
   }
 }
 

@@ -91,27 +91,31 @@ public struct UpstreamTimeouts: Sendable, Equatable {
   }
 }
 
-/// A request to an upstream server, which determines the scheme and authority.
-public struct UpstreamRequest: Sendable {
+/// A request to an upstream server, which determines the scheme and authority. Immutable, and an object, because it passes
+/// through several hands.
+public final class UpstreamRequest: Sendable {
   /// The method.
-  public var method: HTTPRequest.Method
+  public let method: HTTPRequest.Method
   /// The path with its query, in origin form (RFC 9112 §3.2.1), sent unchanged.
-  public var target: ByteString
+  public let target: ByteString
   /// The end-to-end header fields. The HTTP client adds Host, connection and framing fields.
-  public var fields: FieldLines
+  public let fields: FieldLines
+  /// The credential's field, which the HTTP client sends after the others. All requests with this credential share it.
+  public let credential: FieldLines
   /// The content, or nil for a request without content.
-  public var content: (any ContentReader)?
+  public let content: (any ContentReader)?
   /// The length of the content in bytes, or nil if it is not known beforehand.
-  public var contentLength: Int?
+  public let contentLength: Int?
 
   /// Creates a request, by default without content.
   public init(
-    _ method: HTTPRequest.Method, _ target: ByteString, fields: FieldLines = [:], content: (any ContentReader)? = nil,
-    contentLength: Int? = nil
+    _ method: HTTPRequest.Method, _ target: ByteString, fields: FieldLines = FieldLines(),
+    credential: FieldLines = FieldLines(), content: (any ContentReader)? = nil, contentLength: Int? = nil
   ) {
     self.method = method
     self.target = target
     self.fields = fields
+    self.credential = credential
     self.content = content
     self.contentLength = contentLength
   }

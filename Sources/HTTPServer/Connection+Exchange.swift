@@ -90,10 +90,12 @@ extension Connection {
       operation = try router.operation(for: request)
     } catch {
       try checkArrivedBody(of: request)
-      return try respond(router.finished(error.response(id: request.id), for: request), to: request, bodyIsRead: false)
+      var refusal = error.response(id: request.id)
+      router.finish(&refusal, request)
+      return try respond(&refusal, to: request, bodyIsRead: false)
     }
     if case .read = operation.action {} else { try checkArrivedBody(of: request) }
-    let response: Response
+    var response: Response
     switch operation.action {
     case .respond(let respond): response = respond(request)
     case .reply(let reply):
@@ -117,7 +119,8 @@ extension Connection {
       case .read(let reply): return .content(limit: limit, reply, router)
       }
     }
-    return try respond(router.finished(response, for: request), to: request, bodyIsRead: false)
+    router.finish(&response, request)
+    return try respond(&response, to: request, bodyIsRead: false)
   }
 
   /// Completes a step that `respondImmediately` returned, and the steps after it.
@@ -157,11 +160,15 @@ extension Connection {
     }
   }
 
-  func respond(_ response: Response, to request: Request, bodyIsRead: Bool) throws(CloseReason) -> PendingStep {
+  /// Writes a response that the router has finished, or the next best one. Returns the next step.
+  func respond(
+    _ response: inout Response, to request: Request, bodyIsRead: Bool
+  ) throws(CloseReason) -> PendingStep {
     channel.loop.assertCurrent()
     let bodyIsRead = bodyIsRead || (!response.closesConnection && skipArrivedBody(of: request))
+    makeAffordable(&response, for: request)
+    secure(&response)
     if let reader = response.stream { return .stream(response, reader, bodyIsRead: bodyIsRead) }
-    let response = affordable(response, for: request)
     let keepAlive = goesOn(after: response, to: request, bodyIsRead: bodyIsRead)
     write(response, to: request, keepAlive: keepAlive)
     return try conclude(request, keepAlive: keepAlive, bodyIsRead: bodyIsRead)
@@ -195,7 +202,7 @@ extension Connection {
 
   private func write(_ response: Response, to request: Request, keepAlive: Bool) {
     let bytes = worker.append(
-      secured(response), id: request.id, version: request.head.version, keepAlive: keepAlive,
+      response, id: request.id, version: request.head.version, keepAlive: keepAlive,
       isHead: request.method == .head, to: &transport.output, sharing: &transport.body)
     record(request, response, bytes: bytes)
   }
@@ -226,7 +233,8 @@ extension Connection {
     defer { worker.takeBack(request) }
     if request.route == nil { request.begin(worker.freshID()) }
     var response = refusal.response(id: request.id)
-    if request.route != nil { response = worker.router.finished(response, for: request) }
+    if request.route != nil { worker.router.finish(&response, request) }
+    secure(&response)
     write(response, to: request, keepAlive: false)
   }
 }
@@ -270,8 +278,9 @@ extension Connection {
     state.contentCompleted()
     guard case .reply(_, let reply, let router) = complete.use, let request = exchange.request else { return .nothing }
     switch reply(complete.received) {
-    case .immediate(let response):
-      return try respond(router.finished(response, for: request), to: request, bodyIsRead: true)
+    case .immediate(var response):
+      router.finish(&response, request)
+      return try respond(&response, to: request, bodyIsRead: true)
     case .deferred(let work): return .work(work, router, bodyIsRead: true)
     }
   }

@@ -55,15 +55,13 @@ extension Connection {
 
   /// Returns the response with Strict-Transport-Security if the connection uses TLS. Browsers ignore the field in plain
   /// HTTP, and a server must not send it there (RFC 6797 §7.2).
-  func secured(_ response: Response) -> Response {
-    guard transport.tls != nil, let value = worker.strictTransportSecurity else { return response }
-    var response = response
+  func secure(_ response: inout Response) {
+    guard transport.tls != nil, let value = worker.strictTransportSecurity else { return }
     if response.fields.isEmpty {
       response.fields = worker.strictTransportSecurityOnly
     } else {
       response.fields[.strictTransportSecurity] = value
     }
-    return response
   }
 
   /// Writes all pending responses.

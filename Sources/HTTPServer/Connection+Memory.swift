@@ -67,18 +67,16 @@ extension Connection {
     return bytes
   }
 
-  /// Returns the response, or a refusal if there is not enough memory to hold it for a slow reader.
-  func affordable(_ response: Response, for request: Request) -> Response {
+  /// Replaces a response by a refusal if there is not enough memory to hold it for a slow reader.
+  func makeAffordable(_ response: inout Response, for request: Request) {
     channel.loop.assertCurrent()
-    guard response.body.count >= Self.leastShared, request.method != .head, response.hasContent else {
-      return response
-    }
+    guard response.body.count >= Self.leastShared, request.method != .head, response.hasContent else { return }
     guard worker.memory.charge(shared: response.body, to: peer.holder) else {
       worker.observer.noticed(.memoryRefused(peer.address))
-      return worker.router.finished(ErrorResponse.overMemory.response(id: request.id), for: request)
+      response = ErrorResponse.overMemory.response(id: request.id)
+      return worker.router.finish(&response, request)
     }
     transport.body = response.body
-    return response
   }
 
   /// Waits until the peer has acknowledged the sent bytes, if many are outstanding. The kernel keeps them even after

@@ -16,7 +16,7 @@ extension Connection {
     let keepAlive =
       goesOn(after: response, to: request, bodyIsRead: bodyIsRead) && framing != .untilClose
     worker.append(
-      secured(response), framing: framing, id: request.id, version: request.head.version, keepAlive: keepAlive,
+      response, framing: framing, id: request.id, version: request.head.version, keepAlive: keepAlive,
       to: &transport.output)
     guard !framing.isBodiless else {
       reader.cancel()

@@ -18,7 +18,8 @@ extension Connection {
     try await flush()
     let content = try beginWork(for: request, router, bodyIsRead: bodyIsRead)
     let context = RequestContext(loop: channel.loop, content: content, contentLength: content.declaredLength)
-    return try endWork(for: request, router, content, await inTurn(work, for: request, context))
+    var response = await inTurn(work, for: request, context)
+    return try endWork(for: request, router, content, &response)
   }
 
   /// Starts work that needs no task. Returns false if it needs one: the request has unread content, or the socket does not
@@ -39,11 +40,11 @@ extension Connection {
   }
 
   /// Responds after work without a task.
-  func ended(_ work: ConnectionWork, _ response: Response) {
+  func ended(_ work: ConnectionWork, _ response: inout Response) {
     channel.loop.assertCurrent()
     self.work = nil
     do throws(CloseReason) {
-      let step = try endWork(for: work.request, work.router, nil, response)
+      let step = try endWork(for: work.request, work.router, nil, &response)
       step.isNothing ? serveReceived() : begin(step)
     } catch { begin(error) }
   }
@@ -81,9 +82,8 @@ extension Connection {
   /// - Parameter content: The request's content; nil if all of it has been read.
   @inline(never)
   private func endWork(
-    for request: Request, _ router: Router, _ content: RequestContent?, _ made: Response
+    for request: Request, _ router: Router, _ content: RequestContent?, _ response: inout Response
   ) throws(CloseReason) -> PendingStep {
-    var response = made
     stopWatching()
     content?.cancel()
     transport.borrowBuffers()
@@ -92,7 +92,8 @@ extension Connection {
     // The rest of content that was read in part cannot be distinguished from the next request.
     if let content, content.isBegun, !isFinished { response.closesConnection = true }
     guard let ending = state.interruption ?? content?.failure else {
-      return try respond(router.finished(response, for: request), to: request, bodyIsRead: isFinished)
+      router.finish(&response, request)
+      return try respond(&response, to: request, bodyIsRead: isFinished)
     }
     response.stream?.cancel()
     guard case .gone = ending else { throw ending }
@@ -179,7 +180,8 @@ final class ConnectionWork: @unchecked Sendable {
     connection.channel.loop.assertCurrent()
     hasEnded = true
     running = nil
-    connection.ended(self, response)
+    var response = response
+    connection.ended(self, &response)
   }
 }
 

@@ -8,7 +8,8 @@ import Locks
 public final class Router: Sendable {
   private let routes: [Route]
   private let hosts: AllowedHosts?
-  private let finish: @Sendable (inout Response, Request) -> Void
+  /// Changes every response last.
+  let finish: @Sendable (inout Response, Request) -> Void
   /// The field that `finish` can read in a request that had to wait, or nil for no field.
   let lastingField: StaticString?
 
@@ -60,13 +61,6 @@ public final class Router: Sendable {
       _ = try operation(for: request)
       return nil
     } catch { return error }
-  }
-
-  /// Returns the response after `finish` has changed it.
-  func finished(_ response: Response, for request: Request) -> Response {
-    var response = response
-    finish(&response, request)
-    return response
   }
 
   private func operation(of route: Route, for method: RequestHead.Method) throws(ErrorResponse) -> Operation {

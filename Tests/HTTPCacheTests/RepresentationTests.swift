@@ -60,10 +60,14 @@ struct RepresentationTests {
 
   @Test("has the fields that the header policy allows, each once")
   func fields() throws {
-    var received = Sample.received(.ok, [.eTag: "\"1\"", .date: Sample.date(0), .age: "3", .cacheControl: "max-age=9"])
-    received.fields[.server] = "Apple"
-    received.downstream[.contentType] = "application/json"
-    received.downstream[.expires] = Sample.date(9)
+    let both: FieldLines = [.eTag: "\"1\"", .date: Sample.date(0), .age: "3", .cacheControl: "max-age=9"]
+    var (fields, downstream) = (both, both)
+    fields[.server] = "Apple"
+    downstream[.contentType] = "application/json"
+    downstream[.expires] = Sample.date(9)
+    let received = ReceivedResponse(
+      status: .ok, fields: fields, downstream: downstream, body: Array("{}".utf8), requestedAt: Sample.time(0),
+      receivedAt: Sample.time(0))
     let response = try StoredResponse(received, settings: CacheSettings())
     #expect(
       response.representation(.identity).fields.lines == [

@@ -16,7 +16,7 @@ import Tracing
 ///
 /// **To the caller** the proxy sends the fields that describe the representation, and those that developers need for
 /// Apple's support. It does not send `Cache-Control`, `Age`, `Expires`, `Date` and `Vary`: the server writes its own.
-public struct HeaderPolicy: Sendable {
+public final class HeaderPolicy: Sendable {
   /// The maximum length of `Music-User-Token` in bytes: 4 KiB. The known tokens are shorter than 400.
   public static let longestUserToken = 4096
 
@@ -77,19 +77,24 @@ public struct HeaderPolicy: Sendable {
     ]
   }
 
-  /// Sets the credential, as the last step before the request is sent. A compression table must not help an attacker to
-  /// guess it (RFC 7541 §7.1.3).
-  static func authorize(_ fields: inout FieldLines, with credential: [UInt8]) {
-    if fields.has("authorization") { fields.remove(.authorization) }
-    fields.append("Authorization", credential.span, isUnindexed: true)
+  /// Returns the field with a developer token, which the server sends after all others. A compression table must not help
+  /// an attacker to guess it (RFC 7541 §7.1.3).
+  static func credential(_ token: String) -> FieldLines {
+    var fields = FieldLines()
+    fields.append("Authorization", Array("Bearer \(token)".utf8).span, isUnindexed: true)
+    return fields
   }
 
   /// Sets the trace context (W3C Trace Context) of one attempt. It is different in each attempt, so HPACK must not index
   /// it.
   static func trace(_ fields: inout FieldLines, as span: SpanContext) {
+    fields.reserveCapacity(fields.count + 2, bytes: fields.bytes.count + roomForTrace)
     fields.append("traceparent", span.traceparent.span, isUnindexed: true)
     if let state = span.state { fields.append("tracestate", state.description.utf8.span, isUnindexed: true) }
   }
+
+  /// The bytes of the field `traceparent`, rounded up.
+  private static let roomForTrace = 96
 
   /// Copies the fields that describe the content. Throws for a part of a representation (RFC 9110 §14.5).
   private func copyContentFields(

@@ -108,7 +108,8 @@ final class HTTP2Exchange: @unchecked Sendable {
     refusal.closesConnection = false
     if refusal.code == .headerFieldsTooLarge { owner.note(.headerSection) }
     hasBegun = true
-    respond(refusal.response(id: request.id), to: request)
+    var response = refusal.response(id: request.id)
+    respond(&response, to: request)
   }
 
   // MARK: Deadlines
@@ -261,21 +262,24 @@ final class HTTP2Exchange: @unchecked Sendable {
 
   private func finish(_ response: Response, to request: Request) {
     owner.connection.channel.loop.assertCurrent()
-    respond(router.finished(response, for: request), to: request)
+    var response = response
+    router.finish(&response, request)
+    respond(&response, to: request)
   }
 
-  private func respond(_ response: Response, to request: Request) {
+  private func respond(_ response: inout Response, to request: Request) {
     workHold = nil
     hasResponded = true
     let isHead = request.method == .head
-    let response = affordable(response, to: request, isHead: isHead)
+    makeAffordable(&response, to: request, isHead: isHead)
+    owner.connection.secure(&response)
     let length = response.stream == nil ? response.body.count : response.streamLength
     let hasContent = !isHead && response.hasContent && (response.stream != nil || !response.body.isEmpty)
     let connection = owner.connection
     do throws(HTTP2Error) {
       try owner.session.submitResponse(status: response.status.code, on: stream, hasContent: hasContent) { output in
         connection.worker.appendHead(
-          connection.secured(response), contentLength: length, isChunked: false, id: request.id, version: .http11,
+          response, contentLength: length, isChunked: false, id: request.id, version: .http11,
           keepAlive: true, to: &output)
       }
     } catch {
@@ -309,18 +313,18 @@ final class HTTP2Exchange: @unchecked Sendable {
     }
   }
 
-  /// Returns the response, or a refusal if there is not enough memory to hold it for a slow reader.
-  private func affordable(_ response: Response, to request: Request, isHead: Bool) -> Response {
+  /// Replaces a response by a refusal if there is not enough memory to hold it for a slow reader.
+  private func makeAffordable(_ response: inout Response, to request: Request, isHead: Bool) {
     let memory = owner.connection.worker.memory
-    guard !response.body.isEmpty, !isHead, response.hasContent, response.stream == nil else { return response }
+    guard !response.body.isEmpty, !isHead, response.hasContent, response.stream == nil else { return }
     // The session charges a shorter one.
-    guard response.body.count >= Connection.leastShared else { return response }
+    guard response.body.count >= Connection.leastShared else { return }
     guard memory.charge(shared: response.body, to: request.holder) else {
       owner.noteRefusal()
-      return router.finished(ErrorResponse.overMemory.response(id: request.id), for: request)
+      response = ErrorResponse.overMemory.response(id: request.id)
+      return router.finish(&response, request)
     }
     sharedBody = response.body
-    return response
   }
 
   private func releaseBody() {

@@ -42,11 +42,13 @@ struct ServerDiagnosis {
     checkAccess(client, &diagnosis)
   }
 
+  /// The fields of every request to the server.
+  private static let fields: FieldLines = [
+    .accept: "application/json", .userAgent: "musickit-token-server/\(Release.version)",
+  ]
+
   private func send(_ request: UpstreamRequest, _ client: UpstreamClient) -> Result<UpstreamReply, UpstreamError> {
-    var request = request
-    request.fields[.accept] = "application/json"
-    request.fields[.userAgent] = "musickit-token-server/\(Release.version)"
-    return client.reply(to: request, limits: Self.timeouts, contentLimit: Self.contentLimit)
+    client.reply(to: request, limits: Self.timeouts, contentLimit: Self.contentLimit)
   }
 
   /// Returns the JSON object of a response; nil if its content is anything else.
@@ -64,7 +66,7 @@ struct ServerDiagnosis {
 
   /// Checks that the URL is that of an admin listener, and its readiness. Returns whether it is one.
   private func checkReadiness(_ client: UpstreamClient, _ diagnosis: inout Diagnosis) -> Bool {
-    switch send(UpstreamRequest(.get, "/readyz"), client) {
+    switch send(UpstreamRequest(.get, "/readyz", fields: Self.fields), client) {
     case .failure(let error):
       diagnosis.fail(
         .server, "\(url.text) does not respond. \(Self.shown(error.description))",
@@ -111,8 +113,10 @@ struct ServerDiagnosis {
       ("origin", origin.map(JSONText.string)),
     ])
     let content = Array(description.utf8)
+    var fields = Self.fields
+    fields[.contentType] = "application/json"
     let request = UpstreamRequest(
-      .post, ByteString(ExplainEndpoint.path.description), fields: [.contentType: "application/json"],
+      .post, ByteString(ExplainEndpoint.path.description), fields: fields,
       content: WrittenContent(content), contentLength: content.count)
     switch send(request, client) {
     case .failure(let error): diagnosis.fail(.access, Self.shown(error.description), fix: nil)

@@ -98,7 +98,7 @@ extension CatalogGateway {
 
 extension UpstreamRequest {
   /// The second in which the request's developer token was minted.
-  var tokenTime: Int { fields[.authorization]?.split(separator: ".").last.flatMap { Int($0) } ?? 0 }
+  var tokenTime: Int { credential[.authorization]?.split(separator: ".").last.flatMap { Int($0) } ?? 0 }
 }
 
 extension CatalogReply {
