@@ -62,7 +62,7 @@ public final class CatalogCall: Sendable {
   /// Returns the request as that of an identified caller, without the music user token if the caller may not use it.
   public func charged(to caller: QuotaCaller, mayUseUserToken: Bool) -> CatalogCall {
     var fields = fields
-    if !mayUseUserToken, target.forwardsUserToken { fields[.musicUserToken] = nil }
+    if !mayUseUserToken { target.removeUserToken(from: &fields) }
     return CatalogCall(self, caller: caller, fields: fields)
   }
 

@@ -3,6 +3,7 @@ import HTTPCache
 import HTTPMessages
 import HTTPTypes
 import Locks
+import Synchronization
 import UpstreamAdmission
 
 /// Turns at the upstream. Clients and callers share the quota fairly, and requests beyond it wait.
@@ -130,11 +131,12 @@ struct PacingTask: Sendable {
 
 /// A turn at the upstream. It is released exactly once, when the response is complete or cancelled.
 final class HeldPermit: Sendable {
-  private let permit: Locked<ConcurrencyPermit?>
+  private let permit: ConcurrencyPermit
   private let proxy: CatalogGateway
+  private let isReleased = Atomic(false)
 
   init(_ permit: ConcurrencyPermit, of proxy: CatalogGateway) {
-    self.permit = Locked(permit)
+    self.permit = permit
     self.proxy = proxy
   }
 
@@ -142,11 +144,7 @@ final class HeldPermit: Sendable {
 
   /// Releases the turn with the upstream's outcome. A second call does nothing.
   func release(_ outcome: ConcurrencyOutcome) {
-    let permit = permit.withLock { permit in
-      defer { permit = nil }
-      return permit
-    }
-    if let permit { proxy.release(permit, outcome) }
+    if !isReleased.exchange(true, ordering: .relaxed) { proxy.release(permit, outcome) }
   }
 }
 

@@ -132,10 +132,11 @@ struct FlightID: Hashable, Sendable {
 /// The common part of requests that become one upstream request: all sent fields except `Authorization`.
 ///
 /// A request with different fields might select another variant (RFC 9111 §4.1), so it gets its own flight. All waiters
-/// get the response only if it may be shared, see ``StoredResponse/isShareable``.
-struct FlightKey: Hashable, Sendable {
+/// get the response only if it may be shared, see ``StoredResponse/isShareable``. An object, because each waiter's ticket
+/// has it.
+final class FlightKey: Hashable, Sendable {
   private let key: CacheKey
-  private var sent: FieldLines
+  private let sent: FieldLines
 
   /// - Parameters:
   ///   - key: The target.
@@ -143,8 +144,14 @@ struct FlightKey: Hashable, Sendable {
   ///     gateway's own, and a new token has the same meaning. A field that differs in each request would prevent all sharing.
   init(_ key: CacheKey, sent: FieldLines) {
     self.key = key
+    var sent = sent
+    if sent.has("authorization") { sent[.authorization] = nil }
     self.sent = sent
-    if sent.has("authorization") { self.sent[.authorization] = nil }
+  }
+
+  /// Returns whether two requests become one.
+  static func == (left: FlightKey, right: FlightKey) -> Bool {
+    left === right || left.key == right.key && left.sent == right.sent
   }
 
   /// Hashes only the target: the gateway creates the fields, at most two different sets for each target. Hashing

@@ -185,7 +185,10 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   /// each turn. A descriptor that becomes ready now has to wait so long.
   public var backlog: Duration {
     assertCurrent()
-    return lowerRanks.reduce(lap.length) { max($0, $1.delay) }
+    // By index: a loop over the elements would copy them, for each ready connection.
+    var longest = lap.length
+    for index in lowerRanks.indices { longest = max(longest, lowerRanks[index].delay) }
+    return longest
   }
 
   /// The part of `backlog` that a channel of `rank` waits.

@@ -91,11 +91,12 @@ extension ResponseHeadParser {
     return true
   }
 
+  private static let protocolName: InlineArray<5, UInt8> = [0x48, 0x54, 0x54, 0x50, 0x2F]  // HTTP/
+
   /// Refuses bytes that cannot become a response at once, instead of at the end of their first line.
   private func expectVersion(in bytes: Span<UInt8>) throws(ResponseError) {
-    let start = lineStart..<min(lineStart &+ 5, bytes.count)
-    let isBeginning = start.isEmpty || zip(start, "HTTP/".utf8).allSatisfy { bytes[$0] == $1 }
-    guard isBeginning else { throw .malformedStatusLine }
+    let beginning = lineStart..<min(lineStart &+ Self.protocolName.count, bytes.count)
+    for index in beginning where bytes[index] != Self.protocolName[index &- lineStart] { throw .malformedStatusLine }
   }
 
   /// Interprets `HTTP-version SP status-code SP [ reason-phrase ]` (RFC 9112 §4). Without a phrase, the space before it

@@ -158,23 +158,21 @@ struct StoredContent: Sendable {
   /// The least content worth compressing, in bytes. For less, the fields outweigh the saving.
   private static let leastCompressed = 1024
 
+  /// The names of the gzip coding (RFC 9110 §8.4.1.3).
+  private static let gzipNames = ["gzip", "x-gzip"]
+
   init(_ received: ReceivedResponse, directives: ResponseDirectives, limit: Int) throws(ContentCodingError) {
-    let coding = received.fields.text(of: "content-encoding").map { ByteString($0).lowercasedASCII }
-    switch coding {
-    case "gzip" where !received.body.isEmpty, "x-gzip" where !received.body.isEmpty:
+    let coding = received.fields.text(of: "content-encoding")
+    let isGzip = coding.map { Self.gzipNames.contains($0.lowercased()) } ?? false
+    if isGzip, !received.body.isEmpty {
       identity = try Gzip.inflate(received.body, limit: limit).withoutSpareCapacity
       gzip = received.body.withoutSpareCapacity
       self.received = .gzip
-      unknownCoding = nil
-    case nil, "identity", "gzip", "x-gzip", "":
+    } else {
       identity = received.body.withoutSpareCapacity
       self.received = .identity
-      unknownCoding = nil
-    default:
-      identity = received.body.withoutSpareCapacity
-      self.received = .identity
-      unknownCoding = received.fields.text(of: "content-encoding")
     }
+    unknownCoding = coding.flatMap { isGzip || $0.isEmpty || $0.lowercased() == "identity" ? nil : $0 }
     compression = .settled
     if unknownCoding == nil, mayCompress(received.fields, directives) { compression = .possible }
   }

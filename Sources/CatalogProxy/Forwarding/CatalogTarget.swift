@@ -1,4 +1,5 @@
 public import Bytes
+public import HTTP1
 public import HTTPMessages
 public import HTTPTypes
 
@@ -60,6 +61,11 @@ public struct CatalogTarget: Sendable, Equatable {
     self.cacheKey = cacheKey
     wantsUserToken = kind == .me || (kind == .catalog && asksAboutUser)
     forwardsUserToken = wantsUserToken && path.allowsMe
+  }
+
+  /// Removes the music user token from the fields of a caller that may not use it.
+  public func removeUserToken(from fields: inout FieldLines) {
+    if forwardsUserToken { fields[.musicUserToken] = nil }
   }
 
   /// The target, for an `UpstreamRequest`.

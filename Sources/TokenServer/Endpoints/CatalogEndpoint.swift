@@ -100,15 +100,18 @@ final class CatalogEndpoint: Sendable {
     let auditContext = AuditContext(request)
     switch gate.admit(request, auditContext) {
     case .immediate(let verdict):
-      return reply(to: verdict, path, on: request.loop) { () throws(ErrorResponse) in
-        try call(method, path, of: request)
+      return reply(to: verdict, path, on: request.loop) { (payer, mayUseUserToken) throws(ErrorResponse) in
+        try call(method, path, of: request, charging: payer, mayUseUserToken: mayUseUserToken)
       }
     case .deferred(let wait):
       // The request no longer exists after the wait.
       let parsed = Result { () throws(ErrorResponse) in try call(method, path, of: request) }
       let work = DeferredWork { [self] context in
         let verdict = await gate.admit(after: wait, auditContext, on: context.loop)
-        switch reply(to: verdict, path, on: context.loop, { () throws(ErrorResponse) in try parsed.get() }) {
+        let reply = reply(to: verdict, path, on: context.loop) { (payer, mayUseUserToken) throws(ErrorResponse) in
+          try parsed.get().charged(to: payer, mayUseUserToken: mayUseUserToken)
+        }
+        switch reply {
         case .immediate(let response): return response
         case .deferred(let work): return await work.perform(context)
         }
@@ -117,8 +120,12 @@ final class CatalogEndpoint: Sendable {
     }
   }
 
+  /// Parses what the server may forward.
+  ///
+  /// - Parameter payer: The caller that the quota is charged to; nil if it is not known yet.
   private func call(
-    _ method: HTTPRequest.Method, _ path: CatalogPath, of request: Request
+    _ method: HTTPRequest.Method, _ path: CatalogPath, of request: Request, charging payer: QuotaCaller? = nil,
+    mayUseUserToken: Bool = true
   ) throws(ErrorResponse) -> CatalogCall {
     let target: CatalogTarget
     do throws(TargetRefusal) {
@@ -129,12 +136,13 @@ final class CatalogEndpoint: Sendable {
       }
     } catch { throw error.response }
     return try CatalogCall(
-      method, target, of: request, policy: service.proxy.policy, span: request.trace.context(service.spans?.sampler))
+      method, target, of: request, charging: payer, mayUseUserToken: mayUseUserToken, policy: service.proxy.policy,
+      span: request.trace.context(service.spans?.sampler))
   }
 
   private func reply(
     to verdict: AccessGate.Verdict, _ path: CatalogPath, on loop: IOLoop,
-    _ call: () throws(ErrorResponse) -> CatalogCall
+    _ call: (_ payer: QuotaCaller, _ mayUseUserToken: Bool) throws(ErrorResponse) -> CatalogCall
   ) -> Reply {
     let admitted: AccessGate.AuthorizedCaller
     switch verdict {
@@ -153,26 +161,44 @@ final class CatalogEndpoint: Sendable {
     {
       return .immediate(response(reply, admitted))
     }
-    let work = DeferredWork(
-      instead: { [self] in service.proxy.staleReply(to: permitted).map { response($0, admitted) } },
-      begin: { [self] context, respond in
-        service.start(permitted, in: context) { respond(self.response($0, admitted)) }
-      })
-    return .deferred(work)
+    let waiting = WaitingCaller(permitted, admitted, of: self)
+    return .deferred(DeferredWork(instead: { waiting.staleResponse }, begin: { waiting.start($0, respond: $1) }))
+  }
+
+  /// A caller that waits for Apple. An object, because each function that needs it then keeps one reference.
+  private final class WaitingCaller: Sendable {
+    private let endpoint: CatalogEndpoint
+    private let call: CatalogCall
+    private let admitted: AccessGate.AuthorizedCaller
+
+    init(_ call: CatalogCall, _ admitted: AccessGate.AuthorizedCaller, of endpoint: CatalogEndpoint) {
+      (self.call, self.admitted, self.endpoint) = (call, admitted, endpoint)
+    }
+
+    var staleResponse: Response? {
+      endpoint.service.proxy.staleReply(to: call).map { endpoint.response($0, admitted) }
+    }
+
+    func start(
+      _ context: RequestContext, respond: @escaping @Sendable (Response) -> Void
+    ) -> (any CancellableWork)? {
+      endpoint.service.start(call, in: context) { respond(self.endpoint.response($0, self.admitted)) }
+    }
   }
 
   private func permit(
-    _ path: CatalogPath, _ admitted: AccessGate.AuthorizedCaller, _ parse: () throws(ErrorResponse) -> CatalogCall
+    _ path: CatalogPath, _ admitted: AccessGate.AuthorizedCaller,
+    _ parse: (_ payer: QuotaCaller, _ mayUseUserToken: Bool) throws(ErrorResponse) -> CatalogCall
   ) throws(Denial) -> CatalogCall {
     let caller = admitted.caller
     try Self.check(caller, path)
-    let call: CatalogCall
-    do throws(ErrorResponse) { call = try parse() } catch { throw Denial(error, "invalid_request") }
     let payer = QuotaCaller(
       client: caller.client.id,
       share: caller.client.share ?? (gate.policy.catalogIsShared ? QuotaCaller.usualShare : nil),
       rateLimitPrefix: caller.identity(at: admitted.auditContext.rateLimitPrefix).bytes)
-    return call.charged(to: payer, mayUseUserToken: caller.client.me)
+    do throws(ErrorResponse) {
+      return try parse(payer, caller.client.me)
+    } catch { throw Denial(error, "invalid_request") }
   }
 
   private func response(_ reply: CatalogReply, _ admitted: AccessGate.AuthorizedCaller) -> Response {
@@ -194,7 +220,8 @@ final class CatalogEndpoint: Sendable {
 extension CatalogCall {
   /// Copies the parts of a request that the server may forward.
   fileprivate convenience init(
-    _ method: HTTPRequest.Method, _ target: CatalogTarget, of request: Request, policy: HeaderPolicy, span: SpanContext
+    _ method: HTTPRequest.Method, _ target: CatalogTarget, of request: Request, charging payer: QuotaCaller?,
+    mayUseUserToken: Bool, policy: HeaderPolicy, span: SpanContext
   ) throws(ErrorResponse) {
     var directives = RequestDirectives()
     var preconditions = Preconditions()
@@ -207,12 +234,14 @@ extension CatalogCall {
     }
     request.forEach("accept-encoding") { coding = ContentCoding.preferred(acceptEncoding: $0) }
     do throws(FieldRefusal) {
-      let fields = try policy.requestFields(
+      var fields = try policy.requestFields(
         for: target, from: CallerFields(request: request), hasContent: request.head.framing != .none,
         acceptsGzip: coding == .gzip)
+      if !mayUseUserToken { target.removeUserToken(from: &fields) }
       self.init(
         method, target,
-        caller: QuotaCaller(client: Client.anonymousID, rateLimitPrefix: ByteString(request.rateLimitPrefix)),
+        caller: payer
+          ?? QuotaCaller(client: Client.anonymousID, rateLimitPrefix: ByteString(request.rateLimitPrefix)),
         directives: directives, preconditions: preconditions, coding: coding, fields: fields,
         span: span)
     } catch {
