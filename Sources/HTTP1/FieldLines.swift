@@ -215,6 +215,14 @@ extension FieldLines {
     lines.removeAll { own.span.equalsIgnoringCase($0.name, text: name.canonicalName) }
   }
 
+  /// Removes all lines of a field. Their bytes stay until the section is copied. `name` is in lower case.
+  public mutating func remove(_ name: StaticString) {
+    // Most sections have no such line, and keep their storage.
+    guard has(name) else { return }
+    let own = bytes
+    lines.removeAll { own.span.equalsIgnoringCase($0.name, name) }
+  }
+
   /// Removes all lines that have the name of this line of another section.
   public mutating func removeLines(named line: Line, of other: FieldLines) {
     let name = other.bytes.span.extracting(line.name)

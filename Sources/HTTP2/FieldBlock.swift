@@ -27,6 +27,7 @@ import HTTP1
     append(":authority", head.authority)
     if head.path.count > 0 { append(":path", head.path.bytes.span) }
     append(head.fields)
+    append(head.credential)
   }
 
   /// Starts a response with the head that it has in HTTP/1.1.

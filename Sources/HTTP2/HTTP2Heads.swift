@@ -13,14 +13,20 @@ public struct HTTP2RequestHead: Sendable, Equatable {
   public var path: ByteString
   /// The header fields, without Host.
   public var fields: FieldLines
+  /// A field that is sent after the others.
+  public var credential: FieldLines
 
   /// Creates a request to send.
-  public init(method: String, scheme: String, authority: String, path: ByteString, fields: FieldLines = [:]) {
+  public init(
+    method: String, scheme: String, authority: String, path: ByteString, fields: FieldLines = FieldLines(),
+    credential: FieldLines = FieldLines()
+  ) {
     self.method = method
     self.scheme = scheme
     self.authority = authority
     self.path = path
     self.fields = fields
+    self.credential = credential
   }
 }
 

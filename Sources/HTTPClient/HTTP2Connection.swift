@@ -99,14 +99,16 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
 
   private func head(of request: UpstreamRequest) -> HTTP2RequestHead {
     var fields = request.fields
-    fields.append(contentsOf: request.credential)
     // The session removes the other connection-specific fields.
-    for name in [HTTPField.Name.contentLength, .te, .trailer, .proxyAuthorization] { fields.remove(name) }
+    for name in Self.ownFields { fields.remove(name) }
     if let length = request.contentLength, request.content != nil { fields[.contentLength] = "\(length)" }
     return HTTP2RequestHead(
       method: request.method.rawValue, scheme: configuration.scheme.rawValue, authority: authority,
-      path: request.target, fields: fields)
+      path: request.target, fields: fields, credential: request.credential)
   }
+
+  /// Fields of requests that are the connection's own, or that it never sends.
+  private static let ownFields: [StaticString] = ["content-length", "te", "trailer", "proxy-authorization"]
 
   // MARK: Exchanges
 
@@ -230,7 +232,7 @@ extension HTTP2Connection: HTTP2SessionDelegate {
       return reset(id)
     }
     var fields = head.fields
-    fields.remove(.contentLength)
+    fields.remove("content-length")
     exchange.answered(head.status, fields, contentLength: head.contentLength)
     hasAnswered = true
     pool?.connectionProved(self)
