@@ -20,7 +20,9 @@ extension UpstreamClient {
       return exchange.failed(UpstreamError(.proxyInternalError, .unprocessed, words))
     }
     // Most requests find a free connection and need no place in the queue.
-    if waiting.isEmpty, let connection = usableConnection(for: exchange) { return send(exchange, by: connection) }
+    while waiting.isEmpty, let connection = connection(for: exchange) {
+      if connection.prepare() { return send(exchange, by: connection) }
+    }
     enqueue(exchange)
   }
 
@@ -33,8 +35,9 @@ extension UpstreamClient {
   /// Assigns queued requests to connections with room, and opens connections for the remaining requests.
   func dispatch() {
     loop.assertCurrent()
-    while let oldest = waiting.oldest, let connection = usableConnection(for: oldest) {
-      // An exchange may have left the queue while an unusable connection ended.
+    while let oldest = waiting.oldest, let connection = connection(for: oldest) {
+      // If the connection is unusable, it has ended and has left the pool. That may also have emptied the queue.
+      guard connection.prepare() else { continue }
       guard let exchange = waiting.popFirst() else { break }
       send(exchange, by: connection)
     }
@@ -55,14 +58,6 @@ extension UpstreamClient {
       exchangeEnded()
       redirect(exchange, from: connection, error)
     }
-  }
-
-  /// Returns a connection that has room and is still open. One that is not has ended and has left the pool.
-  private func usableConnection(for exchange: UpstreamExchange) -> (any UpstreamConnection)? {
-    while let connection = connection(for: exchange) {
-      if connection.prepare() { return connection }
-    }
-    return nil
   }
 
   /// Returns a connection with room. A request too large for one peer needs a connection with known settings.

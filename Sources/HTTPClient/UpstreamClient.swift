@@ -10,7 +10,8 @@ public import TLS
 ///
 /// HTTP/2 requests share few connections, each with as many streams as the peer allows. The client opens another
 /// connection only when all are full. Each HTTP/1.1 request has its own connection, which then stays open for the next
-/// request. A request is sent once. Requests without a free connection wait in order of arrival.
+/// request. A request is sent once. Requests without a free connection wait in order of arrival. The client and its
+/// connections keep each other until `close`, which every owner must call.
 ///
 /// Confined to its loop. Only `init`, `counters` and `close` may be called on any thread.
 public final class UpstreamClient: Upstream, @unchecked Sendable {

@@ -100,6 +100,9 @@ final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable
   func start(_ receiver: any UpstreamReceiver) {
     loop.assertCurrent()
     self.receiver = receiver
+    guard !isOver else {
+      return deliver(.failure(UpstreamError(.cancelled, .unprocessed, "The request was cancelled.")))
+    }
     client.submit(self)
   }
 

@@ -1,7 +1,6 @@
 import Bytes
 import ClientTransport
 import Dispatch
-import EventLoop
 import HTTP1
 import HTTPMessages
 import HTTPTypes
@@ -9,6 +8,7 @@ import Memory
 import TestSupport
 import Testing
 
+@testable import EventLoop
 @testable import HTTPClient
 
 @Suite("Over HTTP/1.1", .timeLimit(.minutes(10)))
@@ -23,11 +23,14 @@ struct HTTP1Tests {
 
   @Test("a request is sent unchanged, and its response arrives without connection fields")
   func exchange() throws {
-    let call = client.send(.get, "/v1/a?ids[songs]=1,2&l=%20", fields: [.accept: "*/*", .connection: "close"])
+    let call = client.send(
+      .get, "/v1/a?ids[songs]=1,2&l=%20", fields: [.accept: "*/*", .connection: "close"],
+      credential: [.authorization: "Bearer a.b.c"])
     let connection = try peer.accept()
     let head = try connection.request().head
     #expect(
-      head == "GET /v1/a?ids[songs]=1,2&l=%20 HTTP/1.1\r\nHost: 127.0.0.1:\(peer.port)\r\nAccept: */*\r\n\r\n")
+      head == "GET /v1/a?ids[songs]=1,2&l=%20 HTTP/1.1\r\nHost: 127.0.0.1:\(peer.port)\r\nAccept: */*\r\n"
+        + "Authorization: Bearer a.b.c\r\n\r\n")
     connection.send("HTTP/1.1 200 OK\r\nETag: \"a\"\r\nConnection: x-y\r\nX-Y: z\r\nContent-Length: 5\r\n\r\nhello")
     let received = try call.received()
     #expect(received.status == 200)
@@ -330,6 +333,58 @@ struct HTTP1Tests {
     }
     #expect(connection.waitForEnd())
     try client.wait { $0.counters.requestsOpen == 0 && $0.counters.connectionsOpen == 0 }
+  }
+
+  @Test("a request that is cancelled before its start is not sent, and the next one keeps its own deadline")
+  func cancelledFirst() throws {
+    let result = Once<Result<UpstreamResponse, UpstreamError>>()
+    let call = try client.onLoop { client in
+      let call = client.call(UpstreamRequest(.get, "/never"), limits: TestClient.patient)
+      call.cancel()
+      return call
+    }
+    // After the cancellation, which the loop does later.
+    client.loop.post { call.start(Receiver(result)) }
+    guard case .failure(let error) = try result.wait() else { return #expect(Bool(false)) }
+    #expect(error.cause == .cancelled && error.progress == .unprocessed)
+    let first = client.send(.get, "/first", limits: .init(connect: .zero, firstByte: .zero, whole: .milliseconds(1)))
+    #expect(try first.failure() != nil)
+    let second = client.send(.get, "/second")
+    let connection = try peer.accept()
+    #expect(try connection.request().head.hasPrefix("GET /second "))
+    connection.send("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n2")
+    #expect(try second.received().text == "2")
+  }
+
+  private final class Receiver: UpstreamReceiver {
+    private let result: Once<Result<UpstreamResponse, UpstreamError>>
+
+    init(_ result: Once<Result<UpstreamResponse, UpstreamError>>) {
+      self.result = result
+    }
+
+    func received(_ result: Result<UpstreamResponse, UpstreamError>) {
+      self.result.give(result)
+    }
+  }
+
+  @Test("the timer of a request that has ended serves the next one, with the next one's deadline")
+  func timers() throws {
+    let short = UpstreamTimeouts(connect: .seconds(60), firstByte: .milliseconds(300), whole: .seconds(60))
+    let quick = client.send(.get, "/quick", limits: short)
+    let connection = try peer.accept()
+    _ = try connection.request()
+    connection.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    #expect(try quick.received().status == 200)
+    let channels = try client.onLoop { $0.loop.channelCount }
+    let slow = client.send(.get, "/slow")
+    _ = try connection.request()
+    #expect(try client.onLoop { $0.loop.channelCount } == channels)
+    // A request on another connection that ends by the same limit shows that the first one's deadline has passed.
+    #expect(try client.send(.get, "/late", limits: short).failure()?.cause == .connectionReadTimeout)
+    connection.send("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n3")
+    #expect(try slow.received().text == "3")
+    #expect(try client.send(.get, "/late", limits: short).failure()?.cause == .connectionReadTimeout)
   }
 
   @Test("a task that is cancelled while it reads closes its connection")

@@ -57,6 +57,7 @@ class Upstream(asyncio.Protocol):
         if isinstance(event, h2.events.RequestReceived):
             headers = dict(event.headers)
             self.paths[event.stream_id] = (headers[":method"], headers[":path"])
+            self.last_fields = event.headers
             self.contents[event.stream_id] = b""
             if urlsplit(headers[":path"]).path == "/early":
                 self.answer(event.stream_id, 413)
@@ -102,6 +103,8 @@ class Upstream(asyncio.Protocol):
         content = self.contents.pop(stream)
         if target.path == "/echo":
             self.answer(stream, 200, content, x_method=method, content_length=str(len(content)))
+        elif target.path == "/sent":
+            self.answer(stream, 200, "\n".join(f"{name}: {value}" for name, value in self.last_fields).encode())
         elif target.path == "/count":
             self.answer(stream, 200, bytes(index % 251 for index in range(query["bytes"])))
         elif target.path == "/hold":

@@ -53,9 +53,11 @@ final class TestClient: Sendable {
   /// Starts to send a request.
   func send(
     _ method: HTTPRequest.Method = .get, _ target: ByteString = "/", fields: FieldLines = [:],
-    content: (any ContentReader)? = nil, contentLength: Int? = nil, limits: UpstreamTimeouts = patient
+    credential: FieldLines = [:], content: (any ContentReader)? = nil, contentLength: Int? = nil,
+    limits: UpstreamTimeouts = patient
   ) -> Call {
-    let request = UpstreamRequest(method, target, fields: fields, content: content, contentLength: contentLength)
+    let request = UpstreamRequest(
+      method, target, fields: fields, credential: credential, content: content, contentLength: contentLength)
     let client = client
     let outcome = Once<Result<UpstreamResponse, UpstreamError>>()
     let task = Task(executorPreference: loop) {
