@@ -145,7 +145,8 @@ extension Settings.Catalog.Timeouts {
     "From the request to the head of Apple's response.")
   static let whole = Setting(
     "catalog.timeouts.whole", .duration(seconds: 1...600), default: .seconds(30),
-    "For the whole request, retries included.")
+    "For the whole request, with retries and content. It ends a response over 1 MiB whose caller has not read it by "
+      + "then.")
   static let staleAfter = Setting(
     "catalog.timeouts.staleAfter", .duration(milliseconds: 0...600_000), default: .milliseconds(500),
     "How long a caller waits for Apple when a usable stale response exists. Then the caller gets that one, and "
