@@ -202,14 +202,6 @@ public struct ServiceLimit: Sendable, Equatable {
   /// While requests remain, this is the time until the bucket is full again. Otherwise it is the time until the next
   /// request is accepted, as in `Retry-After`, which should not point to an earlier moment than `t` (§6).
   public let seconds: Int
-
-  /// The value of `RateLimit`: `"caller";r=19;t=4`.
-  public var field: String {
-    var bytes: [UInt8] = []
-    bytes.reserveCapacity(40)
-    bytes.append(self)
-    return String(decoding: bytes, as: UTF8.self)
-  }
 }
 
 extension [UInt8] {

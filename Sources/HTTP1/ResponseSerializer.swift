@@ -261,9 +261,9 @@ public struct FieldSection: Sendable, Equatable {
     }
   }
 
-  /// Makes room for lines of this many bytes.
-  public mutating func reserveCapacity(_ count: Int) {
-    bytes.reserveCapacity(count)
+  /// Makes room for this many more bytes.
+  public mutating func reserveRoom(for count: Int) {
+    bytes.reserveCapacity(bytes.count + count)
   }
 
   /// Appends the Date of an origin.

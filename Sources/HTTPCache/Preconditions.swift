@@ -177,7 +177,7 @@ public struct Selection: Sendable {
   ///   §5.1).
   public func fields(_ status: CacheStatus, isValidated: Bool) -> FieldSection {
     var section = FieldSection.empty
-    section.reserveCapacity(160)
+    section.reserveRoom(for: 160)
     let date = response.date
     section.append(date: date.span)
     if age > 0 || !isValidated { section.append("Age") { $0.append(decimal: age) } }

@@ -2,6 +2,7 @@ import Access
 import DeveloperToken
 import EventLoop
 import Glibc
+import HTTP1
 import HTTPMessages
 import HTTPServer
 import HTTPTypes
@@ -49,11 +50,16 @@ struct AccessGate: Sendable {
     /// The remaining quota of the caller; nil if it has no limit.
     let limit: ServiceLimit?
 
-    /// Adds the remaining quota to the response.
+    /// The bytes of `RateLimit`, and of the names and ends of both fields.
+    private static let roomForLimit = 80
+
+    /// Adds the remaining quota to the response, by the fields of draft-ietf-httpapi-ratelimit-headers.
     func mark(_ response: inout Response) {
       guard let limit else { return }
-      response.fields[.rateLimitPolicy] = caller.client.rates.policyField
-      response.fields[.rateLimit] = limit.field
+      let policy = caller.client.rates.policyField ?? ""
+      response.encoded.reserveRoom(for: policy.utf8.count + Self.roomForLimit)
+      if !policy.isEmpty { response.encoded.append("RateLimit-Policy", policy.utf8.span) }
+      response.encoded.append("RateLimit") { $0.append(limit) }
     }
   }
 
@@ -245,12 +251,6 @@ struct AccessGate: Sendable {
         outcome: outcome,
         reason: reason, origin: origin, token: token()))
   }
-}
-
-extension HTTPField.Name {
-  /// The fields of draft-ietf-httpapi-ratelimit-headers.
-  fileprivate static let rateLimit = HTTPField.Name.literal("RateLimit")
-  fileprivate static let rateLimitPolicy = HTTPField.Name.literal("RateLimit-Policy")
 }
 
 /// The facts of a request that the audit log needs, even after the request ends.
