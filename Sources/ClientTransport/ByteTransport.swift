@@ -131,6 +131,20 @@ package final class ByteTransport: ChannelDelegate {
     input.removeAll(keepingCapacity: input.capacity <= Self.keptCapacity)
   }
 
+  /// Removes `count` bytes from the front of `unread`, and returns them. If they are all there is, and fill much of the
+  /// buffer that received them, that is the buffer itself: long content is not copied.
+  package func take(_ count: Int) -> [UInt8] {
+    channel.loop.assertCurrent()
+    guard consumed == 0, count == input.count, count >= Self.readSize / 2 else {
+      let bytes = Array(unread.prefix(count))
+      consume(count)
+      return bytes
+    }
+    var bytes: [UInt8] = []
+    swap(&bytes, &input)
+    return bytes
+  }
+
   /// Whether there are no unread bytes and the peer has not closed the connection.
   package var isQuiet: Bool { isOpen && unread.isEmpty && channel.isQuiet }
 

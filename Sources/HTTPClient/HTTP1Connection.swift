@@ -127,10 +127,13 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     do { (count, event) = try decoder.decode(bytes.span) } catch { throw .malformed(error) }
     self.decoder = decoder
     if case .data(let range) = event {
-      let start = bytes.startIndex + range.lowerBound
-      exchange.content?.append(Array(bytes[start..<start + range.count]))
+      link.consume(range.lowerBound)
+      let part = link.take(range.count)
+      exchange.content?.append(part)
+      link.consume(count - range.upperBound)
+    } else {
+      link.consume(count)
     }
-    link.consume(count)
     if event == .end {
       finish(exchange)
       return false
