@@ -159,11 +159,13 @@ struct StoredContent: Sendable {
   private static let leastCompressed = 1024
 
   /// The names of the gzip coding (RFC 9110 §8.4.1.3).
-  private static let gzipNames = ["gzip", "x-gzip"]
+  private static let gzipNames: [ByteString] = ["gzip", "x-gzip"]
 
   init(_ received: ReceivedResponse, directives: ResponseDirectives, limit: Int) throws(ContentCodingError) {
     let coding = received.fields.text(of: "content-encoding")
-    let isGzip = coding.map { Self.gzipNames.contains($0.lowercased()) } ?? false
+    // As bytes: to compare text with combining marks takes a time that is quadratic in their number.
+    let name = coding.map { ByteString($0).lowercasedASCII }
+    let isGzip = name.map(Self.gzipNames.contains) ?? false
     if isGzip, !received.body.isEmpty {
       identity = try Gzip.inflate(received.body, limit: limit).withoutSpareCapacity
       gzip = received.body.withoutSpareCapacity
@@ -172,7 +174,8 @@ struct StoredContent: Sendable {
       identity = received.body.withoutSpareCapacity
       self.received = .identity
     }
-    unknownCoding = coding.flatMap { isGzip || $0.isEmpty || $0.lowercased() == "identity" ? nil : $0 }
+    let isUnknown = name.map { !isGzip && $0 != "" && $0 != "identity" } ?? false
+    unknownCoding = isUnknown ? coding : nil
     compression = .settled
     if unknownCoding == nil, mayCompress(received.fields, directives) { compression = .possible }
   }
