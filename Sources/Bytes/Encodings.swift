@@ -21,16 +21,55 @@ extension [UInt8] {
 
   /// Appends `number` as sixteen lower-case digits.
   public mutating func append(hexadecimal number: UInt64) {
-    let halves = (
-      Self.hexadecimalDigits(number >> 32).bigEndian, Self.hexadecimalDigits(number & 0xFFFF_FFFF).bigEndian
-    )
-    // Safe: the buffer is read within the closure only, and the pair has no padding.
-    unsafe Swift.withUnsafeBytes(of: halves) { unsafe append(contentsOf: $0) }
+    append(addingCapacity: 16) { (output: inout OutputSpan<UInt8>) in output.append(hexadecimal: number) }
+  }
+}
+
+extension OutputSpan<UInt8> {
+  /// Appends `number` as sixteen lower-case digits. Traps without room for them.
+  @inlinable
+  @inline(__always)
+  public mutating func append(hexadecimal number: UInt64) {
+    append(eightDigits: number >> 32)
+    append(eightDigits: number & 0xFFFF_FFFF)
+  }
+
+  /// Appends two lower-case digits for each byte. Traps without room for them.
+  @inlinable
+  public mutating func append(hexadecimal bytes: Span<UInt8>) {
+    var index = 0
+    while index + 4 <= bytes.count {
+      var number: UInt64 = 0
+      for offset in 0..<4 { number = number << 8 | UInt64(bytes[index + offset]) }
+      append(eightDigits: number)
+      index += 4
+    }
+    while index < bytes.count {
+      let digits = Self.hexadecimalDigits(UInt64(bytes[index]))
+      append(UInt8(truncatingIfNeeded: digits >> 8))
+      append(UInt8(truncatingIfNeeded: digits))
+      index += 1
+    }
+  }
+
+  /// Appends the digits of a 32-bit number.
+  @inlinable
+  @inline(__always)
+  mutating func append(eightDigits number: UInt64) {
+    let digits = Self.hexadecimalDigits(number).bigEndian
+    unsafe withUnsafeMutableBufferPointer { buffer, count in
+      precondition(count + 8 <= buffer.count)
+      // Safe: there is room for eight bytes, and all of them are initialised.
+      unsafe UnsafeMutableRawBufferPointer(buffer).storeBytes(of: digits, toByteOffset: count, as: UInt64.self)
+      count += 8
+    }
   }
 
   /// Returns the eight digits of a 32-bit number, the first digit in the highest byte. The function converts all digits
   /// at once: it spreads the nibbles over eight bytes and turns each into `0`…`9` or `a`…`f`.
-  private static func hexadecimalDigits(_ number: UInt64) -> UInt64 {
+  @inlinable
+  @inline(__always)
+  static func hexadecimalDigits(_ number: UInt64) -> UInt64 {
     var nibbles = (number | number << 16) & 0x0000_FFFF_0000_FFFF
     nibbles = (nibbles | nibbles << 8) & 0x00FF_00FF_00FF_00FF
     nibbles = (nibbles | nibbles << 4) & 0x0F0F_0F0F_0F0F_0F0F
@@ -43,9 +82,9 @@ extension [UInt8] {
 extension String {
   /// Creates text with two lower-case digits for each byte, in the format of `sha256sum`.
   public init(hexadecimal bytes: Span<UInt8>) {
-    var digits: [UInt8] = []
-    digits.reserveCapacity(2 * bytes.count)
-    for index in bytes.indices { digits.append(hexadecimal: bytes[index]) }
+    let digits = [UInt8](capacity: 2 * bytes.count) { (output: inout OutputSpan<UInt8>) in
+      output.append(hexadecimal: bytes)
+    }
     self.init(decoding: digits, as: UTF8.self)
   }
 }

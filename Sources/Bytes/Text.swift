@@ -24,18 +24,8 @@ extension [UInt8] {
 
   /// Appends `number` in decimal, with leading zeros up to `width` digits (at most 20).
   public mutating func append(decimal number: Int, width: Int = 1) {
-    if number < 0 { append(UInt8(ascii: "-")) }
-    var digits = InlineArray<20, UInt8>(repeating: UInt8(ascii: "0"))
-    var rest = number.magnitude
-    var start = 20
-    repeat {
-      start -= 1
-      digits[start] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
-      rest /= 10
-    } while rest > 0
-    start = Swift.min(start, 20 - Swift.min(width, 20))
-    append(addingCapacity: 20 - start) { (output: inout OutputSpan<UInt8>) in
-      for index in start..<20 { output.append(digits[index]) }
+    append(addingCapacity: OutputSpan<UInt8>.mostDecimalDigits + 1) { (output: inout OutputSpan<UInt8>) in
+      output.append(decimal: number, width: width)
     }
   }
 
@@ -85,6 +75,51 @@ extension OutputSpan<UInt8> {
     // Safe: the bytes of a literal live as long as the program. A string literal has a pointer representation.
     let bytes = unsafe UnsafeBufferPointer(start: literal.utf8Start, count: literal.utf8CodeUnitCount)
     append(copying: unsafe Span(_unsafeElements: bytes))
+  }
+
+  /// The digits of the largest 64-bit number.
+  @inlinable
+  public static var mostDecimalDigits: Int { 20 }
+
+  /// Appends `number` in decimal, with leading zeros up to `width` digits (at most 20). Traps without room for them and a
+  /// sign.
+  public mutating func append(decimal number: Int, width: Int = 1) {
+    if number < 0 { append(UInt8(ascii: "-")) }
+    var rest = number.magnitude
+    // The last one is found without a comparison, because its successor has no place in 64 bits.
+    var digits = 1
+    var next: UInt = 10
+    while digits < Self.mostDecimalDigits, rest >= next {
+      digits += 1
+      next &*= 10
+    }
+    digits = max(digits, min(width, Self.mostDecimalDigits))
+    unsafe withUnsafeMutableBufferPointer { buffer, count in
+      let end = count + digits
+      precondition(end <= buffer.count)
+      // Safe: each index is from `count` to below `end`, so all of these bytes are initialised and in the buffer.
+      func write(_ digit: UInt, at index: Int) {
+        unsafe buffer.initializeElement(at: index, to: UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: digit))
+      }
+      var index = end
+      while index &- count >= 2 {
+        let pair = rest % 100
+        rest /= 100
+        index &-= 2
+        write(pair / 10, at: index)
+        write(pair % 10, at: index &+ 1)
+      }
+      if index > count { write(rest, at: count) }
+      count = end
+    }
+  }
+
+  /// Appends the two digits of a number below 100.
+  @inlinable
+  @inline(__always)
+  public mutating func append(twoDigits number: Int) {
+    append(UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: number / 10))
+    append(UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: number % 10))
   }
 }
 

@@ -352,10 +352,4 @@ extension OutputSpan<UInt8> {
       unsafe append(names.utf8Start[offset])
     }
   }
-
-  /// Appends a number below 100.
-  fileprivate mutating func append(twoDigits number: Int) {
-    append(UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: number / 10))
-    append(UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: number % 10))
-  }
 }

@@ -52,11 +52,23 @@ public struct SpanID: Sendable, Hashable, CustomStringConvertible {
   }
 }
 
-extension [UInt8] {
-  /// Appends the identifier as 32 lower-case hexadecimal digits.
+extension OutputSpan<UInt8> {
+  /// Appends the identifier as 32 lower-case hexadecimal digits. Traps without room for them.
   public mutating func append(_ id: TraceID) {
     append(hexadecimal: id.high)
     append(hexadecimal: id.low)
+  }
+
+  /// Appends the identifier as 16 lower-case hexadecimal digits. Traps without room for them.
+  public mutating func append(_ id: SpanID) {
+    append(hexadecimal: id.bits)
+  }
+}
+
+extension [UInt8] {
+  /// Appends the identifier as 32 lower-case hexadecimal digits.
+  public mutating func append(_ id: TraceID) {
+    append(addingCapacity: 32) { (output: inout OutputSpan<UInt8>) in output.append(id) }
   }
 
   /// Appends the identifier as 16 lower-case hexadecimal digits.

@@ -6,6 +6,7 @@ import Testing
 @Suite("An audit record")
 struct AuditRecordTests {
   static let digest = String(repeating: "0123456789abcdef", count: 4)
+  static let bytes = InlineArray<32, UInt8> { [0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef][$0 % 8] }
 
   static func record(
     client: String = "web", _ outcome: AuditRecord.Outcome, reason: StaticString? = nil,
@@ -43,7 +44,7 @@ struct AuditRecordTests {
   func granted(_ format: LogFormat, _ expected: String) throws {
     let token = AuditRecord.Token(
       keyID: "ABC123DEFG", origins: ["https://a.example", "https://b.example"], expiry: 1_795_043_200,
-      digest: try #require(TokenDigest(hexadecimal: Self.digest)))
+      digest: TokenDigest(Self.bytes))
     #expect(Self.line(try Self.record(.granted, token: token), format) == expected + "\n")
   }
 
@@ -66,13 +67,22 @@ struct AuditRecordTests {
     #expect(line.contains(#""client.id":"a\"\n{\"message\":\"audit\"}","#))
   }
 
-  @Test(
-    "rejects a malformed token digest",
-    arguments: [
-      "", "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJBQkMifQ.c2lnbmF0dXJl", String(digest.dropLast()), digest + "0",
-      digest.uppercased(), String(digest.dropLast()) + "g", String(digest.dropLast(2)) + "é",
-    ])
-  func digests(_ text: String) {
-    #expect(TokenDigest(hexadecimal: text) == nil)
+  @Test("has room for the longest values, each character escaped", arguments: LogFormat.allCases)
+  func longestValues(_ format: LogFormat) throws {
+    let text = String(repeating: "\u{1B}", count: 1000)
+    let token = AuditRecord.Token(
+      keyID: text, origins: [String](repeating: text, count: 32), expiry: .min, digest: TokenDigest(Self.bytes))
+    let record = AuditRecord(
+      requestID: try #require(RequestID(String(repeating: "R", count: 64))), trace: .sample, client: text,
+      address: text, route: "/v1/catalog/{storefront}/{type}/{id}/{relationship}", outcome: .explained,
+      reason: "provider_unavailable", origin: text, token: token)
+    let line = Self.line(record, format)
+    // Three texts of the request, and those of the token.
+    #expect(line.utf8.count > 6000 * (3 + 33))
+    #expect(line.hasSuffix(format == .json ? "\"}\n" : "\n"))
+    let refusal = AuditRecord(
+      requestID: record.requestID, trace: .sample, client: "-", address: "", route: record.route, outcome: .explained,
+      reason: record.reason, origin: "")
+    #expect(Self.line(refusal, format).utf8.count < LogFormat.roomForRecord / 2)
   }
 }

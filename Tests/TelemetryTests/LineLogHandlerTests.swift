@@ -40,6 +40,19 @@ struct LineLogHandlerTests {
         == "T warning hello label=test _time=mine a=handler b=provider c=event l=[\"1\",\"2\"] n.x.y=deep n.z=7\n")
   }
 
+  @Test("has room for the longest values, each character escaped", arguments: LogFormat.allCases)
+  func longestValues(_ format: LogFormat) {
+    let text = String(repeating: "\u{1B}", count: 1000)
+    let list = Logger.Metadata.Value.array([Logger.Metadata.Value](repeating: .string(text), count: 20))
+    var metadata: Logger.Metadata = [
+      "list": list, "empty": .array([Logger.Metadata.Value](repeating: "", count: 1000)),
+    ]
+    for number in 0..<200 { metadata["\(text)\(number)"] = .string(text) }
+    let line = Self.line(
+      format, LineLogHandler(label: text, sink: LogSink(descriptor: -1, format: format)), Self.event(metadata))
+    #expect(line.utf8.count > 6000 * (1 + 20 + 400))
+  }
+
   @Test("writes the error of an event")
   func error() {
     let handler = LineLogHandler(label: "test", sink: LogSink(descriptor: -1, format: .text))

@@ -9,11 +9,15 @@ struct LogFormatTests {
   static let time = WallTime(milliseconds: 1_790_000_000_123)
 
   static func line(_ format: LogFormat, message: String = "m", _ value: String, named name: String = "k") -> String {
-    var bytes: [UInt8] = []
-    format.begin(&bytes, time: time, level: "info", message: message)
-    format.field(&bytes, name, value)
-    format.end(&bytes)
-    return String(decoding: bytes, as: UTF8.self)
+    written {
+      format.begin(&$0, time: time, level: "info", message: message)
+      format.field(&$0, name, value)
+      format.end(&$0)
+    }
+  }
+
+  static func written(_ write: (inout OutputSpan<UInt8>) -> Void) -> String {
+    String(decoding: [UInt8](capacity: 1000) { (output: inout OutputSpan<UInt8>) in write(&output) }, as: UTF8.self)
   }
 
   @Test(
@@ -56,9 +60,7 @@ struct LogFormatTests {
       (1_798_761_599_001, "2026-12-31T23:59:59.001Z"), (-1, "1969-12-31T23:59:59.999Z"),
     ])
   func time(_ milliseconds: Int64, _ text: String) {
-    var bytes: [UInt8] = []
-    bytes.append(WallTime(milliseconds: milliseconds))
-    #expect(String(decoding: bytes, as: UTF8.self) == text)
+    #expect(Self.written { $0.append(WallTime(milliseconds: milliseconds)) } == text)
   }
 
   @Test(
@@ -69,15 +71,21 @@ struct LogFormatTests {
       (.seconds(75), "75000.000"), (.seconds(-1), "0.000"), (.nanoseconds(-1), "0.000"),
     ])
   func durations(_ duration: Duration, _ text: String) {
-    var bytes: [UInt8] = []
-    bytes.appendMilliseconds(duration)
-    #expect(String(decoding: bytes, as: UTF8.self) == text)
+    #expect(Self.written { $0.appendMilliseconds(duration) } == text)
   }
 
-  @Test("does not trap on the longest duration")
-  func longestDuration() {
+  @Test("of a request has room for the longest values, each character escaped", arguments: LogFormat.allCases)
+  func longestValues(_ format: LogFormat) throws {
+    let text = String(repeating: "\u{1B}", count: 1000)
+    let record = AccessRecord(
+      requestID: try #require(RequestID(String(repeating: "R", count: 64))), trace: .sample, client: text, method: text,
+      route: "/v1/catalog/{storefront}/{type}/{id}/{relationship}", status: .min, bytes: .min,
+      duration: .seconds(Int64.max))
     var bytes: [UInt8] = []
-    bytes.appendMilliseconds(.seconds(Int64.max))
+    record.append(to: &bytes, format: format, time: Self.time)
+    #expect(bytes.count > 6000 * 2)
+    bytes = []
+    record.appendForPerson(to: &bytes, time: Self.time)
     #expect(!bytes.isEmpty)
   }
 
@@ -152,7 +160,7 @@ struct LogFormatTests {
   }
 
   private static func personLine(
-    method: String = "GET", route: String, path: String = "", status: Int = 200,
+    method: String = "GET", route: StaticString, path: String = "", status: Int = 200,
     duration: Duration = .microseconds(1234)
   ) throws -> String {
     let record = AccessRecord(

@@ -125,13 +125,13 @@ public struct MintedToken: Sendable {
     let claims: Claims
     let mintedAt: Int
     /// The hash, computed once for all callers that get the token, because the server records it with each grant.
-    let sha256: String
+    let sha256: InlineArray<32, UInt8>
 
     init(compact: [UInt8], claims: Claims, mintedAt: Int) throws(CryptographyError) {
       self.compact = compact
       self.claims = claims
       self.mintedAt = mintedAt
-      sha256 = String(hexadecimal: try SHA256.digest(of: compact.span).span)
+      sha256 = try SHA256.digest(of: compact.span)
     }
   }
 
@@ -152,15 +152,15 @@ public struct MintedToken: Sendable {
   public var expiresAt: Int { storage.claims.expiresAt }
   /// The origins to which the token is bound, in the order of their bytes.
   public var origins: [Origin] { storage.claims.origins }
-  /// The SHA-256 of the compact form in hexadecimal. It identifies the token where the token itself must not appear.
-  public var sha256: String { storage.sha256 }
+  /// The SHA-256 of the compact form. It identifies the token where the token itself must not appear.
+  public var sha256: InlineArray<32, UInt8> { storage.sha256 }
 
   var mintedAt: Int { storage.mintedAt }
 }
 
 extension MintedToken: CustomStringConvertible, CustomReflectable {
   /// A text without the token, which is a credential.
-  public var description: String { "DeveloperToken(sha256: \(sha256))" }
+  public var description: String { "DeveloperToken(sha256: \(String(hexadecimal: sha256.span)))" }
   /// A mirror without children.
   public var customMirror: Mirror { Mirror(self, children: []) }
 }

@@ -35,7 +35,7 @@ public final class AuditLog: Sendable {
   }
 
   /// Writes one record: a short critical section, and no system call unless it arms the timer of an idle sink.
-  public func write(_ record: AuditRecord) {
+  public func write(_ record: borrowing AuditRecord) {
     sink.log(record)
   }
 
@@ -137,25 +137,29 @@ public struct AuditRecord: Sendable {
 
 extension AuditRecord {
   /// Appends the record as a line of `format` to `bytes`.
-  func append(to bytes: inout [UInt8], format: LogFormat, time: WallTime) {
-    format.begin(&bytes, time: time, level: "info", literal: "audit")
-    format.field(&bytes, literal: "request.id", requestID)
-    format.field(&bytes, trace)
-    format.field(&bytes, literal: "client.id", client)
-    format.field(&bytes, literal: "client.address", address)
-    format.field(&bytes, literal: "http.route", word: route)
-    format.field(&bytes, literal: "audit.outcome", word: outcome.name)
-    if let reason { format.field(&bytes, literal: "audit.reason", word: reason) }
-    if let origin { format.field(&bytes, literal: "request.origin", origin) }
-    if let token { token.append(to: &bytes, format: format) }
-    format.end(&bytes)
+  borrowing func append(to bytes: inout [UInt8], format: LogFormat, time: WallTime) {
+    let texts = client.utf8.count + address.utf8.count + (origin ?? "").utf8.count
+    let room = LogFormat.roomForRecord + LogFormat.room(forTexts: texts) + (token?.room ?? 0)
+    bytes.append(addingCapacity: room) { (line: inout OutputSpan<UInt8>) in
+      format.begin(&line, time: time, level: "info", literal: "audit")
+      format.field(&line, literal: "request.id", requestID)
+      format.field(&line, trace)
+      format.field(&line, literal: "client.id", client)
+      format.field(&line, literal: "client.address", address)
+      format.field(&line, literal: "http.route", word: route)
+      format.field(&line, literal: "audit.outcome", word: outcome.name)
+      if let reason { format.field(&line, literal: "audit.reason", word: reason) }
+      if let origin { format.field(&line, literal: "request.origin", origin) }
+      if let token { token.append(to: &line, format: format) }
+      format.end(&line)
+    }
   }
 }
 
 /// A record for a person at a terminal:
 /// `15:04:05Z  refused  origin_not_allowed  -  https://evil.example  /token`, with a colour for the outcome.
 extension AuditRecord {
-  func appendForPerson(to bytes: inout [UInt8], time: WallTime) {
+  borrowing func appendForPerson(to bytes: inout [UInt8], time: WallTime) {
     bytes.appendClock(time)
     bytes.append("\u{1B}[33m")
     bytes.appendWord(outcome.name.description, atMost: 7)
@@ -175,11 +179,16 @@ extension AuditRecord {
 }
 
 extension AuditRecord.Token {
-  fileprivate func append(to bytes: inout [UInt8], format: LogFormat) {
-    format.field(&bytes, literal: "token.key_id", keyID)
-    format.field(&bytes, "token.origins", origins)
-    format.field(&bytes, literal: "token.expiry", expiry)
-    format.field(&bytes, literal: "token.sha256", digest)
+  fileprivate func append(to line: inout OutputSpan<UInt8>, format: LogFormat) {
+    format.field(&line, literal: "token.key_id", keyID)
+    format.field(&line, literal: "token.origins", origins)
+    format.field(&line, literal: "token.expiry", expiry)
+    format.field(&line, literal: "token.sha256", digest)
+  }
+
+  /// Room in bytes for its texts: quotes and a comma around each origin.
+  fileprivate var room: Int {
+    origins.reduce(LogFormat.room(forTexts: keyID.utf8.count)) { $0 + LogFormat.room(forTexts: $1.utf8.count) + 3 }
   }
 }
 
@@ -325,21 +334,12 @@ struct FileIdentity: Equatable {
 
 /// The SHA-256 of a token in its compact form, which identifies the token where the token itself must not appear.
 ///
-/// A separate type instead of a string, so that no other text can be passed by mistake.
-public struct TokenDigest: Sendable, Equatable {
-  let hexadecimal: String
+/// A separate type instead of text, so that no token can be passed by mistake.
+public struct TokenDigest: Sendable {
+  let bytes: InlineArray<32, UInt8>
 
-  /// Creates a digest from 64 lower-case hexadecimal digits. Returns nil otherwise.
-  public init?(hexadecimal text: String) {
-    let digits = text.utf8.span
-    guard digits.count == 64 else { return nil }
-    for index in digits.indices where !digits[index].isLowercaseHexadecimal { return nil }
-    hexadecimal = text
-  }
-}
-
-extension UInt8 {
-  fileprivate var isLowercaseHexadecimal: Bool {
-    (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(self) || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(self)
+  /// Creates the digest with these bytes.
+  public init(_ bytes: InlineArray<32, UInt8>) {
+    self.bytes = bytes
   }
 }

@@ -28,15 +28,19 @@ public struct KeyAuditRecord: Sendable {
 extension KeyAuditRecord {
   /// Appends the record as a line of `format` to `bytes`.
   func append(to bytes: inout [UInt8], format: LogFormat, time: WallTime) {
-    format.begin(&bytes, time: time, level: "info", literal: "audit")
-    format.field(&bytes, literal: "audit.event", word: event)
-    format.field(&bytes, literal: "key.id", keyID)
-    format.field(&bytes, literal: "key.fingerprint", fingerprint)
-    if let previous { format.field(&bytes, literal: "key.previous", previous) }
-    if let tokensExpire {
-      format.field(&bytes, literal: "tokens.expire", "\(CivilTime(secondsSinceEpoch: tokensExpire))")
+    let texts = keyID.utf8.count + fingerprint.utf8.count + (previous ?? "").utf8.count
+    let room = LogFormat.roomForRecord + LogFormat.room(forTexts: texts)
+    bytes.append(addingCapacity: room) { (line: inout OutputSpan<UInt8>) in
+      format.begin(&line, time: time, level: "info", literal: "audit")
+      format.field(&line, literal: "audit.event", word: event)
+      format.field(&line, literal: "key.id", keyID)
+      format.field(&line, literal: "key.fingerprint", fingerprint)
+      if let previous { format.field(&line, literal: "key.previous", previous) }
+      if let tokensExpire {
+        format.field(&line, literal: "tokens.expire", "\(CivilTime(secondsSinceEpoch: tokensExpire))")
+      }
+      format.end(&line)
     }
-    format.end(&bytes)
   }
 }
 

@@ -46,16 +46,46 @@ public struct LineLogHandler: LogHandler {
     _ event: LogEvent, _ fields: [(name: String, value: Logger.Metadata.Value)], to bytes: inout [UInt8],
     format: LogFormat, time: WallTime
   ) {
-    format.begin(&bytes, time: time, level: event.level.name, message: event.message.description)
-    format.field(&bytes, "label", label)
-    for (name, value) in fields {
-      if case .array(let values) = value {
-        format.field(&bytes, name, values.map(\.description))
-      } else {
-        format.field(&bytes, name, value.description)
+    let message = event.message.description
+    let fields = fields.map { (name: $0.name, value: FieldValue($0.value)) }
+    let texts = fields.reduce(message.utf8.count + label.utf8.count) { $0 + $1.name.utf8.count + $1.value.utf8Count }
+    let marks = fields.reduce(0) { $0 + $1.value.marks }
+    let room = LogFormat.roomForRecord + LogFormat.room(forTexts: texts) + marks
+    bytes.append(addingCapacity: room) { (line: inout OutputSpan<UInt8>) in
+      format.begin(&line, time: time, level: event.level.name, message: message)
+      format.field(&line, "label", label)
+      for (name, value) in fields {
+        switch value {
+        case .text(let text): format.field(&line, name, text)
+        case .list(let texts): format.field(&line, name, texts)
+        }
+      }
+      format.end(&line)
+    }
+  }
+
+  private enum FieldValue {
+    case text(String)
+    case list([String])
+
+    init(_ value: Logger.Metadata.Value) {
+      self = if case .array(let values) = value { .list(values.map(\.description)) } else { .text(value.description) }
+    }
+
+    var utf8Count: Int {
+      switch self {
+      case .text(let text): text.utf8.count
+      case .list(let texts): texts.reduce(0) { $0 + $1.utf8.count }
       }
     }
-    format.end(&bytes)
+
+    /// The most bytes around name and texts: separators, brackets and quotes.
+    var marks: Int {
+      switch self {
+      case .text: 8
+      case .list(let texts): 8 + 3 * texts.count
+      }
+    }
   }
 
   /// Returns the merged metadata, flat and sorted by name. The event overrides the provider, which overrides the
@@ -109,7 +139,7 @@ public struct AccessRecord: Sendable {
   /// The request method. The caller replaces unknown methods, because a client may send any text.
   public var method: String
   /// The route's template such as `/token`, never the path as it was sent.
-  public var route: String
+  public var route: StaticString
   /// The path as it was sent, for a person at a terminal; empty for all other logs.
   public var path: [UInt8]
   /// The response's status code.
@@ -121,7 +151,7 @@ public struct AccessRecord: Sendable {
 
   /// Creates a record of one request.
   public init(
-    requestID: RequestID, trace: RequestTrace, client: String, method: String, route: String, path: [UInt8] = [],
+    requestID: RequestID, trace: RequestTrace, client: String, method: String, route: StaticString, path: [UInt8] = [],
     status: Int, bytes: Int, duration: Duration
   ) {
     self.requestID = requestID
@@ -138,17 +168,21 @@ public struct AccessRecord: Sendable {
 
 extension AccessRecord {
   /// Appends the record as a line of `format` to `bytes`.
-  func append(to bytes: inout [UInt8], format: LogFormat, time: WallTime) {
-    format.begin(&bytes, time: time, level: "info", literal: "access")
-    format.field(&bytes, literal: "request.id", requestID)
-    format.field(&bytes, trace)
-    format.field(&bytes, literal: "client.address", client)
-    format.field(&bytes, literal: "http.method", method)
-    format.field(&bytes, literal: "http.route", route)
-    format.field(&bytes, literal: "http.status", status)
-    format.field(&bytes, literal: "response.bytes", self.bytes)
-    format.field(&bytes, literal: "duration.ms", milliseconds: duration)
-    format.end(&bytes)
+  borrowing func append(to bytes: inout [UInt8], format: LogFormat, time: WallTime) {
+    let texts = client.utf8.count + method.utf8.count
+    let room = LogFormat.roomForRecord + LogFormat.room(forTexts: texts)
+    bytes.append(addingCapacity: room) { (line: inout OutputSpan<UInt8>) in
+      format.begin(&line, time: time, level: "info", literal: "access")
+      format.field(&line, literal: "request.id", requestID)
+      format.field(&line, trace)
+      format.field(&line, literal: "client.address", client)
+      format.field(&line, literal: "http.method", method)
+      format.field(&line, literal: "http.route", word: route)
+      format.field(&line, literal: "http.status", status)
+      format.field(&line, literal: "response.bytes", self.bytes)
+      format.field(&line, literal: "duration.ms", milliseconds: duration)
+      format.end(&line)
+    }
   }
 }
 
@@ -157,7 +191,7 @@ extension AccessRecord {
   /// The maximum number of columns in a line, without escape sequences.
   public static let columns = 120
 
-  func appendForPerson(to bytes: inout [UInt8], time: WallTime) {
+  borrowing func appendForPerson(to bytes: inout [UInt8], time: WallTime) {
     bytes.appendClock(time)
     bytes.append(colour)
     bytes.append(decimal: status)
@@ -166,13 +200,15 @@ extension AccessRecord {
     bytes.append(" ")
     // The other parts have at most 44 columns: time 11, status 5, method 9, and a duration below 100 days 19.
     if path.isEmpty {
-      bytes.appendWord(route, atMost: Self.columns - 44)
+      bytes.appendWord(route.description, atMost: Self.columns - 44)
     } else {
       bytes.appendWord(path, atMost: Self.columns - 44)
     }
     bytes.append("  ")
-    bytes.appendMilliseconds(duration)
-    bytes.append(" ms\n")
+    bytes.append(addingCapacity: 32) { (line: inout OutputSpan<UInt8>) in
+      line.appendMilliseconds(duration)
+      line.append(" ms\n")
+    }
   }
 
   private var colour: StaticString {
@@ -188,10 +224,10 @@ extension AccessRecord {
 extension [UInt8] {
   /// Appends the time of day for a person: `15:04:05Z` and two spaces.
   mutating func appendClock(_ time: WallTime) {
-    var stamp: [UInt8] = []
-    stamp.append(time)
-    self += stamp[11..<19]
-    append("Z  ")
+    append(addingCapacity: 11) { (line: inout OutputSpan<UInt8>) in
+      line.appendClock(time)
+      line.append("Z  ")
+    }
   }
 
   /// Appends the first `limit` bytes of `text`. Bytes that are not printable ASCII become `?`.

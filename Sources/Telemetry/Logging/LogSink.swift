@@ -50,7 +50,7 @@ public final class LogSink: @unchecked Sendable {
   }
 
   /// Logs one request, without allocating memory.
-  public func log(_ record: AccessRecord) {
+  public func log(_ record: borrowing AccessRecord) {
     append { bytes, format in
       if isForPerson {
         record.appendForPerson(to: &bytes, time: .now())
@@ -61,7 +61,7 @@ public final class LogSink: @unchecked Sendable {
   }
 
   /// Logs one access decision. For a person, a grant has no line, because the line of the request shows it.
-  func log(_ record: AuditRecord) {
+  func log(_ record: borrowing AuditRecord) {
     if isForPerson, record.outcome == .granted { return }
     append { bytes, format in
       if isForPerson {
@@ -242,9 +242,11 @@ struct LogBuffer {
     let format = format
     dropped = 0
     append { bytes in
-      format.begin(&bytes, time: time, level: "warning", message: "log lines were dropped")
-      format.field(&bytes, literal: "log.dropped", lost)
-      format.end(&bytes)
+      bytes.append(addingCapacity: LogFormat.roomForRecord) { (line: inout OutputSpan<UInt8>) in
+        format.begin(&line, time: time, level: "warning", message: "log lines were dropped")
+        format.field(&line, literal: "log.dropped", lost)
+        format.end(&line)
+      }
     }
     // If the report itself does not fit, `append` has counted it as one dropped line.
     if dropped > 0 {

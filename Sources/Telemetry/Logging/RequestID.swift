@@ -12,10 +12,15 @@ public struct RequestID: Sendable, Hashable, CustomStringConvertible {
 
   let content: Content
 
+  /// The characters of the longest identifier.
+  static let mostCharacters = 64
+
   /// Creates the identifier that a trusted proxy sent. Returns nil unless it is 1 to 64 characters of `A`–`Z`, `a`–`z`,
   /// `0`–`9`, `.`, `_` and `-`, which are safe in a header field, in JSON and in a log.
   public init?(_ text: String) {
-    guard (1...64).contains(text.utf8.count), text.utf8.allSatisfy(\.isSafeInRequestID) else { return nil }
+    guard (1...Self.mostCharacters).contains(text.utf8.count), text.utf8.allSatisfy(\.isSafeInRequestID) else {
+      return nil
+    }
     content = .foreign(text)
   }
 
@@ -33,6 +38,16 @@ public struct RequestID: Sendable, Hashable, CustomStringConvertible {
   }
 }
 
+extension OutputSpan<UInt8> {
+  /// Appends the identifier's characters. Traps without room for them.
+  mutating func append(_ id: RequestID) {
+    switch id.content {
+    case .foreign(let text): append(copying: text.utf8.span)
+    case .own(let id): append(id)
+    }
+  }
+}
+
 extension [UInt8] {
   /// Creates an array of the identifier's characters.
   public init(_ id: RequestID) {
@@ -43,10 +58,7 @@ extension [UInt8] {
 
   /// Appends the identifier's characters.
   public mutating func append(_ id: RequestID) {
-    switch id.content {
-    case .foreign(let text): append(utf8: text)
-    case .own(let id): append(id)
-    }
+    append(addingCapacity: RequestID.mostCharacters) { (output: inout OutputSpan<UInt8>) in output.append(id) }
   }
 }
 

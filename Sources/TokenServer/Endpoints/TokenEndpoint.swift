@@ -157,10 +157,10 @@ extension ErrorResponse {
 }
 
 extension AuditRecord.Token {
-  fileprivate init?(_ token: MintedToken, key: SigningKey) {
-    guard let digest = TokenDigest(hexadecimal: token.sha256) else { return nil }
+  fileprivate init(_ token: MintedToken, key: SigningKey) {
     self.init(
-      keyID: key.keyID.description, origins: token.origins.map(\.description), expiry: token.expiresAt, digest: digest)
+      keyID: key.keyID.description, origins: token.origins.map(\.description), expiry: token.expiresAt,
+      digest: TokenDigest(token.sha256))
   }
 }
 

@@ -54,7 +54,7 @@ struct ServerEvents: ExchangeObserver {
     sink.log(
       AccessRecord(
         requestID: exchange.id, trace: exchange.trace, client: exchange.clientAddress, method: "\(method)",
-        route: exchange.route?.description ?? "-", path: exchange.path, status: exchange.status, bytes: exchange.bytes,
+        route: exchange.route ?? "-", path: exchange.path, status: exchange.status, bytes: exchange.bytes,
         duration: exchange.duration))
   }
 
