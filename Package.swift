@@ -80,7 +80,7 @@ let package = Package(
     module("Memory", ["CPlatform", "Locks"], confined),
     module("EventLoop", ["CPlatform", "Locks", heap], confined),
     module("HTTP1", ["Bytes", httpTypes]),
-    module("TLS", ["Bytes", "COpenSSL", "Locks"]),
+    module("TLS", ["Bytes", "COpenSSL", "Locks"], confined),
     module("HTTPMessages", ["Bytes", "HTTP1", httpTypes]),
     module("HTTP2", ["CNghttp2", "Bytes", "HTTP1", httpTypes], confined),
     module(

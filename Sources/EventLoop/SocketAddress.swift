@@ -235,16 +235,33 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
 
   /// The text of `inet_ntop`, with IPv4 in dotted form, which fits into a string without heap memory.
   public var description: String {
+    // Each new connection has its text made, and the C library makes that of IPv4 with sprintf.
+    if isIPv4 { return dottedQuad }
     var characters = InlineArray<46, CChar>(repeating: 0)
     var span = characters.mutableSpan
     return unsafe span.withUnsafeMutableBufferPointer { characters in
-      let room = socklen_t(characters.count)
-      var (v4, v6) = (self.v4, self.v6)
-      let text =
-        isIPv4
-        ? unsafe inet_ntop(AF_INET, &v4, characters.baseAddress, room)
-        : unsafe inet_ntop(AF_INET6, &v6, characters.baseAddress, room)
+      var address = v6
+      let text = unsafe inet_ntop(AF_INET6, &address, characters.baseAddress, socklen_t(characters.count))
       return unsafe text.map { unsafe String(cString: $0) } ?? "unknown"
+    }
+  }
+
+  private var dottedQuad: String {
+    unsafe String(unsafeUninitializedCapacity: 15) { buffer in
+      var count = 0
+      // Safe: four numbers of at most three digits and three dots are 15 bytes, each of them initialised.
+      func append(_ byte: UInt8) {
+        unsafe buffer.initializeElement(at: count, to: byte)
+        count += 1
+      }
+      for shift in stride(from: 24, through: 0, by: -8) {
+        let octet = UInt8(truncatingIfNeeded: bits >> shift)
+        if octet >= 100 { append(0x30 + octet / 100) }
+        if octet >= 10 { append(0x30 + octet / 10 % 10) }
+        append(0x30 + octet % 10)
+        if shift > 0 { append(UInt8(ascii: ".")) }
+      }
+      return count
     }
   }
 }
