@@ -45,10 +45,8 @@ extension CatalogGateway {
   }
 
   /// Ends the wait of one caller after `staleAfter`.
-  private func endWait(of ticket: FlightTicket, by route: UpstreamRoute) -> Task<Void, Never> {
-    let patience = configuration.staleAfter
-    return Task(executorPreference: route.executor) {
-      guard (try? await route.upstream.pause(for: patience)) != nil else { return }
+  private func endWait(of ticket: FlightTicket, by route: UpstreamRoute) -> any CancellableWork {
+    route.upstream.alarm(after: configuration.staleAfter) {
       self.withState { $0.coalescer.keep(ticket) }?.resume(.late)
     }
   }

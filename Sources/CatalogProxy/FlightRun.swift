@@ -183,8 +183,8 @@ final class CatalogWaiter: CancellableWork, Sendable {
     var ticket: FlightTicket?
     /// Whether this caller has started the flight.
     var isLeader = false
-    /// The task that ends the wait after `staleAfter`.
-    var timer: Task<Void, Never>?
+    /// What ends the wait after `staleAfter`.
+    var alarm: (any CancellableWork)?
     /// The caller's own request.
     var task: Task<Void, Never>?
   }
@@ -200,13 +200,13 @@ final class CatalogWaiter: CancellableWork, Sendable {
     state.withLock { ($0.ticket, $0.isLeader) = (ticket, isLeader) }
   }
 
-  /// Takes note of the task that ends the wait.
-  func waits(atMost timer: Task<Void, Never>) {
+  /// Takes note of what ends the wait.
+  func waits(atMost alarm: any CancellableWork) {
     let isResumed = state.withLock { state in
-      state.timer = timer
+      state.alarm = alarm
       return state.purpose == nil
     }
-    if isResumed { timer.cancel() }
+    if isResumed { alarm.cancel() }
   }
 
   /// Ends the wait with an outcome. Returns false if it has ended before.
@@ -214,11 +214,11 @@ final class CatalogWaiter: CancellableWork, Sendable {
   /// - Parameter isElsewhere: Whether the caller of this method is not on the route's loop.
   @discardableResult
   func resume(_ outcome: Outcome, isElsewhere: Bool = false) -> Bool {
-    let (purpose, timer, isLeader) = state.withLock { state in
-      (state.purpose.take(), state.timer, state.isLeader)
+    let (purpose, alarm, isLeader) = state.withLock { state in
+      (state.purpose.take(), state.alarm.take(), state.isLeader)
     }
     guard let purpose else { return false }
-    timer?.cancel()
+    alarm?.cancel()
     if isElsewhere {
       Task(executorPreference: miss.route.executor) { self.finish(purpose, outcome, isCollapsed: !isLeader) }
     } else {

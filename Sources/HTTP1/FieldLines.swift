@@ -85,6 +85,13 @@ extension FieldLines {
     return lines.contains { span.equalsIgnoringCase($0.name, name) }
   }
 
+  /// Returns whether there is a field with the name of this line of another section.
+  public func has(nameOf line: Line, of other: FieldLines) -> Bool {
+    let name = other.bytes.span.extracting(line.name)
+    let span = bytes.span
+    return lines.contains { span.equalsIgnoringCase($0.name, bytes: name) }
+  }
+
   /// Calls `body` with the value of each line of a field. `name` is in lower case.
   public func forEachValue(of name: StaticString, _ body: (Span<UInt8>) -> Void) {
     let span = bytes.span
@@ -221,13 +228,6 @@ extension FieldLines {
     guard has(name) else { return }
     let own = bytes
     lines.removeAll { own.span.equalsIgnoringCase($0.name, name) }
-  }
-
-  /// Removes all lines that have the name of this line of another section.
-  public mutating func removeLines(named line: Line, of other: FieldLines) {
-    let name = other.bytes.span.extracting(line.name)
-    let own = bytes
-    lines.removeAll { own.span.equalsIgnoringCase($0.name, bytes: name) }
   }
 
   /// Returns a section with copies of the lines whose name `isIncluded`. It has no other bytes.

@@ -38,11 +38,21 @@ public final class ReceivedResponse: Sendable {
     self.receivedAt = receivedAt
   }
 
-  /// The response without its content, with the fields needed to evaluate it again when a 304 renews it.
-  var metadata: ReceivedResponse {
+  /// Returns the response without its content.
+  ///
+  /// - Parameter isStored: Whether it keeps only the fields that are needed to evaluate it again when a 304 renews it.
+  func metadata(isStored: Bool) -> ReceivedResponse {
     ReceivedResponse(
-      status: status, fields: fields.filter(Self.isJudged), downstream: downstream, body: [], sent: sent,
-      requestedAt: requestedAt, receivedAt: receivedAt)
+      status: status, fields: isStored ? judgedFields : fields, downstream: downstream, body: [],
+      sent: sent, requestedAt: requestedAt, receivedAt: receivedAt)
+  }
+
+  private var judgedFields: FieldLines {
+    let fields = fields
+    let bytes = fields.bytes.span
+    for line in fields.lines where !Self.isJudged(line.name, in: bytes) { return fields.filter(Self.isJudged) }
+    // A 304 has renewed it.
+    return fields
   }
 
   /// Returns whether the field decides whether, how long and for which callers a response is stored.
@@ -65,24 +75,36 @@ public final class ReceivedResponse: Sendable {
   /// The fields that describe the content stay, because the 304 has no content. Age and Date come only from the 304:
   /// the old values would make the response seem older than it is.
   func updated(by notModified: ReceivedResponse) -> ReceivedResponse {
-    var (fields, downstream) = (fields, downstream)
-    fields.update(from: notModified.fields)
-    downstream.update(from: notModified.downstream)
-    return ReceivedResponse(
-      status: status, fields: fields, downstream: downstream, body: body, sent: sent,
+    ReceivedResponse(
+      status: status, fields: fields.updated(from: notModified.fields, where: Self.isJudged),
+      downstream: downstream.updated(from: notModified.downstream) { _, _ in true }, body: body, sent: sent,
       requestedAt: notModified.requestedAt, receivedAt: notModified.receivedAt)
   }
 }
 
 extension FieldLines {
-  fileprivate mutating func update(from newer: FieldLines) {
-    let bytes = newer.bytes.span
-    let replacing = newer.lines.filter { !Self.describesContent($0.name, in: bytes) }
-    self = filter { name, bytes in
-      !bytes.equalsIgnoringCase(name, "age") && !bytes.equalsIgnoringCase(name, "date")
+  /// Returns these lines with those of a 304 that `isWanted`.
+  fileprivate func updated(
+    from newer: FieldLines, where isWanted: (_ name: Range<Int>, _ bytes: Span<UInt8>) -> Bool
+  ) -> FieldLines {
+    var fields = FieldLines()
+    fields.reserveCapacity(count + newer.count, bytes: bytes.count + newer.bytes.count)
+    let (own, theirs) = (bytes.span, newer.bytes.span)
+    for line in lines {
+      let isOfContent = Self.describesContent(line.name, in: own)
+      guard isOfContent || !Self.isOfOneResponse(line.name, in: own) && !newer.has(nameOf: line, of: self) else {
+        continue
+      }
+      fields.append(line, of: self)
     }
-    for line in replacing { removeLines(named: line, of: newer) }
-    for line in replacing { append(line, of: newer) }
+    for line in newer.lines where isWanted(line.name, theirs) && !Self.describesContent(line.name, in: theirs) {
+      fields.append(line, of: newer)
+    }
+    return fields
+  }
+
+  private static func isOfOneResponse(_ name: Range<Int>, in bytes: Span<UInt8>) -> Bool {
+    bytes.equalsIgnoringCase(name, "age") || bytes.equalsIgnoringCase(name, "date")
   }
 
   private static func describesContent(_ name: Range<Int>, in bytes: Span<UInt8>) -> Bool {

@@ -42,7 +42,6 @@ public final class StoredResponse: Sendable {
   init(
     _ received: ReceivedResponse, content: StoredContent, directives: ResponseDirectives, settings: CacheSettings
   ) {
-    let source = received.metadata
     let age = ResponseAge(received.fields, requestedAt: received.requestedAt, receivedAt: received.receivedAt)
     let freshness = Freshness(
       directives, fields: received.fields, status: received.status.code, date: age.date, now: received.receivedAt.wall,
@@ -51,6 +50,7 @@ public final class StoredResponse: Sendable {
     let verdict = StorageVerdict(
       received, content: content, directives: directives, freshness: freshness, isSelectable: selector != nil,
       settings: settings)
+    let source = received.metadata(isStored: verdict == .store)
     let given = EntityTag(received.fields)
     let tag = given ?? (verdict == .store && received.status == .ok ? EntityTag(ofContent: content.identity) : nil)
     let fields = StoredFields(

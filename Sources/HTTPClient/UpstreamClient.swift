@@ -94,14 +94,14 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
   /// The most spare timers: as many as requests are usually in flight. A queue that was longer does not stay in memory.
   private static let mostSpareTimers = 128
 
-  /// Returns a timer for an exchange. Its deadline seldom passes, so it can be the timer of another exchange afterwards,
-  /// and the loop keeps one entry for both.
+  /// Returns a timer for an exchange or an alarm. Its deadline seldom passes, so it can be the timer of another one
+  /// afterwards, and the loop keeps one entry for both.
   func borrowTimer() -> Channel {
     loop.assertCurrent()
     return spareTimers.popLast() ?? loop.openTimer()
   }
 
-  /// Takes back the timer of an exchange that has ended.
+  /// Takes back the timer of an exchange or an alarm that has ended.
   func takeBack(_ timer: Channel) {
     loop.assertCurrent()
     timer.unwatch()
@@ -137,9 +137,44 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
     guard readiness == .timedOut, !Task.isCancelled else { throw CancellationError() }
   }
 
+  /// Calls `ring` after `duration`. On the loop; any thread may cancel it.
+  public func alarm(after duration: Duration, _ ring: @escaping @Sendable () -> Void) -> any CancellableWork {
+    Alarm(at: loop.now.advanced(by: duration), by: self, ring)
+  }
+
   /// Closes the client and its connections. Exchanges in flight fail as cancelled. On any thread.
   public func close() {
     loop.post { self.shutDown() }
+  }
+}
+
+/// A function that is called once, when a borrowed timer ends. The timer keeps it until then. Confined to the loop, except
+/// for its cancellation.
+private final class Alarm: CancellableWork, ChannelDelegate, @unchecked Sendable {
+  // Sendable by confinement: on other threads `cancel` only posts to the loop.
+  private let client: UpstreamClient
+  private var timer: Channel?
+  private let ring: @Sendable () -> Void
+
+  init(at deadline: Deadline, by client: UpstreamClient, _ ring: @escaping @Sendable () -> Void) {
+    (self.client, self.ring) = (client, ring)
+    let timer = client.borrowTimer()
+    self.timer = timer
+    timer.sleep(until: deadline, self)
+  }
+
+  func channel(_ channel: Channel, became readiness: Readiness) {
+    end()
+    // Otherwise the loop is stopping.
+    if readiness == .timedOut { ring() }
+  }
+
+  func cancel() {
+    if client.loop.isCurrent { end() } else { client.loop.post { self.end() } }
+  }
+
+  private func end() {
+    timer.take().map(client.takeBack)
   }
 }
 

@@ -11,6 +11,9 @@ public protocol Upstream: Sendable {
 
   /// Waits for a duration. Throws if the task is cancelled first.
   func pause(for duration: Duration) async throws(CancellationError)
+
+  /// Calls `ring` on the loop after a duration, unless the alarm is cancelled before or the loop stops.
+  func alarm(after duration: Duration, _ ring: @escaping @Sendable () -> Void) -> any CancellableWork
 }
 
 /// Work that any thread may cancel.

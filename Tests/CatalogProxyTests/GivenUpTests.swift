@@ -19,6 +19,10 @@ struct GivenUpTests {
     }
 
     func pause(for duration: Duration) async throws(CancellationError) {}
+
+    func alarm(after duration: Duration, _ ring: @escaping @Sendable () -> Void) -> any CancellableWork {
+      Task { ring() }
+    }
   }
 
   private struct Silent: CatalogObserver {

@@ -4,6 +4,7 @@ import Dispatch
 import HTTP1
 import HTTPMessages
 import HTTPTypes
+import Locks
 import Memory
 import TestSupport
 import Testing
@@ -484,6 +485,27 @@ struct HTTP1Tests {
     task.cancel()
     #expect(try ends.0.wait())
     #expect(try !ends.1.wait())
+  }
+
+  @Test("an alarm rings once, after its duration, and not after its cancellation")
+  func alarm() throws {
+    let (loop, client) = (client.loop, client.client)
+    let (rings, last) = (Locked<[Int]>([]), Once<Bool>())
+    let fromAnotherThread = Once<any CancellableWork>()
+    loop.performAndWait {
+      fromAnotherThread.give(client.alarm(after: .milliseconds(20)) { rings.withLock { $0.append(1) } })
+      let cancelled = client.alarm(after: .milliseconds(1)) { rings.withLock { $0.append(2) } }
+      cancelled.cancel()
+      // It has the timer of the one before.
+      let rung = client.alarm(after: .milliseconds(2)) { rings.withLock { $0.append(3) } }
+      _ = client.alarm(after: .milliseconds(40)) {
+        rung.cancel()
+        last.give(true)
+      }
+    }
+    try fromAnotherThread.wait().cancel()
+    #expect(try last.wait())
+    #expect(rings.withLock { $0 } == [3])
   }
 
   /// Responds to a request on `connection`, which stays open.

@@ -48,6 +48,10 @@ final class ScriptedUpstream: Upstream {
   func pause(for duration: Duration) async throws(CancellationError) {
     try await time.pause(for: duration)
   }
+
+  func alarm(after duration: Duration, _ ring: @escaping @Sendable () -> Void) -> any CancellableWork {
+    Task { if (try? await time.pause(for: duration)) != nil { ring() } }
+  }
 }
 
 /// A call whose result comes from a task.
