@@ -7,23 +7,25 @@ public import HTTPTypes
 extension CatalogGateway {
   // MARK: 3 Look up
 
-  func lookUp(_ call: CatalogCall, isRepeated: Bool = false) -> Lookup {
-    cache.lookup(call.key, sending: call.fields, request: call.directives, now: clock.now, isRepeated: isRepeated)
+  func lookUp(_ call: CatalogCall, at now: CacheTime, isRepeated: Bool = false) -> Lookup {
+    cache.lookup(call.key, sending: call.fields, request: call.directives, now: now, isRepeated: isRepeated)
   }
 
-  func reply(to call: CatalogCall, from lookup: Lookup, revalidate: () -> Void) -> CatalogReply? {
+  func reply(
+    to call: CatalogCall, from lookup: Lookup, at now: CacheTime, revalidate: () -> Void
+  ) -> CatalogReply? {
     switch lookup {
     case .hit(let selection):
       withState { $0.counts.hits += 1 }
       return .response(
         fromCache(
-          selection, to: call, CacheStatus(.hit, timeToLive: selection.timeToLive), isValidated: false))
+          selection, to: call, CacheStatus(.hit, timeToLive: selection.timeToLive), at: now, isValidated: false))
     case .staleWhileRevalidate(let selection):
       withState { $0.counts.hits += 1 }
       if withState({ $0.revalidating.insert(call.key).inserted }) { revalidate() }
       return .response(
         fromCache(
-          selection, to: call, CacheStatus(.hit, timeToLive: selection.timeToLive), isValidated: false))
+          selection, to: call, CacheStatus(.hit, timeToLive: selection.timeToLive), at: now, isValidated: false))
     case .unsatisfiable:
       return .failure(UpstreamFailure.onlyIfCached.response(CacheStatus(.forwarded(.uriMiss))))
     case .validate, .miss:
@@ -35,51 +37,51 @@ extension CatalogGateway {
 
   @inline(never)
   func reply(to miss: CatalogMiss, _ outcome: Outcome, isCollapsed: Bool) -> CatalogReply {
-    let call = miss.call
+    let (call, now) = (miss.call, clock.now)
     var status = CacheStatus(.forwarded(miss.reason))
     status.isCollapsed = isCollapsed
     switch outcome {
     case .response(let response, let isStored, let forwardStatus):
-      let selection = Selection(response, now: clock.now)
+      let selection = Selection(response, now: now)
       status.isStored = isStored
       status.forwardStatus = forwardStatus
       if isStored { status.timeToLive = selection.timeToLive }
-      return .response(fromCache(selection, to: call, status, isValidated: true))
+      return .response(fromCache(selection, to: call, status, at: now, isValidated: true))
     case .shared(let response):
-      let selection = Selection(response, now: clock.now)
+      let selection = Selection(response, now: now)
       var hit = CacheStatus(.hit, timeToLive: selection.timeToLive)
       hit.detail = "shared"
-      return .response(fromCache(selection, to: call, hit, isValidated: false))
+      return .response(fromCache(selection, to: call, hit, at: now, isValidated: false))
     case .stream(let response):
       return .response(passThrough(response, to: call, status))
     case .failure(let failure):
-      return serveStale(stored(for: miss), for: failure, to: call, status)
+      return serveStale(stored(for: miss, at: now), for: failure, to: call, status, at: now)
     case .late:
       guard let stored = miss.stored else { return .cancelled }
       withState { $0.counts.staleWhileWaiting += 1 }
-      return .response(stale(stored.response, to: call, status, "stale-after"))
+      return .response(stale(stored.response, to: call, status, "stale-after", at: now))
     case .alone, .unshared, .cancelled:
       return .cancelled
     }
   }
 
   /// The stored response that may replace a failure. Another replica may have stored it since the lookup.
-  private func stored(for miss: CatalogMiss) -> Selection? {
-    miss.stored ?? (miss.route.shared == nil ? nil : lookUp(miss.call, isRepeated: true).stored)
+  private func stored(for miss: CatalogMiss, at now: CacheTime) -> Selection? {
+    miss.stored ?? (miss.route.shared == nil ? nil : lookUp(miss.call, at: now, isRepeated: true).stored)
   }
 
   /// Returns a stale response that replaces the failure (RFC 5861 §4) and is marked as stale, or else the failure.
   private func serveStale(
-    _ stored: Selection?, for failure: UpstreamFailure, to call: CatalogCall, _ status: CacheStatus
+    _ stored: Selection?, for failure: UpstreamFailure, to call: CatalogCall, _ status: CacheStatus, at now: CacheTime
   ) -> CatalogReply {
     var status = status
     status.forwardStatus = failure.proxyStatus.receivedStatus
     guard let stored else { return .failure(failure.response(status)) }
-    guard Selection(stored.response, now: clock.now).mayServeOnError(call.directives) else {
+    guard Selection(stored.response, now: now).mayServeOnError(call.directives) else {
       return .failure(failure.response(status))
     }
     withState { $0.counts.staleOnError += 1 }
-    var response = stale(stored.response, to: call, status, "stale-if-error")
+    var response = stale(stored.response, to: call, status, "stale-if-error", at: now)
     response.fields[.proxyStatus] = failure.proxyStatus.fieldValue
     return .response(response)
   }
@@ -88,33 +90,34 @@ extension CatalogGateway {
   /// (RFC 5861 §4). Nil without one.
   public func staleReply(to call: CatalogCall) -> CatalogReply? {
     guard call.isCacheable else { return nil }
-    guard let stored = lookUp(call, isRepeated: true).stored, stored.mayServeOnError(call.directives) else {
+    let now = clock.now
+    guard let stored = lookUp(call, at: now, isRepeated: true).stored, stored.mayServeOnError(call.directives) else {
       return nil
     }
     withState { $0.counts.staleOnError += 1 }
-    return .response(stale(stored.response, to: call, CacheStatus(.hit), "stale-if-error"))
+    return .response(stale(stored.response, to: call, CacheStatus(.hit), "stale-if-error", at: now))
   }
 
   /// Returns a stored response that is marked as stale.
   private func stale(
-    _ stored: StoredResponse, to call: CatalogCall, _ status: CacheStatus, _ detail: String
+    _ stored: StoredResponse, to call: CatalogCall, _ status: CacheStatus, _ detail: String, at now: CacheTime
   ) -> Response {
-    let selection = Selection(stored, now: clock.now)
+    let selection = Selection(stored, now: now)
     var status = status
     status.timeToLive = selection.timeToLive
     status.detail = detail
-    return fromCache(selection, to: call, status, isValidated: false)
+    return fromCache(selection, to: call, status, at: now, isValidated: false)
   }
 
   /// Returns a stored response in the coding that the caller prefers, or 304 if the caller already has it.
   private func fromCache(
-    _ selection: Selection, to call: CatalogCall, _ status: CacheStatus, isValidated: Bool
+    _ selection: Selection, to call: CatalogCall, _ status: CacheStatus, at now: CacheTime, isValidated: Bool
   ) -> Response {
     var response = selection.response
     if call.coding == .gzip, response.awaitsCompression { response = cache.compress(response, for: call.key) }
     let representation = response.representation(call.coding)
     let encoded = selection.fields(status, isValidated: isValidated)
-    if response.isNotModified(call.preconditions, now: clock.now) {
+    if response.isNotModified(call.preconditions, now: now) {
       return Response(.notModified, prepared: representation.notModified, encoded: encoded)
     }
     return Response(

@@ -8,9 +8,9 @@ extension CatalogGateway {
   /// Lets a caller wait for the result of the request's flight, and starts the flight if it does not exist. If the caller
   /// may have a stale response, the wait ends after `staleAfter`, and the flight continues.
   @inline(never)
-  func coalesce(_ waiter: CatalogWaiter) {
+  func coalesce(_ waiter: CatalogWaiter, at now: CacheTime) {
     let miss = waiter.miss
-    let (now, call) = (clock.now, miss.call)
+    let call = miss.call
     let hasStale =
       !waiter.waitsForAll
       && miss.stored.map { Selection($0.response, now: now).mayServeWhileWaiting(call.directives) } ?? false
@@ -27,7 +27,7 @@ extension CatalogGateway {
     switch joining {
     case .joined(let ticket, let run):
       waiter.waits(at: ticket, isLeader: run != nil)
-      run?.begin()
+      run?.begin(at: now)
       if hasStale { waiter.waits(atMost: endWait(of: ticket, by: miss.route)) }
     case .unshared: waiter.fetchAlone()
     case .late: waiter.resume(.late)
@@ -80,8 +80,9 @@ extension CatalogGateway {
 
   /// Sends the upstream request for a storable resource, and stores the response.
   func fetch(_ miss: CatalogMiss) async -> Outcome {
-    let fetching = Fetching(miss, validating: miss.stored?.response, at: clock.now)
-    let outcome = await fetch(fetching, from: enter(fetching.exchange))
+    let now = clock.now
+    let fetching = Fetching(miss, validating: miss.stored?.response, at: now)
+    let outcome = await fetch(fetching, from: enter(fetching.exchange, at: now))
     share(outcome, of: miss)
     return outcome
   }
@@ -92,12 +93,12 @@ extension CatalogGateway {
     var (fetching, step) = (first, step)
     while true {
       let result = await exchange(fetching.exchange, from: step)
-      switch evaluate(result, of: fetching) {
+      switch evaluate(result, of: fetching, at: clock.now) {
       case .outcome(let outcome): return outcome
       case .content(let arriving): return await store(arriving, of: fetching)
       case .again(let whole):
         fetching = whole
-        step = enter(whole.exchange)
+        step = enter(whole.exchange, at: whole.requestedAt)
       }
     }
   }
@@ -126,18 +127,19 @@ extension CatalogGateway {
   }
 
   @inline(never)
-  func evaluate(_ result: CatalogExchange.Result, of fetching: Fetching) -> Fetched {
+  func evaluate(_ result: CatalogExchange.Result, of fetching: Fetching, at now: CacheTime) -> Fetched {
     switch result {
     case .failure(let failure): return .outcome(.failure(failure))
     case .cancelled: return .outcome(.cancelled)
     case .response(let response, let permit) where response.status == .notModified:
       response.content.cancel()
       permit.release(.answered)
-      if let outcome = freshen(fetching.stored, by: response, fetching.miss, fetching.requestedAt) {
+      let times = Times(requestedAt: fetching.requestedAt, receivedAt: now)
+      if let outcome = freshen(fetching.stored, by: response, fetching.miss, times) {
         return .outcome(outcome)
       }
       // The response is about another version than the stored one. Without validators, Apple sends it whole.
-      return .again(Fetching(fetching.miss, validating: nil, at: clock.now))
+      return .again(Fetching(fetching.miss, validating: nil, at: now))
     case .response(let response, let permit):
       let limit = configuration.cache.largestContent
       guard response.contentLength ?? 0 <= limit else {
@@ -147,7 +149,7 @@ extension CatalogGateway {
         ArrivingResponse(
           response: response, permit: permit,
           content: PartialContent(response.content, length: response.contentLength, upTo: limit, configuration.memory),
-          times: Times(requestedAt: fetching.requestedAt, receivedAt: clock.now)))
+          times: Times(requestedAt: fetching.requestedAt, receivedAt: now)))
     }
   }
 
@@ -168,10 +170,10 @@ extension CatalogGateway {
   /// Renews a stored response by a 304. Nil if the 304 describes another version.
   @inline(never)
   private func freshen(
-    _ stored: StoredResponse?, by response: UpstreamResponse, _ miss: CatalogMiss, _ requestedAt: CacheTime
+    _ stored: StoredResponse?, by response: UpstreamResponse, _ miss: CatalogMiss, _ times: Times
   ) -> Outcome? {
     guard let stored else { return .failure(.status(.notModified, nextHop: configuration.nextHop)) }
-    let notModified = received(response, miss, Times(requestedAt: requestedAt, receivedAt: clock.now), [])
+    let notModified = received(response, miss, times, [])
     let settings = cacheSettings
     guard let fresh = cache.freshen(stored, for: miss.call.key, by: notModified, settings: settings) else { return nil }
     if settings != cacheSettings { cache.remove(miss.call.key) }

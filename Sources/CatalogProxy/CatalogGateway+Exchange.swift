@@ -14,7 +14,7 @@ import UpstreamAdmission
 extension CatalogGateway {
   /// Sends a request until there is a final response, or no further attempt is allowed.
   func exchange(_ exchange: CatalogExchange) async -> CatalogExchange.Result {
-    await self.exchange(exchange, from: enter(exchange))
+    await self.exchange(exchange, from: enter(exchange, at: clock.now))
   }
 
   /// Continues with a request, after every step that needs no wait.
@@ -34,7 +34,7 @@ extension CatalogGateway {
         if delay > .zero, (try? await exchange.route.upstream.pause(for: delay)) == nil {
           return givenUp(exchange)
         }
-        step = enter(exchange)
+        step = enter(exchange, at: clock.now)
       }
     }
   }
@@ -72,8 +72,7 @@ extension CatalogGateway {
 
   /// Takes a turn at the upstream for a request, or a place in the queue.
   @inline(never)
-  func enter(_ exchange: CatalogExchange) -> Step {
-    let time = clock.now
+  func enter(_ exchange: CatalogExchange, at time: CacheTime) -> Step {
     let now = time.elapsed
     guard exchange.end - now >= leastTime else {
       return .done(.failure(.waitedTooLong(nextHop: configuration.nextHop)))
@@ -169,7 +168,7 @@ extension CatalogGateway {
   // MARK: 7 Send
 
   private func send(_ exchange: CatalogExchange, _ attempt: CatalogAttempt) async -> Step {
-    step(after: await call(exchange, attempt).result(), to: exchange, attempt)
+    step(after: await call(exchange, attempt).result(), to: exchange, attempt, at: clock.now)
   }
 
   /// Prepares the request of an attempt.
@@ -179,12 +178,13 @@ extension CatalogGateway {
 
   /// Returns the step after an attempt.
   func step(
-    after result: Result<UpstreamResponse, UpstreamError>, to exchange: CatalogExchange, _ attempt: CatalogAttempt
+    after result: Result<UpstreamResponse, UpstreamError>, to exchange: CatalogExchange, _ attempt: CatalogAttempt,
+    at now: CacheTime
   ) -> Step {
     switch result {
     case .failure(let error): return failed(exchange, attempt, error)
     case .success(let response):
-      noteHead(of: response, to: exchange, attempt)
+      noteHead(of: response, to: exchange, attempt, at: now)
       return response.status == .unauthorized
         ? .unauthorized(response, attempt) : evaluate(response, to: exchange, attempt)
     }
@@ -236,8 +236,9 @@ extension CatalogGateway {
   /// Notes what the head of a response shows: the time to the response, and the clock skew by its `Date`. A response
   /// with an Age comes from a cache, so its `Date` is too old for that.
   @inline(never)
-  private func noteHead(of response: UpstreamResponse, to exchange: CatalogExchange, _ attempt: CatalogAttempt) {
-    let end = clock.now
+  private func noteHead(
+    of response: UpstreamResponse, to exchange: CatalogExchange, _ attempt: CatalogAttempt, at end: CacheTime
+  ) {
     let now = end.elapsed
     observer.noticed(.responded(after: now - attempt.start.elapsed))
     note(.status(response.status.code, response.version), of: exchange, attempt)

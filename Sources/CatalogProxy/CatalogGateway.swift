@@ -133,7 +133,8 @@ extension CatalogGateway {
   ///   meanwhile.
   public func respondImmediately(_ call: CatalogCall, revalidate: () -> Void) -> CatalogReply? {
     guard call.isCacheable else { return nil }
-    return reply(to: call, from: lookUp(call), revalidate: revalidate)
+    let now = clock.now
+    return reply(to: call, from: lookUp(call, at: now), at: now, revalidate: revalidate)
   }
 
   /// Handles a request for which ``respondImmediately(_:revalidate:)`` returned nil.
@@ -150,23 +151,24 @@ extension CatalogGateway {
     _ call: CatalogCall, content: (any ContentReader)? = nil, contentLength: Int? = nil, waited: Duration = .zero,
     by route: UpstreamRoute, then receive: @escaping @Sendable (CatalogReply) -> Void
   ) -> (any CancellableWork)? {
-    let end = clock.elapsed + configuration.timeouts.whole
+    let now = clock.now
+    let end = now.elapsed + configuration.timeouts.whole
     guard call.isCacheable else {
       let exchange = CatalogExchange(
         forwarding: call, content: content, contentLength: contentLength, waited: waited, end: end, route: route)
       return Task(executorPreference: route.executor) { receive(await self.forward(exchange)) }
     }
     // Another request may have stored the response since the first lookup.
-    let lookup = lookUp(call, isRepeated: true)
+    let lookup = lookUp(call, at: now, isRepeated: true)
     // This caller waits for the response itself, so no background request refreshes it.
     let forget = { self.withState { _ = $0.revalidating.remove(call.key) } }
-    if let reply = reply(to: call, from: lookup, revalidate: forget) {
+    if let reply = reply(to: call, from: lookup, at: now, revalidate: forget) {
       receive(reply)
       return nil
     }
     let miss = CatalogMiss(call, after: lookup, waited: waited, end: end, route: route)
     let waiter = CatalogWaiter(miss, for: .reply(receive), on: self)
-    coalesce(waiter)
+    coalesce(waiter, at: now)
     return waiter
   }
 
@@ -185,12 +187,13 @@ extension CatalogGateway {
       self.withState { _ = $0.revalidating.remove(call.key) }
       done()
     }
-    let lookup = lookUp(call, isRepeated: true)
+    let now = clock.now
+    let lookup = lookUp(call, at: now, isRepeated: true)
     // Another request has refreshed it already.
     if case .hit = lookup { return finish() }
-    let end = clock.elapsed + configuration.timeouts.whole
+    let end = now.elapsed + configuration.timeouts.whole
     let miss = CatalogMiss(call, after: lookup, waited: .zero, end: end, route: route)
-    coalesce(CatalogWaiter(miss, for: .refresh(finish), on: self))
+    coalesce(CatalogWaiter(miss, for: .refresh(finish), on: self), at: now)
   }
 }
 

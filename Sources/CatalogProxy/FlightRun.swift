@@ -37,16 +37,16 @@ final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
   }
 
   /// Asks the replicas' store if there is one, and then Apple.
-  func begin() {
+  func begin(at now: CacheTime) {
     if let shared = miss.route.shared, look(in: shared) { return }
-    fetch(validating: miss.stored?.response)
+    fetch(validating: miss.stored?.response, at: now)
   }
 
   /// Takes a turn and sends the request, or waits for the turn.
-  private func fetch(validating stored: StoredResponse?) {
-    let fetching = CatalogGateway.Fetching(miss, validating: stored, at: gateway.clock.now)
+  private func fetch(validating stored: StoredResponse?, at now: CacheTime) {
+    let fetching = CatalogGateway.Fetching(miss, validating: stored, at: now)
     self.fetching = fetching
-    proceed(gateway.enter(fetching.exchange), of: fetching)
+    proceed(gateway.enter(fetching.exchange, at: now), of: fetching, at: now)
   }
 
   // MARK: The store
@@ -69,20 +69,21 @@ final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
     guard let sharedKey, !cancellation.withLock({ $0.isCancelled }) else { return complete(.cancelled) }
     switch gateway.judge(finding, of: miss, sharedKey, from: shared) {
     case .usable(let response): complete(.shared(response))
-    case .fetch(let stored): fetch(validating: stored)
+    case .fetch(let stored): fetch(validating: stored, at: gateway.clock.now)
     }
   }
 
   func received(_ result: Result<UpstreamResponse, UpstreamError>) {
     guard let fetching, let attempt = attempt.take() else { return }
-    proceed(gateway.step(after: result, to: fetching.exchange, attempt), of: fetching)
+    let now = gateway.clock.now
+    proceed(gateway.step(after: result, to: fetching.exchange, attempt, at: now), of: fetching, at: now)
   }
 
   /// Takes a step, and those after it that need no wait.
-  private func proceed(_ step: CatalogGateway.Step, of fetching: CatalogGateway.Fetching) {
+  private func proceed(_ step: CatalogGateway.Step, of fetching: CatalogGateway.Fetching, at now: CacheTime) {
     switch step {
     case .ready(let attempt): send(fetching, attempt)
-    case .done(let result): evaluate(result, of: fetching)
+    case .done(let result): evaluate(result, of: fetching, at: now)
     case .queued(let place): waitForTurn(place)
     case .unauthorized, .again: wait { await $0.fetch(fetching, from: step) }
     }
@@ -98,7 +99,7 @@ final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
 
   private func entered(_ admission: Admission) {
     guard let fetching else { return }
-    proceed(gateway.entry(of: fetching.exchange, after: admission), of: fetching)
+    proceed(gateway.entry(of: fetching.exchange, after: admission), of: fetching, at: gateway.clock.now)
   }
 
   private func send(_ fetching: CatalogGateway.Fetching, _ attempt: CatalogAttempt) {
@@ -108,10 +109,10 @@ final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
     call.start(self)
   }
 
-  private func evaluate(_ result: CatalogExchange.Result, of fetching: CatalogGateway.Fetching) {
-    switch gateway.evaluate(result, of: fetching) {
+  private func evaluate(_ result: CatalogExchange.Result, of fetching: CatalogGateway.Fetching, at now: CacheTime) {
+    switch gateway.evaluate(result, of: fetching, at: now) {
     case .outcome(let outcome): complete(outcome)
-    case .again(let whole): wait { await $0.fetch(whole, from: $0.enter(whole.exchange)) }
+    case .again(let whole): wait { await $0.fetch(whole, from: $0.enter(whole.exchange, at: $0.clock.now)) }
     case .content(var arriving):
       if let outcome = gateway.storeAtOnce(&arriving, of: miss) { return complete(outcome) }
       let rest = arriving

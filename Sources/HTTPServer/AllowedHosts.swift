@@ -1,3 +1,4 @@
+import Bytes
 import EventLoop
 import HTTPMessages
 
@@ -19,7 +20,7 @@ public struct AllowedHosts: Sendable {
   ///   - names: DNS names, in addition to IP addresses and `localhost`.
   ///   - setting: The path of the setting that contains them.
   public init(names: [String] = [], setting: String) {
-    self.names = Set(names.map { Self.normalForm(Array($0.utf8)[...]) })
+    self.names = Set(names.map { Self.lowercased(Self.withoutRoot(Array($0.utf8)[...])) })
     self.setting = setting
   }
 
@@ -43,24 +44,27 @@ public struct AllowedHosts: Sendable {
     }
     let host = authority.prefix { $0 != UInt8(ascii: ":") }
     guard (1...Self.longestName).contains(host.count) else { return false }
-    let name = Self.normalForm(host)
-    if name == Self.localhost || (name.count > Self.belowLocalhost.count && name.ends(with: Self.belowLocalhost)) {
-      return true
-    }
-    return names.contains(name) || IPAddress(name.span) != nil
+    let name = Self.withoutRoot(host)
+    if Self.isLocalhost(name) || IPAddress(name.span) != nil { return true }
+    return !names.isEmpty && names.contains(Self.lowercased(name))
+  }
+
+  /// Returns whether the name is `localhost` or below it, in any case.
+  private static func isLocalhost(_ name: ArraySlice<UInt8>) -> Bool {
+    let (bytes, start) = (name.span, name.count - localhostLength)
+    guard start >= 0, bytes.equalsIgnoringCase(start..<name.count, "localhost") else { return false }
+    return start == 0 || start > 1 && bytes[start - 1] == UInt8(ascii: ".")
   }
 
   /// The maximum length of a DNS name with the dot of the root (RFC 1035 §3.1).
   private static let longestName = 254
-  private static let localhost = Array("localhost".utf8)
-  private static let belowLocalhost = Array(".localhost".utf8)
+  private static let localhostLength = 9
 
-  private static func normalForm(_ name: ArraySlice<UInt8>) -> [UInt8] {
-    let relative = name.last == UInt8(ascii: ".") ? name.dropLast() : name
-    return relative.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 }
+  private static func withoutRoot(_ name: ArraySlice<UInt8>) -> ArraySlice<UInt8> {
+    name.last == UInt8(ascii: ".") ? name.dropLast() : name
   }
-}
 
-extension [UInt8] {
-  fileprivate func ends(with suffix: [UInt8]) -> Bool { self.suffix(suffix.count).elementsEqual(suffix) }
+  private static func lowercased(_ name: ArraySlice<UInt8>) -> [UInt8] {
+    name.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 }
+  }
 }

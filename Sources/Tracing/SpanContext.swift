@@ -36,15 +36,14 @@ public struct SpanContext: Sendable, Equatable {
   /// The value of `traceparent` for requests that this span sends.
   ///
   /// Of the flags it has only `sampled`: the others that version 00 of the specification defines are zero (§3.2.2.5).
-  public var traceparent: [UInt8] {
-    var value: [UInt8] = []
-    value.reserveCapacity(Self.length)
-    value.append("00-")
-    value.append(traceID)
-    value.append("-")
-    value.append(spanID)
-    value.append(isSampled ? "-01" : "-00")
-    return value
+  public var traceparent: InlineArray<55, UInt8> {
+    InlineArray { (value: inout OutputSpan<UInt8>) in
+      value.append("00-")
+      value.append(traceID)
+      value.append("-")
+      value.append(spanID)
+      value.append(isSampled ? "-01" : "-00")
+    }
   }
 
   /// Returns the context of a span that this span causes.

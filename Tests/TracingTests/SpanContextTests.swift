@@ -28,7 +28,8 @@ struct SpanContextTests {
     #expect(context.spanID.description == Self.span)
     #expect(context.isSampled == isSampled)
     #expect(
-      String(decoding: context.traceparent, as: UTF8.self) == "00-\(Self.trace)-\(Self.span)-\(isSampled ? "01" : "00")"
+      String(copying: try UTF8Span(validating: context.traceparent.span))
+        == "00-\(Self.trace)-\(Self.span)-\(isSampled ? "01" : "00")"
     )
   }
 
