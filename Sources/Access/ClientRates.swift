@@ -202,11 +202,14 @@ public struct ServiceLimit: Sendable, Equatable {
   /// While requests remain, this is the time until the bucket is full again. Otherwise it is the time until the next
   /// request is accepted, as in `Retry-After`, which should not point to an earlier moment than `t` (§6).
   public let seconds: Int
+
+  /// The most bytes of the field: a name, two parameters, and two numbers of any size.
+  public static let mostBytes = 64
 }
 
-extension [UInt8] {
-  /// Appends the value of `RateLimit`: `"caller";r=19;t=4`. The numbers are far below the fifteen digits of an Integer
-  /// of RFC 9651 §3.3.1.
+extension OutputSpan<UInt8> {
+  /// Appends the value of `RateLimit`: `"caller";r=19;t=4`, at most ``ServiceLimit/mostBytes``. The numbers are far below
+  /// the fifteen digits of an Integer of RFC 9651 §3.3.1.
   public mutating func append(_ limit: ServiceLimit) {
     append(limit.policy.name)
     append(";r=")

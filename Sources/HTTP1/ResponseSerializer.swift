@@ -274,15 +274,19 @@ public struct FieldSection: Sendable, Equatable {
 
   /// Appends a field line with a value of visible ASCII characters.
   public mutating func append(_ name: StaticString, _ value: StaticString) {
-    append(name) { $0.append(value) }
+    append(name, upTo: value.utf8CodeUnitCount) { $0.append(value) }
   }
 
-  /// Appends a field line whose value `appendValue` appends: visible ASCII characters and spaces.
-  public mutating func append(_ name: StaticString, _ appendValue: (inout [UInt8]) -> Void) {
-    bytes.append(name)
-    bytes.append(": ")
-    appendValue(&bytes)
-    bytes.append("\r\n")
+  /// Appends a field line whose value `appendValue` appends: at most `most` visible ASCII characters and spaces.
+  public mutating func append(
+    _ name: StaticString, upTo most: Int, _ appendValue: (inout OutputSpan<UInt8>) -> Void
+  ) {
+    bytes.append(addingCapacity: name.utf8CodeUnitCount + most + 4) { (line: inout OutputSpan<UInt8>) in
+      line.append(name)
+      line.append(": ")
+      appendValue(&line)
+      line.append("\r\n")
+    }
   }
 
   /// Appends a field line. Control characters in the value become spaces.

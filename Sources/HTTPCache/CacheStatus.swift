@@ -31,27 +31,30 @@ public struct CacheStatus: Sendable, Equatable {
 
   /// The member in the syntax of the field.
   public var fieldValue: String {
-    var value: [UInt8] = []
-    append(to: &value)
+    let value = [UInt8](capacity: mostBytes) { (output: inout OutputSpan<UInt8>) in append(to: &output) }
     return String(decoding: value, as: UTF8.self)
   }
 
-  /// Appends the member in the syntax of the field.
-  func append(to value: inout [UInt8]) {
+  /// The most bytes of the member: all parameters with the longest numbers, and each character of `detail` escaped.
+  var mostBytes: Int { 192 + 2 * (detail?.utf8.count ?? 0) }
+
+  /// Appends the member in the syntax of the field. Traps without room for ``mostBytes``.
+  func append(to value: inout OutputSpan<UInt8>) {
     value.append("musickit-token-server")
     switch handling {
     case .hit: value.append("; hit")
     case .forwarded(let reason):
       value.append("; fwd=")
-      value.append(utf8: reason.rawValue)
+      value.append(copying: reason.rawValue.utf8.span)
     }
     if let forwardStatus { value.append("; fwd-status=", Self.integer(forwardStatus)) }
     if let timeToLive { value.append("; ttl=", Self.integer(timeToLive)) }
     if isStored { value.append("; stored") }
     if isCollapsed { value.append("; collapsed") }
     if let detail {
-      value.append("; detail=")
-      value.append(utf8: Self.string(detail))
+      value.append("; detail=\"")
+      Self.append(detail, to: &value)
+      value.append("\"")
     }
   }
 
@@ -60,14 +63,20 @@ public struct CacheStatus: Sendable, Equatable {
     min(max(number, -999_999_999_999_999), 999_999_999_999_999)
   }
 
-  /// Quotes a string for a structured field. Bytes other than printable ASCII (RFC 8941 §3.3.3) become `?`.
-  private static func string(_ text: String) -> String {
-    var result = "\""
+  /// Appends the content of a String of a structured field. Characters other than printable ASCII (RFC 8941 §3.3.3)
+  /// become `?`.
+  private static func append(_ text: String, to value: inout OutputSpan<UInt8>) {
     for scalar in text.unicodeScalars {
-      if scalar == "\"" || scalar == "\\" { result.unicodeScalars.append("\\") }
-      result.unicodeScalars.append((0x20...0x7e).contains(scalar.value) ? scalar : "?")
+      if scalar == "\"" || scalar == "\\" { value.append(UInt8(ascii: "\\")) }
+      value.append((0x20...0x7e).contains(scalar.value) ? UInt8(ascii: scalar) : UInt8(ascii: "?"))
     }
-    return result + "\""
+  }
+}
+
+extension OutputSpan<UInt8> {
+  fileprivate mutating func append(_ parameter: StaticString, _ number: Int) {
+    append(parameter)
+    append(decimal: number)
   }
 }
 

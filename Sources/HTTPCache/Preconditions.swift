@@ -180,8 +180,8 @@ public struct Selection: Sendable {
     section.reserveRoom(for: 160)
     let date = response.date
     section.append(date: date.span)
-    if age > 0 || !isValidated { section.append("Age") { $0.append(decimal: age) } }
-    section.append("Cache-Status") { status.append(to: &$0) }
+    if age > 0 || !isValidated { section.append("Age", upTo: 21) { $0.append(decimal: age) } }
+    section.append("Cache-Status", upTo: status.mostBytes) { status.append(to: &$0) }
     return section
   }
 

@@ -29,6 +29,18 @@ struct CacheStatusTests {
     #expect(status.fieldValue == "musickit-token-server; " + value)
   }
 
+  @Test("has room for the longest values, each character escaped")
+  func longest() {
+    for reason in ForwardReason.allCases {
+      var status = CacheStatus(.forwarded(reason), timeToLive: .min)
+      (status.forwardStatus, status.isStored, status.isCollapsed) = (.max, true, true)
+      status.detail = String(repeating: "\"", count: 1000)
+      #expect(status.fieldValue.utf8.count > 2000 + 80)
+      status.detail = nil
+      #expect(status.fieldValue.utf8.count < status.mostBytes - "; detail=\"\"".utf8.count)
+    }
+  }
+
   @Test("has the reasons of RFC 9211 §2.2")
   func reasons() {
     #expect(

@@ -50,16 +50,14 @@ struct AccessGate: Sendable {
     /// The remaining quota of the caller; nil if it has no limit.
     let limit: ServiceLimit?
 
-    /// The bytes of `RateLimit`, and of the names and ends of both fields.
-    private static let roomForLimit = 80
-
     /// Adds the remaining quota to the response, by the fields of draft-ietf-httpapi-ratelimit-headers.
     func mark(_ response: inout Response) {
       guard let limit else { return }
       let policy = caller.client.rates.policyField ?? ""
-      response.encoded.reserveRoom(for: policy.utf8.count + Self.roomForLimit)
+      // With the names and ends of both fields.
+      response.encoded.reserveRoom(for: policy.utf8.count + ServiceLimit.mostBytes + 32)
       if !policy.isEmpty { response.encoded.append("RateLimit-Policy", policy.utf8.span) }
-      response.encoded.append("RateLimit") { $0.append(limit) }
+      response.encoded.append("RateLimit", upTo: ServiceLimit.mostBytes) { $0.append(limit) }
     }
   }
 
