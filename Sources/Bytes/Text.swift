@@ -78,15 +78,14 @@ extension OutputSpan<UInt8> {
   }
 
   /// The digits of the largest 64-bit number.
-  @inlinable
-  public static var mostDecimalDigits: Int { 20 }
+  static var mostDecimalDigits: Int { 20 }
 
   /// Appends `number` in decimal, with leading zeros up to `width` digits (at most 20). Traps without room for them and a
   /// sign.
   public mutating func append(decimal number: Int, width: Int = 1) {
     if number < 0 { append(UInt8(ascii: "-")) }
     var rest = number.magnitude
-    // The last one is found without a comparison, because its successor has no place in 64 bits.
+    // 10²⁰ has no place in 64 bits, so the count ends there without a comparison.
     var digits = 1
     var next: UInt = 10
     while digits < Self.mostDecimalDigits, rest >= next {
@@ -97,19 +96,13 @@ extension OutputSpan<UInt8> {
     unsafe withUnsafeMutableBufferPointer { buffer, count in
       let end = count + digits
       precondition(end <= buffer.count)
-      // Safe: each index is from `count` to below `end`, so all of these bytes are initialised and in the buffer.
-      func write(_ digit: UInt, at index: Int) {
-        unsafe buffer.initializeElement(at: index, to: UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: digit))
-      }
       var index = end
-      while index &- count >= 2 {
-        let pair = rest % 100
-        rest /= 100
-        index &-= 2
-        write(pair / 10, at: index)
-        write(pair % 10, at: index &+ 1)
+      while index > count {
+        index &-= 1
+        // Safe: the index is from `count` to below `end`, so all of these bytes are initialised and in the buffer.
+        unsafe buffer.initializeElement(at: index, to: UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest % 10))
+        rest /= 10
       }
-      if index > count { write(rest, at: count) }
       count = end
     }
   }

@@ -48,25 +48,30 @@ public enum ResponseSerializer {
       }
       output.appendFieldLine(field)
     }
-    if needsDate, !date.isEmpty {
-      output.append("Date: ")
-      output.appendSafely(date)
-      output.append("\r\n")
+    output.append(addingCapacity: date.count + requestID.count + roomForOwnFields) {
+      (line: inout OutputSpan<UInt8>) in
+      if needsDate, !date.isEmpty {
+        line.append("Date")
+        line.appendFieldValue(date)
+      }
+      if let contentLength, status.mayHaveContentLength {
+        line.append("Content-Length: ")
+        line.append(decimal: contentLength)
+        line.append("\r\n")
+      }
+      if isChunked { line.append("Transfer-Encoding: chunked\r\n") }
+      if !requestID.isEmpty {
+        line.append("X-Request-ID")
+        line.appendFieldValue(requestID)
+      }
+      line.appendConnection(keepAlive: keepAlive, version: version)
+      line.append("\r\n")
     }
-    if let contentLength, status.mayHaveContentLength {
-      output.append("Content-Length: ")
-      output.append(decimal: contentLength)
-      output.append("\r\n")
-    }
-    if isChunked { output.append("Transfer-Encoding: chunked\r\n") }
-    if !requestID.isEmpty {
-      output.append("X-Request-ID: ")
-      output.appendSafely(requestID)
-      output.append("\r\n")
-    }
-    output.appendConnection(keepAlive: keepAlive, version: version)
-    output.append("\r\n")
   }
+
+  /// The most bytes of the fields that the server writes for each response, without the values of Date and X-Request-ID:
+  /// 8, 39, 28, 16, 24 and the empty line.
+  private static let roomForOwnFields = 128
 
   /// Appends the interim response that requests the body (RFC 9110 §15.2.1).
   public static func appendContinue(to output: inout [UInt8]) {
@@ -113,6 +118,17 @@ extension HTTPResponse.Status {
   }
 }
 
+extension OutputSpan<UInt8> {
+  /// Appends the Connection field if the version does not already mean the same (RFC 9112 §9.3, §9.6).
+  fileprivate mutating func appendConnection(keepAlive: Bool, version: HTTPVersion) {
+    if !keepAlive {
+      append("Connection: close\r\n")
+    } else if version == .http10 {
+      append("Connection: keep-alive\r\n")
+    }
+  }
+}
+
 extension [UInt8] {
   /// Appends a field line. Control characters in the value become spaces, so that none can end the line.
   mutating func appendFieldLine(_ field: HTTPField) {
@@ -133,15 +149,6 @@ extension [UInt8] {
   mutating func appendLines(of section: FieldLines, _ isIncluded: (_ name: Range<Int>, _ bytes: Span<UInt8>) -> Bool) {
     let span = section.bytes.span
     for line in section.lines where isIncluded(line.name, span) { append(line, of: section) }
-  }
-
-  /// Appends the Connection field if the version does not already mean the same (RFC 9112 §9.3, §9.6).
-  fileprivate mutating func appendConnection(keepAlive: Bool, version: HTTPVersion) {
-    if !keepAlive {
-      append("Connection: close\r\n")
-    } else if version == .http10 {
-      append("Connection: keep-alive\r\n")
-    }
   }
 }
 

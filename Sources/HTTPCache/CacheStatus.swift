@@ -35,8 +35,8 @@ public struct CacheStatus: Sendable, Equatable {
     return String(decoding: value, as: UTF8.self)
   }
 
-  /// The most bytes of the member: all parameters with the longest numbers, and each character of `detail` escaped.
-  var mostBytes: Int { 192 + 2 * (detail?.utf8.count ?? 0) }
+  /// The most bytes of the member: all parameters with the longest numbers (117), and each character of `detail` escaped.
+  var mostBytes: Int { 128 + 2 * (detail?.utf8.count ?? 0) }
 
   /// Appends the member in the syntax of the field. Traps without room for ``mostBytes``.
   func append(to value: inout OutputSpan<UInt8>) {

@@ -51,7 +51,7 @@ public final class ReceivedResponse: Sendable {
     let fields = fields
     let bytes = fields.bytes.span
     for line in fields.lines where !Self.isJudged(line.name, in: bytes) { return fields.filter(Self.isJudged) }
-    // A 304 has renewed it.
+    // It has no others: a 304 has renewed it, or another replica has stored it.
     return fields
   }
 

@@ -21,6 +21,21 @@ struct TextTests {
     #expect(text { $0.append(decimal: number, width: width) } == expected)
   }
 
+  @Test("writes every number of digits as Swift does")
+  func allLengths() {
+    var (power, random) = (1, SystemRandomNumberGenerator())
+    for digits in 1...19 {
+      let next = digits < 19 ? power * 10 : Int.max
+      let numbers = (0..<1000).map { _ in Int.random(in: power...next - 1, using: &random) } + [power, next - 1]
+      for number in numbers {
+        #expect(text { $0.append(decimal: number) } == ">\(number)")
+        #expect(text { $0.append(decimal: -number) } == ">-\(number)")
+      }
+      power = next
+    }
+    for number in 0..<20_000 { #expect(text { $0.append(decimal: number * 4999) } == ">\(number * 4999)") }
+  }
+
   @Test(
     "writes integers as sixteen hexadecimal digits",
     arguments: [

@@ -43,7 +43,7 @@ struct HostilePeerTests {
       let budget = try #require(metrics["musickit_memory_budget_bytes"])
       #expect(budget == Double(128 * Self.megabyte))
       #expect(used <= budget, "\(kind) \(path)")
-      #expect(peers.open > 0, "\(kind) \(path): all \(peers.refused) refused")
+      #expect(peers.open > 0, "\(kind) \(path): all \(peers.refused) refused: \(peers.refusal)")
       peers.leave()
     }
     #expect(server.stop() == 0)

@@ -22,8 +22,8 @@ KIND is one of
     h2-heads    that, and a hundred POSTs to PATH with 28 kB of header fields, which HPACK makes 4 kB for all of them
 
 They come from 127.0.0.2, or in turn from that and the addresses behind it, ADDRESSES in all. When the server has dealt
-with what all have sent, prints a JSON object: `open` connections that the server keeps, and `refused` ones, which it
-closed or answered with 503. Then holds them until standard input ends.
+with what all have sent, prints a JSON object: `open` connections that the server keeps, `refused` ones, which it closed
+or answered with 503, and the beginning of one such `refusal`. Then holds them until standard input ends.
 """
 
 import json
@@ -133,20 +133,20 @@ def connect(number):
     return connection
 
 
-def is_refused(connection):
-    """Whether the server has closed it, or answered it with 503."""
+def refusal(connection):
+    """What the server said before it closed the connection, or its 503. None if it keeps the connection."""
     try:
         connection.setblocking(False)
         while IS_HTTP2:
             if not connection.recv(65536):
-                return True
-        if isinstance(connection, ssl.SSLSocket):
-            return connection.recv(12)[9:] in (b"503", b"")
-        return connection.recv(12, socket.MSG_PEEK)[9:] in (b"503", b"")
+                return "closed"
+        is_secure = isinstance(connection, ssl.SSLSocket)
+        said = connection.recv(1000) if is_secure else connection.recv(1000, socket.MSG_PEEK)
+        return said.decode("latin-1") or "closed" if said[9:12] in (b"503", b"") else None
     except (ssl.SSLWantReadError, BlockingIOError):
-        return False
-    except OSError:
-        return True
+        return None
+    except OSError as error:
+        return str(error)
 
 
 def settle():
@@ -178,6 +178,7 @@ for number in range(COUNT):
     except OSError:
         pass
 settle()
-refused = COUNT - len(connections) + sum(is_refused(connection) for connection in connections)
-print(json.dumps({"open": COUNT - refused, "refused": refused}), flush=True)
+refusals = [said for said in map(refusal, connections) if said]
+refused = COUNT - len(connections) + len(refusals)
+print(json.dumps({"open": COUNT - refused, "refused": refused, "refusal": (refusals or [""])[-1]}), flush=True)
 sys.stdin.read()

@@ -12,8 +12,15 @@ public struct RequestID: Sendable, Hashable, CustomStringConvertible {
 
   let content: Content
 
-  /// The characters of the longest identifier.
-  static let mostCharacters = 64
+  private static let mostCharacters = 64
+
+  /// The number of its characters.
+  var count: Int {
+    switch content {
+    case .own: 32
+    case .foreign(let text): text.utf8.count
+    }
+  }
 
   /// Creates the identifier that a trusted proxy sent. Returns nil unless it is 1 to 64 characters of `A`–`Z`, `a`–`z`,
   /// `0`–`9`, `.`, `_` and `-`, which are safe in a header field, in JSON and in a log.
@@ -51,14 +58,12 @@ extension OutputSpan<UInt8> {
 extension [UInt8] {
   /// Creates an array of the identifier's characters.
   public init(_ id: RequestID) {
-    self = []
-    reserveCapacity(32)
-    append(id)
+    self.init(capacity: id.count) { (output: inout OutputSpan<UInt8>) in output.append(id) }
   }
 
   /// Appends the identifier's characters.
   public mutating func append(_ id: RequestID) {
-    append(addingCapacity: RequestID.mostCharacters) { (output: inout OutputSpan<UInt8>) in output.append(id) }
+    append(addingCapacity: id.count) { (output: inout OutputSpan<UInt8>) in output.append(id) }
   }
 }
 

@@ -54,8 +54,8 @@ struct AccessGate: Sendable {
     func mark(_ response: inout Response) {
       guard let limit else { return }
       let policy = caller.client.rates.policyField ?? ""
-      // With the names and ends of both fields.
-      response.encoded.reserveRoom(for: policy.utf8.count + ServiceLimit.mostBytes + 32)
+      // The names and ends of both fields take 33 bytes.
+      response.encoded.reserveRoom(for: policy.utf8.count + ServiceLimit.mostBytes + 33)
       if !policy.isEmpty { response.encoded.append("RateLimit-Policy", policy.utf8.span) }
       response.encoded.append("RateLimit", upTo: ServiceLimit.mostBytes) { $0.append(limit) }
     }

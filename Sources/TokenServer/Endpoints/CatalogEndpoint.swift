@@ -84,7 +84,7 @@ final class CatalogEndpoint: Sendable {
   func check(_ caller: Principal, _ request: Request, to destination: Destination) throws(Denial) {
     try Self.check(caller, destination.path)
     do throws(ErrorResponse) {
-      _ = try call(destination.method, destination.path, of: request)
+      _ = try call(destination.method, destination.path, of: request, mayUseUserToken: caller.client.me)
     } catch { throw Denial(error, "invalid_request") }
   }
 
@@ -104,8 +104,8 @@ final class CatalogEndpoint: Sendable {
         try call(method, path, of: request, charging: payer, mayUseUserToken: mayUseUserToken)
       }
     case .deferred(let wait):
-      // The request no longer exists after the wait.
-      let parsed = Result { () throws(ErrorResponse) in try call(method, path, of: request) }
+      // The request no longer exists after the wait. Then `charged` removes the user token if the caller may not use it.
+      let parsed = Result { () throws(ErrorResponse) in try call(method, path, of: request, mayUseUserToken: true) }
       let work = DeferredWork { [self] context in
         let verdict = await gate.admit(after: wait, auditContext, on: context.loop)
         let reply = reply(to: verdict, path, on: context.loop) { (payer, mayUseUserToken) throws(ErrorResponse) in
@@ -125,7 +125,7 @@ final class CatalogEndpoint: Sendable {
   /// - Parameter payer: The caller that the quota is charged to; nil if it is not known yet.
   private func call(
     _ method: HTTPRequest.Method, _ path: CatalogPath, of request: Request, charging payer: QuotaCaller? = nil,
-    mayUseUserToken: Bool = true
+    mayUseUserToken: Bool
   ) throws(ErrorResponse) -> CatalogCall {
     let target: CatalogTarget
     do throws(TargetRefusal) {

@@ -22,11 +22,14 @@ struct RateFieldTests {
 
   @Test("contain the remaining requests and the seconds")
   func limit() {
-    var bytes: [UInt8] = []
-    bytes.append(ServiceLimit(.caller, remaining: 19, seconds: 4))
-    bytes.append(" ")
-    bytes.append(ServiceLimit(.total, remaining: 0, seconds: 100_000_000))
-    #expect(String(decoding: bytes, as: UTF8.self) == #""caller";r=19;t=4 "total";r=0;t=100000000"#)
+    func text(_ limit: ServiceLimit) -> String {
+      let bytes = [UInt8](capacity: ServiceLimit.mostBytes) { (output: inout OutputSpan<UInt8>) in output.append(limit) }
+      return String(decoding: bytes, as: UTF8.self)
+    }
+    #expect(text(ServiceLimit(.caller, remaining: 19, seconds: 4)) == #""caller";r=19;t=4"#)
+    #expect(text(ServiceLimit(.total, remaining: 0, seconds: 100_000_000)) == #""total";r=0;t=100000000"#)
+    // There is room for the longest numbers.
+    #expect(text(ServiceLimit(.caller, remaining: .min, seconds: .min)).hasSuffix(";t=\(Int.min)"))
   }
 
   @Test(

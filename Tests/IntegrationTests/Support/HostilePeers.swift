@@ -7,6 +7,8 @@ final class HostilePeers {
   let open: Int
   /// The number of connections that the server has closed or answered with 503.
   let refused: Int
+  /// The beginning of what the server said to one that it refused.
+  let refusal: String
   private let process: ChildProcess
 
   /// Connects `count` peers from `addresses` addresses to a server, and returns when all peers have sent their data.
@@ -18,10 +20,11 @@ final class HostilePeers {
       [Repository.script("hostile_peers.py"), "\(server.port)", kind, "\(count)", path, "\(addresses)"],
       holdsInput: true)
     guard let line = try process.line(), let value = JSONReader.read(Array(line.utf8)),
-      let open = value["open"]?.integer, let refused = value["refused"]?.integer
+      let open = value["open"]?.integer, let refused = value["refused"]?.integer, let refusal = value["refusal"]?.string
     else { throw TestFailure("The peers have ended: \(process.standardError)") }
     self.open = open
     self.refused = refused
+    self.refusal = refusal
   }
 
   /// Ends all peers.
