@@ -51,7 +51,8 @@ final class CatalogEndpoint: Sendable {
 
   private func path(of request: Request) throws(ErrorResponse) -> CatalogPath {
     do throws(TargetRefusal) {
-      let path = try CatalogPath(Array(request.path).span, allowsMe: allowsMe)
+      let slice = request.path
+      let path = try CatalogPath(slice.span, allowsMe: allowsMe)
       request.route = path.route
       return path
     } catch {

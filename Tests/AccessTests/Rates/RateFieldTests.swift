@@ -23,7 +23,8 @@ struct RateFieldTests {
   @Test("contain the remaining requests and the seconds")
   func limit() {
     func text(_ limit: ServiceLimit) -> String {
-      let bytes = [UInt8](capacity: ServiceLimit.mostBytes) { (output: inout OutputSpan<UInt8>) in output.append(limit) }
+      let bytes = [UInt8](capacity: ServiceLimit.mostBytes) { (output: inout OutputSpan<UInt8>) in output.append(limit)
+      }
       return String(decoding: bytes, as: UTF8.self)
     }
     #expect(text(ServiceLimit(.caller, remaining: 19, seconds: 4)) == #""caller";r=19;t=4"#)
