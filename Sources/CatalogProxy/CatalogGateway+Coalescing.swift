@@ -177,7 +177,7 @@ extension CatalogGateway {
     let settings = cacheSettings
     guard let fresh = cache.freshen(stored, for: miss.call.key, by: notModified, settings: settings) else { return nil }
     if settings != cacheSettings { cache.remove(miss.call.key) }
-    return .response(fresh, isStored: true, forwardStatus: 304)
+    return .response(fresh.response, isStored: fresh.isStored, forwardStatus: 304)
   }
 
   /// Reads a response to its end and stores it, unless it is too long for the cache.

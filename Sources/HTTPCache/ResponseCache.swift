@@ -61,7 +61,8 @@ public final class ResponseCache: Sendable {
     }
   }
 
-  /// Renews a response by the 304 to its ``StoredResponse/validators`` (RFC 9111 §4.3.4), and stores the result.
+  /// Renews a response by the 304 to its ``StoredResponse/validators`` (RFC 9111 §4.3.4), and stores the result. The 304
+  /// may forbid that.
   ///
   /// Returns nil if the 304 describes another version, which is no longer stored: repeat the request without
   /// validators.
@@ -69,13 +70,12 @@ public final class ResponseCache: Sendable {
   /// - Parameter settings: The current settings.
   public func freshen(
     _ response: StoredResponse, for key: CacheKey, by notModified: ReceivedResponse, settings: CacheSettings? = nil
-  ) -> StoredResponse? {
+  ) -> (response: StoredResponse, isStored: Bool)? {
     guard let renewed = response.freshened(by: notModified, settings: settings ?? self.settings) else {
       remove(key)
       return nil
     }
-    store(renewed, for: key)
-    return renewed
+    return (renewed, store(renewed, for: key))
   }
 
   /// Returns the response with gzip, if compression is useful. The first caller compresses it; concurrent callers get

@@ -37,7 +37,7 @@ struct ValidationTests {
     let response = cache.compress(try keep(stored), for: key)
     let notModified = Sample.received(
       .notModified, [.eTag: "\"1\"", .date: Sample.date(100), .cacheControl: "max-age=30"], body: [], at: 100)
-    let renewed = try #require(cache.freshen(response, for: key, by: notModified))
+    let renewed = try #require(cache.freshen(response, for: key, by: notModified)).response
     let now = Selection(renewed, now: Sample.time(105))
     #expect(now.age == 5 && now.timeToLive == 25)
     #expect(renewed.status == .ok)
@@ -54,6 +54,7 @@ struct ValidationTests {
   func sparse() throws {
     let response = try keep(stored)
     let renewed = try #require(cache.freshen(response, for: key, by: Sample.received(.notModified, body: [], at: 100)))
+      .response
     let now = Selection(renewed, now: Sample.time(100))
     #expect(now.age == 0 && now.timeToLive == 60)
     #expect(renewed.validators == [.ifNoneMatch: "\"1\""])
@@ -64,7 +65,7 @@ struct ValidationTests {
     let notModified = Sample.received(
       .notModified, [.contentType: "image/png", .contentEncoding: "gzip", .contentLength: "0", .setCookie: "a=b"],
       body: [], at: 100)
-    let renewed = try #require(cache.freshen(try keep(stored), for: key, by: notModified))
+    let renewed = try #require(cache.freshen(try keep(stored), for: key, by: notModified)).response
     #expect(renewed.representation(.identity).fields.value("Content-Type") == "text/plain")
     #expect(renewed.representation(.identity).fields.value("Content-Encoding") == nil)
     #expect(renewed.verdict == .store)
@@ -91,7 +92,7 @@ struct ValidationTests {
   func forbidden() throws {
     let received = Sample.received(.notModified, [.cacheControl: "no-store"], body: [], at: 9)
     let renewed = try #require(cache.freshen(try keep(stored), for: key, by: received))
-    #expect(renewed.verdict == .refuse(.noStore))
+    #expect(renewed.response.verdict == .refuse(.noStore) && !renewed.isStored)
     #expect(cache.statistics.entries == 0)
   }
 

@@ -39,9 +39,10 @@ public final class RecentAuditRecords: Sendable {
   }
 
   private func keep(_ write: (inout [UInt8]) -> Void) {
-    var line: [UInt8] = []
-    write(&line)
-    if line.last == UInt8(ascii: "\n") { line.removeLast() }
+    var written: [UInt8] = []
+    write(&written)
+    // A copy, because a record is written with room for escapes that it seldom needs.
+    let line = Array(written.last == UInt8(ascii: "\n") ? written.dropLast() : written[...])
     ring.withLock { ring in
       guard ring.lines.count == Self.capacity else { return ring.lines.append(line) }
       ring.lines[ring.start] = line

@@ -32,6 +32,18 @@ struct StaleAfterTests {
     return String(decoding: response.body, as: UTF8.self)
   }
 
+  @Test("a 304 that forbids storage ends it, and the caller is not told that the response is stored")
+  func forbidden() async throws {
+    let ground = ProxyGround { _ in .scripted(.ok, [.cacheControl: "max-age=10", .eTag: "\"1\""], "{\"a\":1}") }
+    _ = try await ground.ask(Self.song)
+    ground.time.advance(by: .seconds(60))
+    ground.upstream.respond { _ in .scripted(.notModified, [.cacheControl: "no-store"], "") }
+    let reply = try await ground.ask(Self.song)
+    #expect(reply.status == 200 && body(reply) == "{\"a\":1}")
+    #expect(reply.cacheStatus == "musickit-token-server; fwd=stale; fwd-status=304")
+    #expect(ground.proxy.cache.statistics.entries == 0)
+  }
+
   @Test("a caller gets the stale response after 500 ms, marked in Cache-Status, and the fetch continues and is stored")
   func stale() async throws {
     let gate = Gate()
