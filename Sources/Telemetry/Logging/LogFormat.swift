@@ -10,7 +10,7 @@ public enum LogFormat: String, Sendable, CaseIterable {
   case text
 }
 
-// Encoding of a line into memory that has room for all of it, which costs a third of growing an array piece by piece.
+// Encoding of a line into memory that has room for all of it, which costs half as much as growing an array piece by piece.
 //
 // A line stays one line and its fields stay separate, for any value: both formats escape control characters, so no
 // request can forge a line or control a terminal.

@@ -145,7 +145,7 @@ struct TokenDocument {
   /// The JSON object in UTF-8. `origin` is present only if the token is bound to one.
   var json: [UInt8] {
     let (compact, origins) = (token.compact, token.origins)
-    // The names take 65 bytes, and each of the four numbers 20 at most.
+    // The names and marks take 66 bytes, and each of the four numbers 20 at most.
     var body = [UInt8](capacity: compact.count + 160) { (body: inout OutputSpan<UInt8>) in
       body.append(#"{"token":""#)
       body.append(copying: compact.span)
