@@ -34,9 +34,10 @@ struct TokenCacheTests {
     }
   }
 
-  private func token(_ mintedAt: Int, ttl: Int = 3600) throws -> MintedToken {
+  private func document(_ mintedAt: Int, ttl: Int = 3600) throws -> TokenDocument {
     let claims = Claims(issuer: try Samples.team(), issuedAt: mintedAt, expiresAt: mintedAt + ttl, origins: [])
-    return try MintedToken(compact: Array("\(mintedAt)".utf8), claims: claims, mintedAt: mintedAt)
+    let token = try MintedToken(compact: Array("\(mintedAt)".utf8), claims: claims, mintedAt: mintedAt)
+    return TokenDocument(token, now: mintedAt)
   }
 
   private func key(_ ttl: Int) -> TokenCache.Key { TokenCache.Key(ttl: ttl, origins: []) }
@@ -47,24 +48,38 @@ struct TokenCacheTests {
     guard case .sign(nil) = cache.request(key(1), now: 0) else { return #expect(Bool(false), "the first signs") }
     guard case .wait = cache.request(key(1), now: 0) else { return #expect(Bool(false), "the second waits") }
     guard case .sign(nil) = cache.request(key(2), now: 0) else { return #expect(Bool(false), "other claims sign") }
-    cache.finish(key(1), try token(0))
+    cache.finish(key(1), try document(0))
     guard case .take(let taken) = cache.request(key(1), now: 0) else { return #expect(Bool(false), "then all take it") }
-    #expect(taken.mintedAt == 0)
+    #expect(taken.token.mintedAt == 0)
   }
 
   @Test("lets one caller renew a token while the others get the present token")
   func renewal() throws {
     var cache = TokenCache(capacity: 4)
     _ = cache.request(key(1), now: 0)
-    cache.finish(key(1), try token(0))
+    cache.finish(key(1), try document(0))
     guard case .sign(.some) = cache.request(key(1), now: 1800) else { return #expect(Bool(false), "one renews") }
     guard case .take(let present) = cache.request(key(1), now: 1800) else {
       return #expect(Bool(false), "nobody waits")
     }
-    #expect(present.mintedAt == 0 && present.refreshAfter >= 1800)
-    cache.finish(key(1), try token(1800))
+    #expect(present.token.mintedAt == 0 && present.token.refreshAfter >= 1800)
+    cache.finish(key(1), try document(1800))
     guard case .take(let renewed) = cache.request(key(1), now: 1800) else { return #expect(Bool(false)) }
-    #expect(renewed.mintedAt == 1800)
+    #expect(renewed.token.mintedAt == 1800)
+  }
+
+  @Test("shows each caller the time that is left", arguments: [[0, 1, 1799], [9, 9, 3]])
+  func times(_ moments: [Int]) throws {
+    var cache = TokenCache(capacity: 4)
+    _ = cache.request(key(1), now: 0)
+    cache.finish(key(1), try document(0))
+    for now in moments {
+      guard case .take(let document) = cache.request(key(1), now: now) else { return #expect(Bool(false), "\(now)") }
+      #expect(document.now == now && document.token.mintedAt == 0)
+      #expect(String(decoding: document.json, as: UTF8.self).contains(#""expiresIn":\#(3600 - now),"#))
+    }
+    guard case .sign(.some(let present)) = cache.request(key(1), now: 1800) else { return #expect(Bool(false)) }
+    #expect(present.now == 1800 && present.json == TokenDocument(present.token, now: 1800).json)
   }
 
   @Test("lets the next caller sign after a signature failed")
@@ -87,7 +102,7 @@ struct TokenCacheTests {
       case .take: #expect(isKnown)
       case .sign:
         #expect(!isKnown)
-        cache.finish(key(ttl), try token(0))
+        cache.finish(key(ttl), try document(0))
       case .wait: #expect(Bool(false), "nobody else signs")
       }
       recent.removeAll { $0 == ttl }

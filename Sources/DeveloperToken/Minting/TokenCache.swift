@@ -15,17 +15,18 @@ struct TokenCache {
 
   /// The next step of a caller.
   enum Step {
-    /// Take this token.
-    case take(MintedToken)
+    /// Take this token, with its document of now.
+    case take(TokenDocument)
     /// Sign a new token. If that fails, the caller can still use the present one, unless it is nil.
-    case sign(present: MintedToken?)
+    case sign(present: TokenDocument?)
     /// Wait for another caller, which is signing the first token, and then call `request` again.
     case wait
   }
 
   private struct Entry {
     let key: Key
-    var token: MintedToken
+    /// The token with its document of the latest second in which a caller wanted it.
+    var document: TokenDocument
     var newer: Int
     var older: Int
   }
@@ -48,26 +49,34 @@ struct TokenCache {
 
   mutating func request(_ key: Key, now: Int) -> Step {
     guard let index = find(key) else { return start(key, present: nil) }
-    let token = entries[index].token
+    let token = entries[index].document.token
     switch TokenReuse.decide(mintedAt: token.mintedAt, expiresAt: token.expiresAt, now: now) {
-    case .reuse: return .take(token)
-    case .renew: return start(key, present: token)
+    case .reuse: return .take(document(at: index, now: now))
+    case .renew: return start(key, present: document(at: index, now: now))
     case .mint: return start(key, present: nil)
     }
   }
 
-  /// Records the end of signing. `token` is nil if signing failed; the next caller then tries again.
-  mutating func finish(_ key: Key, _ token: MintedToken?) {
+  /// Returns the document of an entry. It changes once a second, so most callers share one.
+  private mutating func document(at index: Int, now: Int) -> TokenDocument {
+    if entries[index].document.now != now {
+      entries[index].document = TokenDocument(entries[index].document.token, now: now)
+    }
+    return entries[index].document
+  }
+
+  /// Records the end of signing. `document` is nil if signing failed; the next caller then tries again.
+  mutating func finish(_ key: Key, _ document: TokenDocument?) {
     signing.remove(key)
-    guard let token else { return }
+    guard let document else { return }
     if let index = find(key) {
-      entries[index].token = token
+      entries[index].document = document
     } else {
-      insert(key, token)
+      insert(key, document)
     }
   }
 
-  private mutating func start(_ key: Key, present: MintedToken?) -> Step {
+  private mutating func start(_ key: Key, present: TokenDocument?) -> Step {
     if signing.insert(key).inserted { return .sign(present: present) }
     return present.map { .take($0) } ?? .wait
   }
@@ -82,8 +91,8 @@ struct TokenCache {
     return index
   }
 
-  private mutating func insert(_ key: Key, _ token: MintedToken) {
-    let entry = Entry(key: key, token: token, newer: Self.none, older: Self.none)
+  private mutating func insert(_ key: Key, _ document: TokenDocument) {
+    let entry = Entry(key: key, document: document, newer: Self.none, older: Self.none)
     let index: Int
     if entries.count < capacity {
       index = entries.count
@@ -161,6 +170,56 @@ public struct MintedToken: Sendable {
 extension MintedToken: CustomStringConvertible, CustomReflectable {
   /// A text without the token, which is a credential.
   public var description: String { "DeveloperToken(sha256: \(String(hexadecimal: sha256.span)))" }
+  /// A mirror without children.
+  public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+/// A developer token with its times at one moment, as in the response of `/token` and the output of `mint --json`.
+public struct TokenDocument: Sendable {
+  /// The token.
+  public let token: MintedToken
+  /// The moment, in seconds since 1970.
+  public let now: Int
+  /// The JSON object in UTF-8. `origin` is present only if the token is bound to one.
+  public let json: [UInt8]
+
+  /// Creates the document of `token` at `now`, in seconds since 1970.
+  public init(_ token: MintedToken, now: Int) {
+    self.token = token
+    self.now = now
+    json = Self.json(token, now: now)
+  }
+
+  private static func json(_ token: MintedToken, now: Int) -> [UInt8] {
+    let (compact, origins) = (token.compact, token.origins)
+    var json: [UInt8] = []
+    // The names and marks take 66 bytes, and each of the four numbers 20 at most.
+    json.append(addingCapacity: compact.count + 160) { (json: inout OutputSpan<UInt8>) in
+      json.append(#"{"token":""#)
+      json.append(copying: compact.span)
+      json.append(#"","issuedAt":"#)
+      json.append(decimal: token.issuedAt)
+      json.append(#","expiresAt":"#)
+      json.append(decimal: token.expiresAt)
+      json.append(#","expiresIn":"#)
+      json.append(decimal: token.expiresAt - now)
+      json.append(#","refreshAfter":"#)
+      json.append(decimal: max(token.refreshAfter, now))
+      if origins.isEmpty { json.append("}") }
+    }
+    guard !origins.isEmpty else { return json }
+    for (index, origin) in origins.enumerated() {
+      json.append(index == 0 ? #","origin":["# : ",")
+      json.append(jsonString: origin.description)
+    }
+    json.append("]}")
+    return json
+  }
+}
+
+extension TokenDocument: CustomStringConvertible, CustomReflectable {
+  /// A text without the token, which is a credential.
+  public var description: String { token.description }
   /// A mirror without children.
   public var customMirror: Mirror { Mirror(self, children: []) }
 }

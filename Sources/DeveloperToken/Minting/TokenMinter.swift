@@ -33,7 +33,8 @@ public final class TokenMinter: @unchecked Sendable {
 
   /// Creates a minter with an empty cache.
   ///
-  /// - Parameter cacheCapacity: The number of tokens with different claims in the cache, each 0.3 to 12 KiB.
+  /// - Parameter cacheCapacity: The number of tokens with different claims in the cache, each 0.8 to 24 KiB with its
+  ///   document.
   /// - Throws: `TokenError` if key ID and team ID are the same, or OpenSSL fails.
   public init(
     key: SigningKey, team: TeamID, policy: TokenPolicy, cacheCapacity: Int = 1024
@@ -58,13 +59,20 @@ public final class TokenMinter: @unchecked Sendable {
   ///   - now: The time in seconds since 1970.
   /// - Throws: `TokenError`.
   public func token(ttl: Int? = nil, origins: [Origin] = [], now: Int) throws(TokenError) -> MintedToken {
+    try document(ttl: ttl, origins: origins, now: now).token
+  }
+
+  /// Returns the same token as ``token(ttl:origins:now:)`` does, with its document. All callers of a second share that.
+  ///
+  /// - Throws: `TokenError`.
+  public func document(ttl: Int? = nil, origins: [Origin] = [], now: Int) throws(TokenError) -> TokenDocument {
     let key = TokenCache.Key(ttl: try policy.lifetime(requested: ttl), origins: try Self.canonical(origins))
     monitor.lock()
     while true {
       switch cache.request(key, now: now) {
-      case .take(let token):
+      case .take(let document):
         monitor.unlock()
-        return token
+        return document
       case .wait:
         monitor.wait()
       case .sign(let present):
@@ -119,20 +127,21 @@ public final class TokenMinter: @unchecked Sendable {
 
   /// Signs a token. The caller holds the lock; this function releases it to sign, and returns without it.
   private func sign(
-    _ key: TokenCache.Key, present: MintedToken?, now: Int
-  ) throws(TokenError) -> MintedToken {
+    _ key: TokenCache.Key, present: TokenDocument?, now: Int
+  ) throws(TokenError) -> TokenDocument {
     let signer = signers.popLast()
     monitor.unlock()
     let result = mint(key, signer, now: now)
+    let document = result.token.map { TokenDocument($0, now: now) }
     monitor.lock()
     putBack(result)
     records[.caller].note(result.token, isUsual: key.ttl == policy.ttl && key.origins.isEmpty)
-    cache.finish(key, try? result.token.get())
+    cache.finish(key, try? document.get())
     monitor.broadcast()
     monitor.unlock()
     // The present token has half of its lifetime left, which is better than an error.
-    if let present, case .failure = result.token { return present }
-    return try result.token.get()
+    if let present, case .failure = document { return present }
+    return try document.get()
   }
 
   private typealias Minted = (token: Result<MintedToken, TokenError>, signer: Signer?)

@@ -65,9 +65,9 @@ struct TokenEndpoint: Sendable {
   private func respond(to admitted: AccessGate.AuthorizedCaller, _ wish: Wish, _ content: [UInt8]) -> Response {
     do throws(Denial) {
       let now = Glibc.time(nil)
-      let token = try token(for: admitted.caller, wish, content, now: now)
-      gate.grant(admitted, token: AuditRecord.Token(token, key: minter.key))
-      var response = TokenResponse(token, now: now, form: wish.form).response
+      let document = try document(for: admitted.caller, wish, content, now: now)
+      gate.grant(admitted, token: AuditRecord.Token(document.token, key: minter.key))
+      var response = TokenResponse(document, form: wish.form).response
       admitted.mark(&response)
       return response
     } catch {
@@ -75,12 +75,12 @@ struct TokenEndpoint: Sendable {
     }
   }
 
-  private func token(
+  private func document(
     for caller: Principal, _ wish: Wish, _ content: [UInt8], now: Int
-  ) throws(Denial) -> MintedToken {
+  ) throws(Denial) -> TokenDocument {
     let grant = try Self.grant(for: caller, wish, content)
     do throws(TokenError) {
-      return try minter.token(ttl: grant.ttl, origins: grant.origins, now: now)
+      return try minter.document(ttl: grant.ttl, origins: grant.origins, now: now)
     } catch {
       let denial = Self.denial(error)
       if denial.response.code == .internalError { gate.service.warn(ofFailedToken: error) }

@@ -7,8 +7,7 @@ import HTTPTypes
 
 /// The response of `/token` with a developer token.
 struct TokenResponse {
-  let token: MintedToken
-  let now: Int
+  let document: TokenDocument
   let form: Form
 
   /// The form of the response that the caller prefers (RFC 9110 §12.5.1).
@@ -21,17 +20,16 @@ struct TokenResponse {
     case text
   }
 
-  init(_ token: MintedToken, now: Int, form: Form) {
-    self.token = token
-    self.now = now
+  init(_ document: TokenDocument, form: Form) {
+    self.document = document
     self.form = form
   }
 
   var response: Response {
     switch form {
-    case .json: Response(.ok, prepared: Self.json, body: TokenDocument(token, now: now).json)
-    case .jwt: Response(.ok, prepared: Self.jwt, body: token.compact)
-    case .text: Response(.ok, prepared: Self.text, body: token.compact)
+    case .json: Response(.ok, prepared: Self.json, body: document.json)
+    case .jwt: Response(.ok, prepared: Self.jwt, body: document.token.compact)
+    case .text: Response(.ok, prepared: Self.text, body: document.token.compact)
     }
   }
 
@@ -128,43 +126,5 @@ extension Span<UInt8> {
       index += isQuoted && self[index] == UInt8(ascii: "\\") ? 2 : 1
     }
     return Swift.min(index, count)
-  }
-}
-
-/// A developer token with its times, as in the response of `/token` and the output of `mint --json`.
-struct TokenDocument {
-  private let token: MintedToken
-  private let now: Int
-
-  /// Creates the document of `token` at `now`, in seconds since 1970.
-  init(_ token: MintedToken, now: Int) {
-    self.token = token
-    self.now = now
-  }
-
-  /// The JSON object in UTF-8. `origin` is present only if the token is bound to one.
-  var json: [UInt8] {
-    let (compact, origins) = (token.compact, token.origins)
-    // The names and marks take 66 bytes, and each of the four numbers 20 at most.
-    var body = [UInt8](capacity: compact.count + 160) { (body: inout OutputSpan<UInt8>) in
-      body.append(#"{"token":""#)
-      body.append(copying: compact.span)
-      body.append(#"","issuedAt":"#)
-      body.append(decimal: token.issuedAt)
-      body.append(#","expiresAt":"#)
-      body.append(decimal: token.expiresAt)
-      body.append(#","expiresIn":"#)
-      body.append(decimal: token.expiresAt - now)
-      body.append(#","refreshAfter":"#)
-      body.append(decimal: max(token.refreshAfter, now))
-      if origins.isEmpty { body.append("}") }
-    }
-    guard !origins.isEmpty else { return body }
-    for (index, origin) in origins.enumerated() {
-      body.append(index == 0 ? #","origin":["# : ",")
-      body.append(jsonString: origin.description)
-    }
-    body.append("]}")
-    return body
   }
 }

@@ -16,8 +16,17 @@ final class AccessTally: Sendable {
   private struct State {
     var places: [String: Int] = [:]
     var clients: [ClientTally] = []
+    /// The place of the latest client. Most decisions are about the same client as the one before, which costs a
+    /// comparison instead of a hash.
+    var latest = 0
 
-    mutating func newPlace(for client: String) -> Int {
+    mutating func place(of client: String) -> Int {
+      if latest < clients.count, clients[latest].client == client { return latest }
+      latest = places[client] ?? newPlace(for: client)
+      return latest
+    }
+
+    private mutating func newPlace(for client: String) -> Int {
       let name = clients.count < AccessTally.clientLimit ? client : AccessTally.rest
       if let place = places[name] { return place }
       places[name] = clients.count
@@ -52,7 +61,7 @@ final class AccessTally: Sendable {
   ///   - reason: The reason in one word, or nil.
   func count(client: String, _ outcome: AuditRecord.Outcome, reason: StaticString?) {
     state.withLock { state in
-      let place = state.places[client] ?? state.newPlace(for: client)
+      let place = state.place(of: client)
       state.clients[place].add(1, outcome, reason ?? "-")
     }
   }
@@ -61,7 +70,7 @@ final class AccessTally: Sendable {
   func expect(_ clients: [String]) {
     state.withLock { state in
       for client in clients {
-        let place = state.places[client] ?? state.newPlace(for: client)
+        let place = state.place(of: client)
         state.clients[place].add(0, .granted, "-")
       }
     }
