@@ -82,7 +82,8 @@ extension OutputSpan<UInt8> {
 extension String {
   /// Creates text with two lower-case digits for each byte, in the format of `sha256sum`.
   public init(hexadecimal bytes: Span<UInt8>) {
-    let digits = [UInt8](capacity: 2 * bytes.count) { (output: inout OutputSpan<UInt8>) in
+    var digits: [UInt8] = []
+    digits.append(addingCapacity: 2 * bytes.count) { (output: inout OutputSpan<UInt8>) in
       output.append(hexadecimal: bytes)
     }
     self.init(decoding: digits, as: UTF8.self)

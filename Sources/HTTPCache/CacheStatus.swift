@@ -31,7 +31,8 @@ public struct CacheStatus: Sendable, Equatable {
 
   /// The member in the syntax of the field.
   public var fieldValue: String {
-    let value = [UInt8](capacity: mostBytes) { (output: inout OutputSpan<UInt8>) in append(to: &output) }
+    var value: [UInt8] = []
+    value.append(addingCapacity: mostBytes) { (output: inout OutputSpan<UInt8>) in append(to: &output) }
     return String(decoding: value, as: UTF8.self)
   }
 

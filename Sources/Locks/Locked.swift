@@ -9,12 +9,14 @@ public import Glibc
   // out of other regions. Safe: the mutex is on the heap because it must not move, and it lives from `init` to
   // `deinit`.
   @usableFromInline let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
-  @usableFromInline var state: State
+  // Not checked at run time for exclusive access: the mutex ensures it, and a look-up of all accesses of the thread costs
+  // as much as the lock.
+  @exclusivity(unchecked) @usableFromInline var state: State
 
   /// Takes ownership of `state`; the lock is not held.
   @inlinable
   public init(_ state: consuming sending State) {
-    self.state = state
+    unsafe self.state = state
     unsafe pthread_mutex_init(mutex, nil)
   }
 
@@ -34,7 +36,7 @@ public import Glibc
   ) throws(Failure) -> sending Result {
     unsafe pthread_mutex_lock(mutex)
     defer { unsafe pthread_mutex_unlock(mutex) }
-    return try body(&state)
+    return try unsafe body(&state)
   }
 }
 
