@@ -85,6 +85,12 @@ struct TurnQueue<Element> {
   private struct Line {
     var waiting = FIFO<(element: Element, since: Deadline, arrival: Deadline)>()
     var lateness = Lateness()
+
+    /// Adds work at the end. Returns the work in the line.
+    mutating func add(_ element: Element, since: Deadline, arrival: Deadline) -> Int {
+      waiting.append((element, since, arrival))
+      return waiting.count
+    }
   }
 
   private var lines: [Holder?: Line] = [:]
@@ -125,8 +131,8 @@ struct TurnQueue<Element> {
   mutating func add(_ element: Element, of address: Holder?, since arrival: Deadline? = nil, at now: Deadline) {
     if count == 0 { spell = (now, 0) }
     count += 1
-    lines[address, default: Line()].waiting.append((element, now, arrival ?? now))
-    if lines[address]?.waiting.count == 1 { turns.new.append(address) }
+    let waiting = lines[address, default: Line()].add(element, since: now, arrival: arrival ?? now)
+    if waiting == 1 { turns.new.append(address) }
   }
 
   /// Removes the next work. Returns it, and whether to do it; nil if none waits.

@@ -189,8 +189,13 @@ extension MemoryBudget.State {
     used += bytes
     peak = max(peak, used)
     guard let holder else { return }
-    let held = (holders[holder] ?? 0) + bytes
-    holders[holder] = held > 0 ? held : nil
+    if Self.add(bytes, to: &holders[holder, default: 0]) <= 0 { holders[holder] = nil }
+  }
+
+  /// Adds to a holder's bytes in place, because most holders stay, and each look-up is a hash. Returns the sum.
+  private static func add(_ bytes: Int, to held: inout Int) -> Int {
+    held += bytes
+    return held
   }
 }
 

@@ -87,15 +87,16 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   public mutating func acquire(_ request: Request, waiter: @autoclosure () -> Waiter, now: Duration) -> Admission {
     begin(now: now)
     let name = request.caller
-    var client = clients[name.client] ?? Client()
-    var caller = known[name] ?? Caller()
+    let places = places(of: name)
+    var client = places.client.map { clients.values[$0] } ?? Client()
+    var caller = places.caller.map { known.values[$0] } ?? Caller()
     client.share = name.share
     let cost = min(max(request.cost, 1), Self.highestCost)
     if caller.queue.isEmpty, mayGoAtOnce, mayGo(client), mayGo(caller, of: client) {
       caller.account.earn()
       client.account.earn()
       let permit = begin(name, &caller, &client, cost: cost)
-      (clients[name.client], known[name]) = (client, caller)
+      keep(name, caller, client, at: places)
       return .granted(permit)
     }
     if let delay = delay(of: request, caller, client) {
@@ -108,7 +109,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     client.joined(now: self.now)
     if request.isRetry { client.rested = min(client.rested, self.now) }
     line(up: name, &caller, &client)
-    (clients[name.client], known[name]) = (client, caller)
+    keep(name, caller, client, at: places)
     return .queued(ticket)
   }
 
@@ -119,9 +120,11 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     _ permit: ConcurrencyPermit, _ outcome: ConcurrencyOutcome, now: Duration
   ) -> [Grant] {
     begin(now: now)
-    guard let (name, sent) = permits[permit.serial], var caller = known[name], var client = clients[name.client] else {
-      return []
-    }
+    guard let held = permits.index(forKey: permit.serial) else { return [] }
+    let (name, sent) = permits.values[held]
+    let places = places(of: name)
+    guard let callerPlace = places.caller, let clientPlace = places.client else { return [] }
+    var (caller, client) = (known.values[callerPlace], clients.values[clientPlace])
     switch outcome {
     case .answered:
       adaptive.succeeded(inFlight: inFlight, isWanted: waiting > 0)
@@ -131,13 +134,13 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
       pacing.refused(sentAt: sent, retryAfter: retryAfter?.inSeconds, now: self.now)
     case .inconclusive: break
     }
-    permits[permit.serial] = nil
+    permits.remove(at: held)
     timeInFlight.add(self.now - sent)
     client.timeInFlight.add(self.now - sent)
     caller.account.end()
     client.account.end()
     line(up: name, &caller, &client)
-    keep(name, caller, client)
+    keep(name, caller, client, at: places)
     return grants()
   }
 
@@ -170,12 +173,14 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   ///
   /// - Returns: The waiter. Nil if its turn has already come: its permit must then be released.
   public mutating func cancel(_ ticket: QueueTicket) -> Waiter? {
-    guard let name = queues.element(ticket)?.caller, var caller = known[name], var client = clients[name.client],
-      let waiting = queues.remove(ticket, from: &caller.queue)
-    else { return nil }
+    guard let name = queues.element(ticket)?.caller else { return nil }
+    let places = places(of: name)
+    guard let callerPlace = places.caller, let clientPlace = places.client else { return nil }
+    var (caller, client) = (known.values[callerPlace], clients.values[clientPlace])
+    guard let waiting = queues.remove(ticket, from: &caller.queue) else { return nil }
     client.left()
     if caller.queue.isEmpty { leave(&caller, &client) }
-    keep(name, caller, client)
+    keep(name, caller, client, at: places)
     return waiting.waiter
   }
 
@@ -204,10 +209,18 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     return ConcurrencyPermit(serial: serial)
   }
 
+  /// The places of a caller and its client in the dictionaries, until one of these changes: a look-up takes a hash, which
+  /// costs more than the work on the state.
+  private typealias Places = (caller: Dictionary<QuotaCaller, Caller>.Index?, client: Dictionary<String, Client>.Index?)
+
+  private func places(of name: QuotaCaller) -> Places {
+    (known.index(forKey: name), clients.index(forKey: name.client))
+  }
+
   /// Stores the changed state, or removes it if idle.
-  mutating func keep(_ name: QuotaCaller, _ caller: Caller, _ client: Client) {
-    known[name] = caller.isIdle ? nil : caller
-    clients[name.client] = client.isIdle(now: now) ? nil : client
+  private mutating func keep(_ name: QuotaCaller, _ caller: Caller, _ client: Client, at places: Places) {
+    known.set(caller.isIdle ? nil : caller, at: places.caller, for: name)
+    clients.set(client.isIdle(now: now) ? nil : client, at: places.client, for: name.client)
   }
 
   mutating func grants() -> [Grant] {
@@ -228,6 +241,18 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
 
   /// Whether a request may overtake the queue: other limits hold the queue back, and none waits for the pacer.
   private var mayGoAtOnce: Bool { inFlight < adaptive.value && (!isPaced || mayPass && order.isEmpty) }
+}
+
+extension Dictionary {
+  /// Sets or removes the value of a key, which is at this index if it has one.
+  fileprivate mutating func set(_ value: Value?, at index: Index?, for key: Key) {
+    switch (value, index) {
+    case (let value?, let index?): values[index] = value
+    case (let value?, nil): self[key] = value
+    case (nil, let index?): remove(at: index)
+    case (nil, nil): break
+    }
+  }
 }
 
 /// The limits of a ``ConcurrencyLimit``: name, default, unit and reason.
