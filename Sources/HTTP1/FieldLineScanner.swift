@@ -93,10 +93,8 @@ struct FieldLineScanner: Sendable {
   }
 
   private mutating func scanName(in bytes: Span<UInt8>, from position: inout Int) throws(RequestError) {
-    // The scan is in a local variable: the property would be read and written for each byte.
-    var index = position
     let end = min(bytes.count, contentLimit)
-    while index < end, ByteSet.token.contains(bytes[index]) { index &+= 1 }
+    let index = bytes.endOfToken(from: position, to: end)
     position = index
     guard index < end else {
       if index < bytes.count { throw tooLarge }

@@ -32,6 +32,35 @@ extension Span<UInt8> {
     return index
   }
 
+  /// Returns the index of the first byte from `start` to before `end` that a token must not contain (RFC 9110 §5.6.2), or
+  /// `end`.
+  ///
+  /// It tests eight bytes at a time as long as they are letters and hyphens, as in nearly all field names.
+  @inline(__always)
+  func endOfToken(from start: Int, to end: Int) -> Int {
+    let ones: UInt64 = 0x0101_0101_0101_0101
+    let tops: UInt64 = 0x8080_8080_8080_8080
+    var index = start
+    while end &- index >= 8 {
+      // Safe: every bit pattern is a UInt64, and RawSpan checks the bounds.
+      let loaded = unsafe bytes.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
+      let word = UInt64(littleEndian: loaded)
+      // Without their top bits, the sums do not carry into the next byte: 0x1f takes `a` to 0x80, and 5 takes `{`.
+      let lower = (word | ones &* 0x20) & ~tops
+      let letters = (lower &+ ones &* 0x1f) & ~(lower &+ ones &* 5) & ~word
+      let others = word ^ (ones &* 0x2d)
+      let hyphens = ~(((others & ~tops) &+ ~tops) | others)
+      let marks = ~(letters | hyphens) & tops
+      if marks != 0 {
+        index &+= marks.trailingZeroBitCount &>> 3
+        break
+      }
+      index &+= 8
+    }
+    while index < end, ByteSet.token.contains(self[index]) { index &+= 1 }
+    return index
+  }
+
   /// Returns the index of the first byte in `range` that equals `byte`, or nil if `range` does not contain it.
   func firstIndex(of byte: UInt8, in range: Range<Int>) -> Int? {
     for index in range where self[index] == byte { return index }

@@ -34,4 +34,19 @@ struct ByteSetTests {
       }
     }
   }
+
+  @Test("the search for the end of a token finds each other byte at every position, and not beyond its end")
+  func endOfToken() {
+    for byte in UInt8.min...UInt8.max {
+      for place in 0..<17 {
+        for filler in "azAZ-09_".utf8 {
+          var bytes = Array(repeating: filler, count: 19)
+          bytes[place] = byte
+          let end = ByteSet.token.contains(byte) ? 19 : place
+          #expect(bytes.span.endOfToken(from: 0, to: 19) == end, "\(byte) at \(place) in \(filler)")
+          #expect(bytes.span.endOfToken(from: 1, to: 9) == min(max(end, 1), 9) || place == 0)
+        }
+      }
+    }
+  }
 }
