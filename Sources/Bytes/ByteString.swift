@@ -72,6 +72,19 @@ extension ByteString: CustomStringConvertible {
   public var description: String { text }
 }
 
+extension UInt64 {
+  /// The number with each upper-case ASCII letter of its eight bytes in lower case.
+  @inlinable
+  var lowercasedBytes: UInt64 {
+    let ones: UInt64 = 0x0101_0101_0101_0101
+    let tops: UInt64 = 0x8080_8080_8080_8080
+    // Without their top bits, the sums do not carry into the next byte: 0x3f takes `A` to 0x80, and 0x25 takes `[`.
+    let rest = self & ~tops
+    let letters = (rest &+ ones &* 0x3f) & ~(rest &+ ones &* 0x25) & ~self & tops
+    return self | letters &>> 2
+  }
+}
+
 /// In-place comparison of bytes with literals.
 extension Span<UInt8> {
   /// Returns whether the bytes in `range` are exactly those of `literal`.
@@ -89,9 +102,18 @@ extension Span<UInt8> {
   @inlinable @inline(__always)
   public func equalsIgnoringCase(_ range: Range<Int>, _ lowercase: StaticString) -> Bool {
     guard range.count == lowercase.utf8CodeUnitCount else { return false }
-    for offset in 0..<range.count {
+    var offset = 0
+    while range.count &- offset >= 8 {
+      // Safe: every bit pattern is a UInt64, RawSpan checks the bounds, and eight bytes of the literal are left.
+      let mine = unsafe bytes.unsafeLoadUnaligned(fromByteOffset: range.lowerBound &+ offset, as: UInt64.self)
+      let expected = unsafe UnsafeRawPointer(lowercase.utf8Start + offset).loadUnaligned(as: UInt64.self)
+      guard mine == expected || mine.lowercasedBytes == expected else { return false }
+      offset &+= 8
+    }
+    while offset < range.count {
       // Safe: `offset` is below the literal's length.
       guard unsafe self[range.lowerBound &+ offset].lowercased == lowercase.utf8Start[offset] else { return false }
+      offset &+= 1
     }
     return true
   }

@@ -15,7 +15,7 @@ public struct ResponseHeadParser: Sendable {
   /// The index of the first unscanned byte. In the status line, a CR stays unscanned until the next byte arrives.
   private(set) var position = 0
 
-  private let method: HTTPRequest.Method
+  private var method: HTTPRequest.Method
   private let limits: HTTP1Limits
   private var phase = Phase.statusLine
   private var lineStart = 0
@@ -33,6 +33,19 @@ public struct ResponseHeadParser: Sendable {
     self.method = method
     self.limits = limits
     scanner = FieldLineScanner(headerSectionAt: 0, limits: limits)
+  }
+
+  /// Prepares for the response to the next request. The parser keeps its memory for field lines.
+  public mutating func reset(answering method: HTTPRequest.Method) {
+    self.method = method
+    head = ResponseHead()
+    position = 0
+    phase = .statusLine
+    lineStart = 0
+    lines.removeAll(keepingCapacity: true)
+    facts = ResponseFacts()
+    interimResponses = 0
+    refusal = nil
   }
 
   /// Parses the new bytes.

@@ -330,28 +330,35 @@ public struct HTTPDate: Sendable, Equatable {
 
   /// Appends the 29 bytes of the date.
   public func append(to output: inout [UInt8]) {
+    // One append, because this is a part of every new response.
+    output.append(addingCapacity: 29) { (text: inout OutputSpan<UInt8>) in append(to: &text) }
+  }
+
+  /// The date.
+  public var text: InlineArray<29, UInt8> {
+    InlineArray { (text: inout OutputSpan<UInt8>) in append(to: &text) }
+  }
+
+  private func append(to text: inout OutputSpan<UInt8>) {
     let (days, time) = secondsSinceEpoch.quotientAndRemainder(dividingBy: 86400)
     let date = CivilDate(daysSinceEpoch: days)
-    // One append, because this is a part of every new response.
-    output.append(addingCapacity: 29) { (text: inout OutputSpan<UInt8>) in
-      // The epoch was a Thursday.
-      text.appendName((days + 4) % 7, of: "SunMonTueWedThuFriSat")
-      text.append(.comma)
-      text.append(.space)
-      text.append(twoDigits: date.day)
-      text.append(.space)
-      text.appendName(date.month - 1, of: "JanFebMarAprMayJunJulAugSepOctNovDec")
-      text.append(.space)
-      text.append(twoDigits: date.year / 100)
-      text.append(twoDigits: date.year % 100)
-      text.append(.space)
-      text.append(twoDigits: time / 3600)
-      text.append(.colon)
-      text.append(twoDigits: time / 60 % 60)
-      text.append(.colon)
-      text.append(twoDigits: time % 60)
-      for byte in " GMT".utf8 { text.append(byte) }
-    }
+    // The epoch was a Thursday.
+    text.appendName((days + 4) % 7, of: "SunMonTueWedThuFriSat")
+    text.append(.comma)
+    text.append(.space)
+    text.append(twoDigits: date.day)
+    text.append(.space)
+    text.appendName(date.month - 1, of: "JanFebMarAprMayJunJulAugSepOctNovDec")
+    text.append(.space)
+    text.append(twoDigits: date.year / 100)
+    text.append(twoDigits: date.year % 100)
+    text.append(.space)
+    text.append(twoDigits: time / 3600)
+    text.append(.colon)
+    text.append(twoDigits: time / 60 % 60)
+    text.append(.colon)
+    text.append(twoDigits: time % 60)
+    text.append(" GMT")
   }
 }
 

@@ -63,7 +63,22 @@ extension Span<UInt8> {
 
   /// Returns the index of the first byte in `range` that equals `byte`, or nil if `range` does not contain it.
   func firstIndex(of byte: UInt8, in range: Range<Int>) -> Int? {
-    for index in range where self[index] == byte { return index }
+    let ones: UInt64 = 0x0101_0101_0101_0101
+    let tops: UInt64 = 0x8080_8080_8080_8080
+    var index = range.lowerBound
+    while range.upperBound &- index >= 8 {
+      // Safe: every bit pattern is a UInt64, and RawSpan checks the bounds.
+      let loaded = unsafe bytes.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
+      let others = UInt64(littleEndian: loaded) ^ (ones &* UInt64(byte))
+      // Borrows spread only to higher bytes, so the lowest mark is exact.
+      let marks = (others &- ones) & ~others & tops
+      if marks != 0 { return index &+ marks.trailingZeroBitCount &>> 3 }
+      index &+= 8
+    }
+    while index < range.upperBound {
+      if self[index] == byte { return index }
+      index &+= 1
+    }
     return nil
   }
 

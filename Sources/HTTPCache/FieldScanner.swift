@@ -130,34 +130,33 @@ package enum FieldDate {
   /// Returns the same for the bytes of the text. It recognises the form by positions alone and allocates nothing, because
   /// every response has such a field.
   package static func seconds(_ bytes: Span<UInt8>, now: Int) -> Int? {
-    if matches("???, 00 ??? 0000 00:00:00 GMT", bytes, from: 0) {
+    // Sun, 06 Nov 1994 08:49:37 GMT
+    if bytes.count == 29, has(", ", at: 3, bytes), has(" ", at: 7, bytes), has(" ", at: 11, bytes),
+      has(" ", at: 16, bytes), has(" GMT", at: 25, bytes)
+    {
       return seconds(day: number(5..<7, bytes), month: 8, year: number(12..<16, bytes), time: 17, bytes)
     }
-    if matches("??? ??? ?0 00:00:00 0000", bytes, from: 0) {
+    // Sun Nov  6 08:49:37 1994
+    if bytes.count == 24, has(" ", at: 3, bytes), has(" ", at: 7, bytes), has(" ", at: 10, bytes),
+      has(" ", at: 19, bytes)
+    {
       // A space stands in place of the day's first digit.
       let day = number(bytes[8] == UInt8(ascii: " ") ? 9..<10 : 8..<10, bytes)
       return seconds(day: day, month: 4, year: number(20..<24, bytes), time: 11, bytes)
     }
-    // The comma after the full day name. The longest name is `Wednesday`.
+    // Sunday, 06-Nov-94 08:49:37 GMT: the comma comes after the full day name, of which the longest is `Wednesday`.
     let start = (3...9).first { $0 < bytes.count && bytes[$0] == UInt8(ascii: ",") }
-    guard let start, matches(", 00-???-00 00:00:00 GMT", bytes, from: start) else { return nil }
+    guard let start, bytes.count == start + 24, has(", ", at: start, bytes), has("-", at: start + 4, bytes),
+      has("-", at: start + 8, bytes), has(" ", at: start + 11, bytes), has(" GMT", at: start + 20, bytes)
+    else { return nil }
     let year = century(number(start + 9..<start + 11, bytes), now: now)
     return seconds(day: number(start + 2..<start + 4, bytes), month: start + 5, year: year, time: start + 12, bytes)
   }
 
-  /// Returns whether `bytes` from `start` to the end match `pattern`. In it, `0` is any digit and `?` any byte.
-  private static func matches(_ pattern: StaticString, _ bytes: Span<UInt8>, from start: Int) -> Bool {
-    guard bytes.count == start + pattern.utf8CodeUnitCount else { return false }
-    for offset in 0..<pattern.utf8CodeUnitCount {
-      let byte = bytes[start + offset]
-      // Safe: `offset` is below the literal's length.
-      switch unsafe pattern.utf8Start[offset] {
-      case UInt8(ascii: "?"): continue
-      case UInt8(ascii: "0"): guard byte &- UInt8(ascii: "0") < 10 else { return false }
-      case let expected: guard byte == expected else { return false }
-      }
-    }
-    return true
+  /// Returns whether the bytes at `start` are those of the literal.
+  @inline(__always)
+  private static func has(_ literal: StaticString, at start: Int, _ bytes: Span<UInt8>) -> Bool {
+    bytes.equals(start..<start + literal.utf8CodeUnitCount, literal)
   }
 
   /// - Parameters:
@@ -165,13 +164,14 @@ package enum FieldDate {
   ///   - time: The position of `08:49:37`.
   private static func seconds(day: Int?, month: Int, year: Int?, time: Int, _ bytes: Span<UInt8>) -> Int? {
     guard let day, let year, let month = self.month(at: month, bytes), (1...31).contains(day),
+      has(":", at: time + 2, bytes), has(":", at: time + 5, bytes),
       let hour = number(time..<time + 2, bytes), let minute = number(time + 3..<time + 5, bytes),
       let second = number(time + 6..<time + 8, bytes), hour < 24, minute < 60, second <= 60
     else { return nil }
     return CivilDate.daysSinceEpoch(year: year, month: month, day: day) * 86_400 + hour * 3600 + minute * 60 + second
   }
 
-  /// The number of a few digits, which `matches` has found.
+  /// Returns the number in a few digits; nil if they are none.
   private static func number(_ range: Range<Int>, _ bytes: Span<UInt8>) -> Int? {
     var number = 0
     for index in range {

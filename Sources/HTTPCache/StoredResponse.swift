@@ -23,7 +23,7 @@ public final class StoredResponse: Sendable {
   /// The origin's tag, or otherwise our own. Nil if there is neither.
   let tag: EntityTag?
   /// The value of Date: the origin's time of creation.
-  let date: [UInt8]
+  let date: InlineArray<29, UInt8>
   private let identity: Representation
   private let gzip: Representation?
   private let settings: CacheSettings
@@ -56,9 +56,7 @@ public final class StoredResponse: Sendable {
     let fields = StoredFields(
       source: source, content: content, directives: directives, freshness: freshness, selector: selector, tag: tag,
       tagIsOurs: given == nil, isStored: verdict == .store, settings: settings)
-    var date: [UInt8] = []
-    HTTPDate(secondsSinceEpoch: age.date).append(to: &date)
-    self.date = date
+    date = HTTPDate(secondsSinceEpoch: age.date).text
     status = received.status
     identity = fields.representation(.identity, of: content.identity)
     gzip = content.gzip.map { fields.representation(.gzip, of: $0) }

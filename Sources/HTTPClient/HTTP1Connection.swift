@@ -16,7 +16,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   private var pool: (any ConnectionPool)?
 
   private var exchange: UpstreamExchange?
-  private var parser = ResponseHeadParser(answering: .get)
+  private var parser: ResponseHeadParser
   /// The decoder of the response content. Nil until the head has arrived.
   private var decoder: ContentDecoder?
   private var requestContent: RequestContent?
@@ -31,6 +31,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   init(_ link: ByteTransport, _ configuration: UpstreamClient.Configuration, pool: any ConnectionPool) {
     self.link = link
     self.configuration = configuration
+    parser = ResponseHeadParser(answering: .get, limits: configuration.limits.http1)
     authority = configuration.authority
     self.pool = pool
     link.owner = self
@@ -84,7 +85,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     }
     self.exchange = exchange
     hasCarried = true
-    parser = ResponseHeadParser(answering: request.method, limits: configuration.limits.http1)
+    parser.reset(answering: request.method)
     sentBefore = link.bytesSent
     isEarly = false
     link.deadline = exchange.wholeDeadline.advanced(by: Self.margin)

@@ -176,11 +176,10 @@ final class ConnectionWork: @unchecked Sendable {
     running?.cancel()
   }
 
-  private func end(_ response: Response) {
+  private func end(_ response: consuming Response) {
     connection.channel.loop.assertCurrent()
     hasEnded = true
     running = nil
-    var response = response
     connection.ended(self, &response)
   }
 }

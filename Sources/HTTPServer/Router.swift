@@ -216,7 +216,7 @@ public struct DeferredWork: Sendable {
   /// cancels. Returns the work, or nil if it has called `respond`.
   public typealias Begin =
     @Sendable (
-      _ context: RequestContext, _ respond: @escaping @Sendable (Response) -> Void
+      _ context: RequestContext, _ respond: @escaping @Sendable (consuming Response) -> Void
     ) -> (any CancellableWork)?
 
   /// Creates the work of one request, which a task does.

@@ -33,4 +33,21 @@ struct ByteStringTests {
     #expect(ByteString("a").isASCII && !ByteString("\u{E9}").isASCII)
     #expect("\(ByteString("text"))" == "text")
   }
+
+  @Test("a comparison with a literal ignores the case of ASCII letters only, for each byte at every position")
+  func ignoringCase() {
+    let literal: StaticString = "za-access-ctrl-[09]@x"
+    let lowercase = Array("za-access-ctrl-[09]@x".utf8)
+    for place in lowercase.indices {
+      for byte in UInt8.min...UInt8.max {
+        var bytes = Array("ZA-Access-CTRL-[09]@X".utf8)
+        bytes[place] = byte
+        let isLetter = UInt8(ascii: "a")...UInt8(ascii: "z") ~= lowercase[place]
+        let isEqual = byte == lowercase[place] || isLetter && byte == lowercase[place] - 0x20
+        #expect(bytes.span.equalsIgnoringCase(bytes.indices, literal) == isEqual, "\(byte) at \(place)")
+      }
+    }
+    let isShorterEqual = lowercase.span.equalsIgnoringCase(1..<lowercase.count, literal)
+    #expect(!isShorterEqual)
+  }
 }

@@ -35,6 +35,21 @@ struct ByteSetTests {
     }
   }
 
+  @Test("the search for a byte finds the first at every position, and not outside of the range")
+  func firstIndex() {
+    for byte in [0, 0x2c, 0x7f, 0x80, 0xff] as [UInt8] {
+      for filler in UInt8.min...UInt8.max where filler != byte {
+        for place in 0..<19 {
+          var bytes = Array(repeating: filler, count: 19)
+          bytes[place] = byte
+          bytes[18] = byte
+          #expect(bytes.span.firstIndex(of: byte, in: 0..<19) == place)
+          #expect(bytes.span.firstIndex(of: byte, in: 1..<18) == (1..<18 ~= place ? place : nil))
+        }
+      }
+    }
+  }
+
   @Test("the search for the end of a token finds each other byte at every position, and not beyond its end")
   func endOfToken() {
     for byte in UInt8.min...UInt8.max {

@@ -196,12 +196,12 @@ struct PathSegments {
   }
 
   private mutating func endSegment(from start: Int) throws(TargetRefusal) {
-    let segment = path[start...]
+    let segment = start..<path.count
     guard !segment.isEmpty else { throw .emptySegment }
     guard segment.count <= limits.segment else { throw .segmentTooLong }
     guard ranges.count < limits.segments else { throw .tooManySegments }
     // Not only `.` and `..` (RFC 3986 §3.3): some systems treat longer runs like `..`.
-    guard !segment.allSatisfy({ $0 == UInt8(ascii: ".") }) else { throw .dotSegment }
-    ranges.append(start..<path.count)
+    guard segment.contains(where: { path[$0] != UInt8(ascii: ".") }) else { throw .dotSegment }
+    ranges.append(segment)
   }
 }

@@ -181,7 +181,7 @@ final class CatalogEndpoint: Sendable {
     }
 
     func start(
-      _ context: RequestContext, respond: @escaping @Sendable (Response) -> Void
+      _ context: RequestContext, respond: @escaping @Sendable (consuming Response) -> Void
     ) -> (any CancellableWork)? {
       endpoint.service.start(call, in: context) { respond(self.endpoint.response($0, self.admitted)) }
     }
@@ -202,9 +202,9 @@ final class CatalogEndpoint: Sendable {
     } catch { throw Denial(error, "invalid_request") }
   }
 
-  private func response(_ reply: CatalogReply, _ admitted: AccessGate.AuthorizedCaller) -> Response {
+  private func response(_ reply: consuming CatalogReply, _ admitted: AccessGate.AuthorizedCaller) -> Response {
     var response =
-      switch reply {
+      switch consume reply {
       case .response(let response): response
       case .failure(let error): error.response(id: admitted.auditContext.id)
       case .cancelled:
