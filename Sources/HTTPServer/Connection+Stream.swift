@@ -10,23 +10,19 @@ extension Connection {
     _ response: Response, from reader: any ContentReader, to request: Request, bodyIsRead: Bool
   ) async throws(CloseReason) -> PendingStep {
     channel.loop.assertCurrent()
-    // Responses to earlier requests must not wait for this one.
-    try await flush()
     let framing = StreamFraming(response, version: request.head.version, isHead: request.method == .head)
-    let keepAlive =
-      goesOn(after: response, to: request, bodyIsRead: bodyIsRead) && framing != .untilClose
-    worker.append(
-      response, framing: framing, id: request.id, version: request.head.version, keepAlive: keepAlive,
-      to: &transport.output)
-    guard !framing.isBodiless else {
-      reader.cancel()
-      record(request, response, bytes: 0)
-      return try conclude(request, keepAlive: keepAlive, bodyIsRead: bodyIsRead)
-    }
+    let keepAlive: Bool
     var count = 0
     do throws(CloseReason) {
-      try await copy(reader, framing, count: &count)
+      // Responses to earlier requests must not wait for this one.
+      try await flush()
+      keepAlive = goesOn(after: response, to: request, bodyIsRead: bodyIsRead) && framing != .untilClose
+      worker.append(
+        response, framing: framing, id: request.id, version: request.head.version, keepAlive: keepAlive,
+        to: &transport.output)
+      if framing.isBodiless { reader.cancel() } else { try await copy(reader, framing, count: &count) }
     } catch {
+      reader.cancel()
       record(request, response, bytes: count)
       throw error
     }
@@ -38,21 +34,16 @@ extension Connection {
   private func copy(
     _ reader: any ContentReader, _ framing: StreamFraming, count: inout Int
   ) async throws(CloseReason) {
-    do throws(CloseReason) {
-      while let part = try await part(of: reader) {
-        count += part.count
-        switch framing {
-        case .length(let length) where count > length: throw .brokenOff
-        case .chunked: ResponseSerializer.appendChunk(part.span, to: &transport.output)
-        case .none, .length, .untilClose: transport.output.append(contentsOf: part)
-        }
-        try await flush()
+    while let part = try await part(of: reader) {
+      count += part.count
+      switch framing {
+      case .length(let length) where count > length: throw .brokenOff
+      case .chunked: ResponseSerializer.appendChunk(part.span, to: &transport.output)
+      case .none, .length, .untilClose: transport.output.append(contentsOf: part)
       }
-      if case .length(let length) = framing, count < length { throw .brokenOff }
-    } catch {
-      reader.cancel()
-      throw error
+      try await flush()
     }
+    if case .length(let length) = framing, count < length { throw .brokenOff }
     if framing == .chunked { ResponseSerializer.appendLastChunk(to: &transport.output) }
   }
 

@@ -19,6 +19,7 @@ import Testing
         return .immediate(response)
       },
       Route("/hello", [.get { _ in Response(.ok, body: Array("hello".utf8)) }]),
+      Route("/large", [.get { _ in Response(.ok, body: [UInt8](repeating: UInt8(ascii: "x"), count: 8000)) }]),
     ])
   }
 
@@ -103,6 +104,25 @@ import Testing
     client.finishSending()
     try content.cancelled.wait()
     server.waitForConnections(0)
+  }
+
+  @Test(
+    "content is cancelled and recorded if the client leaves before earlier responses are sent", arguments: Variant.all)
+  func clientGoneEarly(_ variant: Variant) throws {
+    let content = TestContent()
+    let server = try TestServer(variant, router: Self.router(content))
+    var client: RawClient? = try server.connect(receiveBuffer: 4096)
+    // So many that they fill the socket, which then holds back one of the large responses.
+    let pairs = 2000
+    for _ in 0..<pairs { for part in ["hello", ""] { content.send(part) } }
+    let pair = ["large", "stream/x"].map { "GET /\($0) HTTP/1.1\r\nHost: a\r\n\r\n" }.joined()
+    try client?.send(String(repeating: pair, count: pairs))
+    server.waitForConnections(1) { $0.transport.isPending }
+    client = nil
+    server.waitForConnections(0)
+    try content.cancelled.wait()
+    let responses = server.recorder.statuses.count
+    #expect(responses.isMultiple(of: 2) && responses < 2 * pairs)
   }
 
   @Test("after the drain's timeout, the server adds nothing to a response that has begun", arguments: Variant.plain)
