@@ -54,8 +54,8 @@ extension [UInt8] {
 }
 
 /// Appends to an array that has grown once for several parts: each growth checks whether the array is shared and large
-/// enough, which takes longer than to copy a few bytes. An empty array that grows so costs less than `init(capacity:)`,
-/// which looks up the type of the array's storage each time.
+/// enough, which takes longer than to copy a few bytes. To let an empty array grow costs less than to create one by
+/// `init(capacity:)`, which looks up the type of the array's storage each time.
 extension OutputSpan<UInt8> {
   /// Appends a copy of `bytes`. Traps without room for them.
   @inlinable

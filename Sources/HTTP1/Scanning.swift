@@ -32,8 +32,8 @@ extension Span<UInt8> {
     return index
   }
 
-  /// Returns the index of the first byte from `start` to before `end` that a token must not contain (RFC 9110 §5.6.2), or
-  /// `end`.
+  /// Returns the index of the first byte in `start..<end` that a token must not contain (RFC 9110 §5.6.2), or `end`; `start`
+  /// if that is not below `end`.
   ///
   /// It tests eight bytes at a time as long as they are letters and hyphens, as in nearly all field names.
   @inline(__always)

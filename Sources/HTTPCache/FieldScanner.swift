@@ -171,7 +171,7 @@ package enum FieldDate {
     return CivilDate.daysSinceEpoch(year: year, month: month, day: day) * 86_400 + hour * 3600 + minute * 60 + second
   }
 
-  /// Returns the number in a few digits; nil if they are none.
+  /// Returns the number in a few digits; nil if a byte is no digit.
   private static func number(_ range: Range<Int>, _ bytes: Span<UInt8>) -> Int? {
     var number = 0
     for index in range {

@@ -141,6 +141,26 @@ extension Connection {
     }
   }
 
+  /// Sends the responses to earlier requests, which must not wait for this step. If that fails, the step's request is over.
+  func flush(before step: PendingStep) async throws(CloseReason) {
+    do throws(CloseReason) {
+      try await flush()
+    } catch {
+      cancel(step)
+      throw error
+    }
+  }
+
+  /// Cancels and records the request of a step that does not come, because the client has not taken earlier responses.
+  func cancel(_ step: PendingStep) {
+    switch step {
+    case .work: break
+    case .stream(_, let reader, _): reader.cancel()
+    case .nothing, .unreadBody, .content, .turn: return
+    }
+    if let request = exchange.request { record(request, status: Self.clientClosedRequest, bytes: 0) }
+  }
+
   @inline(never)
   private func letOthersHaveTheirTurn() async throws(CloseReason) {
     try await flush()

@@ -5,21 +5,19 @@ import HTTPTypes
 
 /// Responses with content that comes in parts.
 extension Connection {
-  /// Writes such a response at the client's pace. Returns the next step.
+  /// Writes such a response at the client's pace, after earlier responses were sent. Returns the next step.
   func stream(
     _ response: Response, from reader: any ContentReader, to request: Request, bodyIsRead: Bool
   ) async throws(CloseReason) -> PendingStep {
     channel.loop.assertCurrent()
     let framing = StreamFraming(response, version: request.head.version, isHead: request.method == .head)
-    let keepAlive: Bool
+    let keepAlive =
+      goesOn(after: response, to: request, bodyIsRead: bodyIsRead) && framing != .untilClose
+    worker.append(
+      response, framing: framing, id: request.id, version: request.head.version, keepAlive: keepAlive,
+      to: &transport.output)
     var count = 0
     do throws(CloseReason) {
-      // Responses to earlier requests must not wait for this one.
-      try await flush()
-      keepAlive = goesOn(after: response, to: request, bodyIsRead: bodyIsRead) && framing != .untilClose
-      worker.append(
-        response, framing: framing, id: request.id, version: request.head.version, keepAlive: keepAlive,
-        to: &transport.output)
       if framing.isBodiless { reader.cancel() } else { try await copy(reader, framing, count: &count) }
     } catch {
       reader.cancel()

@@ -8,14 +8,12 @@ import HTTPMessages
 /// as gone, because only an attempt to write could show otherwise. The server then cancels the work. nginx, HAProxy and
 /// Go's server also treat a half-closed connection as lost.
 extension Connection {
-  /// Does the work of a request and responds. Returns the next step.
+  /// Does the work of a request and responds, after earlier responses were sent. Returns the next step.
   @inline(never)
   func perform(
     _ work: DeferredWork, for request: Request, router: Router, bodyIsRead: Bool
   ) async throws(CloseReason) -> PendingStep {
     channel.loop.assertCurrent()
-    // Responses to earlier requests must not wait for this one.
-    try await flush()
     let content = try beginWork(for: request, router, bodyIsRead: bodyIsRead)
     let context = RequestContext(loop: channel.loop, content: content, contentLength: content.declaredLength)
     var response = await inTurn(work, for: request, context)
@@ -28,8 +26,13 @@ extension Connection {
     _ work: DeferredWork, _ begin: @escaping DeferredWork.Begin, _ router: Router, bodyIsRead: Bool
   ) throws(CloseReason) -> Bool {
     channel.loop.assertCurrent()
-    guard let request = exchange.request, bodyIsRead || request.head.framing == .none, try transport.flushAtOnce()
-    else { return false }
+    guard let request = exchange.request, bodyIsRead || request.head.framing == .none else { return false }
+    do throws(CloseReason) {
+      guard try transport.flushAtOnce() else { return false }
+    } catch {
+      record(request, status: Self.clientClosedRequest, bytes: 0)
+      throw error
+    }
     try prepareForWork(of: request, router)
     let pending = ConnectionWork(work, begin, of: request, router, on: self)
     self.work = pending

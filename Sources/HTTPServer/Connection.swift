@@ -180,7 +180,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     do throws(CloseReason) {
       var remainder = remainder
       repeat {
-        if transport.isPending { try await flush() }
+        try await flush(before: remainder)
         try await finish(remainder)
         if transport.isPending { try await flush() }
         remainder = try respondToInput()

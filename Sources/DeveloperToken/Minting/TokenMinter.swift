@@ -33,7 +33,7 @@ public final class TokenMinter: @unchecked Sendable {
 
   /// Creates a minter with an empty cache.
   ///
-  /// - Parameter cacheCapacity: The number of tokens with different claims in the cache, each 0.8 to 24 KiB with its
+  /// - Parameter cacheCapacity: The number of tokens with different claims in the cache, each 0.8 to 32 KiB with its
   ///   document.
   /// - Throws: `TokenError` if key ID and team ID are the same, or OpenSSL fails.
   public init(
