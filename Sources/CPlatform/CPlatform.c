@@ -17,6 +17,21 @@
 #include <sys/syscall.h>
 #endif
 
+static int argument_count = 0;
+static char *no_arguments[] = {NULL};
+static char *const *arguments = no_arguments;
+
+// glibc's and macOS's loaders pass a constructor what main gets.
+__attribute__((constructor)) static void keep_arguments(int count, char **values) {
+  argument_count = count;
+  arguments = values;
+}
+
+char *const *cplatform_arguments(int *count) {
+  *count = argument_count;
+  return arguments;
+}
+
 static _Thread_local void *current_loop = NULL;
 
 void *cplatform_current_loop(void) { return current_loop; }

@@ -10,12 +10,12 @@ enum Program {
   static func main() {
     ProcessSetup.prepare()
     // This check comes first, because the parser quotes arguments that it does not understand.
-    if let refusal = MisplacedKey.refusal(of: Array(CommandLine.arguments.dropFirst())) {
+    if let refusal = MisplacedKey.refusal(of: ProgramArguments.list) {
       CommandResult.print(refusal.diagnostics, to: STDERR_FILENO)
       exit(refusal.status.rawValue)
     }
     do {
-      let arguments = Array(CommandLine.arguments.dropFirst())
+      let arguments = ProgramArguments.list
       var command = try MusicKitTokenServer.parseAsRoot(arguments == ["-V"] ? ["--version"] : arguments)
       let serves = command is Serve || command is Demo || command is Sandbox
       if !serves { ProcessSignals.release() }

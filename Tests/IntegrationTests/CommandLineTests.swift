@@ -62,6 +62,40 @@ struct CommandLineTests {
     #expect(result.stderr == "--clock-skew is not a number of seconds from -1000000000 to 1000000000.\n")
   }
 
+  @Test("keeps its arguments if a preloaded library sets an environment variable before the program starts")
+  func preloaded() throws {
+    // Linked as a release is, with Swift's runtime in the program. A debug build has the runtime in a library, which
+    // starts before any that is preloaded.
+    let directory = try TemporaryDirectory()
+    let platform = "\(Repository.path)/Sources/CPlatform"
+    let files = [
+      "module.modulemap": "module CPlatform { header \"\(platform)/include/CPlatform.h\" }",
+      "preloaded.c": """
+      #include <stdlib.h>
+      __attribute__((constructor)) static void start(void) { setenv("ANOTHER", "1", 1); }
+      """,
+      "main.swift": "print(ProgramArguments.name, ProgramArguments.list)",
+    ]
+    for (name, content) in files { try directory.write(content, to: name) }
+    func compile(_ compiler: String, _ arguments: [String]) throws {
+      let result = try TestSupport.run(compiler, arguments)
+      try #require(result.status == 0, "\(result.stdout)\(result.stderr)")
+    }
+    let library = directory.path(of: "preloaded.so")
+    try compile("clang", ["-shared", "-fPIC", "-o", library, directory.path(of: "preloaded.c")])
+    let platformObject = directory.path(of: "CPlatform.o")
+    try compile("clang", ["-c", "-I\(platform)/include", "-o", platformObject, "\(platform)/CPlatform.c"])
+    let program = directory.path(of: "program")
+    try compile(
+      "swiftc",
+      [
+        "-static-stdlib", "-I", directory.path, "-o", program, directory.path(of: "main.swift"),
+        "\(Repository.path)/Sources/TokenServer/Commands/ProgramArguments.swift", platformObject,
+      ])
+    let result = try TestSupport.run(program, ["mint", "--json"], environment: ["LD_PRELOAD": library])
+    #expect(result.stdout == "\(program) [\"mint\", \"--json\"]\n", "\(result.stderr)")
+  }
+
   @Test(
     "ends with status 64 for invalid arguments",
     arguments: [

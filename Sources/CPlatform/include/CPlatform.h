@@ -10,6 +10,9 @@
 #include <sys/epoll.h>
 #endif
 
+// The arguments with which the system started the program, and how many they are; they live as long as the program.
+char *_Nullable const *_Nonnull cplatform_arguments(int *_Nonnull count);
+
 // The event loop that the calling thread runs, or NULL.
 void *_Nullable cplatform_current_loop(void);
 void cplatform_set_current_loop(void *_Nullable loop);

@@ -84,7 +84,7 @@ public struct DemoCommand: Sendable {
       "Try:",
       "  curl -s \(url)/token",
       "  curl -s '\(url)/token?ttl=3600&origin=http://localhost:3000'",
-      "  curl -s -H 'Accept: text/plain' \(url)/token | \(CommandLine.arguments[0]) inspect",
+      "  curl -s -H 'Accept: text/plain' \(url)/token | \(ProgramArguments.name) inspect",
       "  curl -i '\(url)/v1/catalog/us/search?term=khalid&types=albums'",
       "  curl -s '\(url)/v1/catalog/us/albums/1200868601?include=artists'",
       "  curl -s -H 'Music-User-Token: sandbox-user-token' \(url)/v1/me/library/playlists",
