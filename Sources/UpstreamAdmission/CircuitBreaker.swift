@@ -190,7 +190,8 @@ public enum CircuitOutcome: Sendable, Equatable {
   case success
   /// The attempt failed: 502, 503, 504, timeout, or unreachable upstream.
   case failure
-  /// Only this resource failed: 500 or another 5xx. This is no evidence about other resources.
+  /// Only this resource failed: 500 or another 5xx, or a response whose header section is too large. This is no evidence
+  /// about other resources.
   case resourceFailure
   /// The connection broke. It may have carried a hundred other requests, which are not further evidence.
   case broken
@@ -213,9 +214,9 @@ public enum CircuitOutcome: Sendable, Equatable {
     case .cancelled, .connectionLimitReached, .proxyInternalError: self = .neutral
     case .connectionTerminated, .protocolError, .tlsProtocolError, .tlsAlertReceived, .responseIncomplete:
       self = .broken
+    case .responseHeaderSectionSize: self = .resourceFailure
     case .dnsError, .dnsTimeout, .destinationUnavailable, .destinationIPUnroutable, .connectionRefused,
-      .connectionTimeout, .connectionReadTimeout, .connectionWriteTimeout, .tlsCertificateError, .responseTimeout,
-      .responseHeaderSectionSize:
+      .connectionTimeout, .connectionReadTimeout, .connectionWriteTimeout, .tlsCertificateError, .responseTimeout:
       self = .failure
     }
   }

@@ -159,14 +159,21 @@ import Testing
     }
   }
 
-  @Test("an exchange that the server ended is neutral, a broken exchange is broken, and any other is a failure")
+  @Test(
+    """
+    an exchange that the server ended is neutral, a broken exchange is broken, a header section that is too large is a \
+    failure of the resource, and any other is a failure
+    """)
   func causes() {
     let own: Set<UpstreamError.Cause> = [.cancelled, .connectionLimitReached, .proxyInternalError]
     let broken: Set<UpstreamError.Cause> = [
       .connectionTerminated, .protocolError, .tlsProtocolError, .tlsAlertReceived, .responseIncomplete,
     ]
     for cause in UpstreamError.Cause.allCases {
-      let expected: CircuitOutcome = own.contains(cause) ? .neutral : broken.contains(cause) ? .broken : .failure
+      let expected: CircuitOutcome =
+        own.contains(cause)
+        ? .neutral
+        : broken.contains(cause) ? .broken : cause == .responseHeaderSectionSize ? .resourceFailure : .failure
       #expect(CircuitOutcome(UpstreamError(cause, .unanswered, "x")) == expected)
     }
   }

@@ -52,7 +52,10 @@ struct UpstreamFailure: Error, Sendable, Equatable {
     case .tlsProtocolError, .tlsCertificateError, .tlsAlertReceived:
       self.init(
         .upstreamError, "The server has no secure connection to \(nextHop). The server's log has the reason.", status)
-    case .connectionTerminated, .responseIncomplete, .responseHeaderSectionSize, .protocolError:
+    case .responseHeaderSectionSize:
+      self.init(
+        .upstreamError, "The header section of \(nextHop)'s response is too large. \(Self.whatToDo)", status)
+    case .connectionTerminated, .responseIncomplete, .protocolError:
       self.init(.upstreamError, "\(nextHop) sent no response, or an incomplete one. \(Self.whatToDo)", status)
     case .proxyInternalError, .cancelled:
       self.init(.upstreamError, "The server cancelled the request to \(nextHop). \(Self.whatToDo)", status)
