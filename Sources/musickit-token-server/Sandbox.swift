@@ -6,6 +6,7 @@ import TokenServer
 /// The command that runs the Apple Music emulator.
 struct Sandbox: ParsableCommand {
   static let configuration = CommandConfiguration(
+    commandName: "sandbox",
     abstract: "Run an Apple Music API to test clients against: it refuses what Apple refuses.")
 
   @Option(help: "The port of 127.0.0.1 to listen on; 0 picks a free one.")

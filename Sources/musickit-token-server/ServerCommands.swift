@@ -9,7 +9,7 @@ import TokenServer
 
 /// The command that runs the server.
 struct Serve: ParsableCommand {
-  static let configuration = CommandConfiguration(abstract: "Run the server (the default).")
+  static let configuration = CommandConfiguration(commandName: "serve", abstract: "Run the server (the default).")
 
   @OptionGroup var settings: SettingsOptions
 
@@ -23,6 +23,7 @@ struct Serve: ParsableCommand {
 /// The command that runs a server without any configuration.
 struct Demo: ParsableCommand {
   static let configuration = CommandConfiguration(
+    commandName: "demo",
     abstract: "Run a server with a throwaway key, on loopback only, without access control.")
 
   @Option(help: "The port to listen on; 0 picks a free one.")
@@ -68,6 +69,7 @@ struct CheckConfig: ParsableCommand {
 /// The command that finds out why tokens fail.
 struct Doctor: ParsableCommand {
   static let configuration = CommandConfiguration(
+    commandName: "doctor",
     abstract: "Find out why tokens fail, or why a running server refuses a caller.",
     discussion: """
       Without --url, it checks the settings, key, origin, network, clock and Apple Music in this order. With --url, it \

@@ -6,6 +6,7 @@ import TokenServer
 /// The command that explains a developer token.
 struct Inspect: ParsableCommand {
   static let configuration = CommandConfiguration(
+    commandName: "inspect",
     abstract: "Check a developer token against each of Apple's rules; exit 1 if Apple would refuse it.")
 
   @Argument(help: "The token. Default: standard input.")
@@ -31,7 +32,8 @@ struct Inspect: ParsableCommand {
 
 /// The command that prints one developer token.
 struct Mint: ParsableCommand {
-  static let configuration = CommandConfiguration(abstract: "Print one developer token and nothing else.")
+  static let configuration = CommandConfiguration(
+    commandName: "mint", abstract: "Print one developer token and nothing else.")
 
   @Option(help: ArgumentHelp("The private key from Apple, AuthKey_<KEYID>.p8.", valueName: "file"))
   var keyFile: String

@@ -105,16 +105,22 @@ public enum SettingSource: Sendable, Equatable, CustomStringConvertible {
 /// A word starts at a capital after a small letter. A run of capitals is one word, but if a small letter follows it,
 /// its last capital starts the next word: `maxTTL` is `MAX_TTL`, and `clientCAFile` is `CLIENT_CA_FILE`.
 func variableName(of path: String) -> String {
-  var name = ""
-  var previous: Character = "."
-  var rest = path[...]
-  while let character = rest.popFirst() {
-    let endsRun = previous.isUppercase && rest.first?.isLowercase == true
-    if character.isUppercase && (previous.isLowercase || endsRun) { name.append("_") }
-    name.append(character == "." ? "_" : character.uppercased())
-    previous = character
+  let capitals = UInt8(ascii: "A")...UInt8(ascii: "Z")
+  let smallLetters = UInt8(ascii: "a")...UInt8(ascii: "z")
+  let letters = Array(path.utf8)
+  var name: [UInt8] = []
+  for (index, letter) in letters.enumerated() {
+    let previous = index == 0 ? nil : letters[index - 1]
+    let next = index + 1 == letters.count ? nil : letters[index + 1]
+    if capitals.contains(letter), let previous {
+      let endsRun = capitals.contains(previous) && next.map(smallLetters.contains) == true
+      if smallLetters.contains(previous) || endsRun { name.append(UInt8(ascii: "_")) }
+    }
+    // The difference between a capital and its small letter in ASCII is one bit.
+    name.append(
+      letter == UInt8(ascii: ".") ? UInt8(ascii: "_") : smallLetters.contains(letter) ? letter & 0xDF : letter)
   }
-  return name
+  return String(decoding: name, as: UTF8.self)
 }
 
 /// The known settings and their sections.
