@@ -2,6 +2,7 @@ public import HTTP1
 public import HTTPCache
 public import HTTPMessages
 public import HTTPTypes
+import Synchronization
 public import Tracing
 public import UpstreamAdmission
 
@@ -140,6 +141,10 @@ final class CatalogExchange: @unchecked Sendable {
   let content: WatchedContent?
   /// The length of the content in bytes; nil if it is not known.
   let contentLength: Int?
+  /// The stored response that the request validates; nil to fetch the whole response.
+  let stored: StoredResponse?
+  /// When it began. The age of the response counts from then (RFC 9111 §4.2.3).
+  let requestedAt: CacheTime
 
   /// The number of the attempt.
   var number = 1
@@ -151,8 +156,9 @@ final class CatalogExchange: @unchecked Sendable {
   /// Creates the exchange of a call whose response is not stored.
   init(
     forwarding call: CatalogCall, content: (any ContentReader)?, contentLength: Int?, waited: Duration, end: Duration,
-    route: UpstreamRoute
+    route: UpstreamRoute, at time: CacheTime
   ) {
+    (stored, requestedAt) = (nil, time)
     self.content = content.map { WatchedContent($0) }
     (method, fields, self.contentLength) = (call.method, call.fields, contentLength)
     subject = CircuitSubject(call)
@@ -160,20 +166,29 @@ final class CatalogExchange: @unchecked Sendable {
   }
 
   /// Creates the exchange of a call whose response another caller has, because it was too long to share.
-  convenience init(forwarding miss: CatalogMiss) {
+  convenience init(forwarding miss: CatalogMiss, at time: CacheTime) {
     self.init(
-      forwarding: miss.call, content: nil, contentLength: nil, waited: miss.waited, end: miss.end, route: miss.route)
+      forwarding: miss.call, content: nil, contentLength: nil, waited: miss.waited, end: miss.end, route: miss.route,
+      at: time)
   }
 
   /// Creates the exchange that fetches a storable resource.
   ///
   /// - Parameter stored: The stored response to validate; nil to fetch the whole response.
-  init(fetching miss: CatalogMiss, validating stored: StoredResponse?) {
+  init(fetching miss: CatalogMiss, validating stored: StoredResponse?, at time: CacheTime) {
     (call, waited, end, route, content) = (miss.call, miss.waited, miss.end, miss.route, nil)
     var fields = call.fields
     if let stored { fields.append(contentsOf: stored.validators) }
     (method, self.fields, contentLength) = (.get, fields, nil)
+    (self.stored, requestedAt) = (stored, time)
     subject = CircuitSubject(call)
+  }
+
+  /// Creates the exchange that fetches the whole response after one that did not match the stored response.
+  init(repeating exchange: CatalogExchange, at time: CacheTime) {
+    (call, method, content, contentLength) = (exchange.call, .get, nil, nil)
+    (waited, end, route, subject) = (exchange.waited, exchange.end, exchange.route, exchange.subject)
+    (fields, stored, requestedAt) = (exchange.call.fields, nil, time)
   }
 
   /// Whether 304 is a possible response to the request (RFC 9110 §13.2.2).
@@ -190,8 +205,9 @@ final class CatalogExchange: @unchecked Sendable {
 
   /// The result of an exchange.
   enum Result: Sendable {
-    /// A response, and the turn to release when the content is read or cancelled.
-    case response(UpstreamResponse, HeldPermit)
+    /// A response, and its attempt with the turn to release when the content is read or cancelled. The state may not
+    /// know its head yet.
+    case response(UpstreamResponse, CatalogAttempt)
     indirect case failure(UpstreamFailure)
     /// The caller has disconnected.
     case cancelled
@@ -224,21 +240,59 @@ final class CatalogExchange: @unchecked Sendable {
   }
 }
 
-/// One attempt of an exchange: its turn, and what it is sent with.
-final class CatalogAttempt: Sendable {
-  let permit: HeldPermit
+/// One attempt of an exchange: its turn at the upstream, what it is sent with, and what the state must learn from it. The
+/// state learns from a complete response in one visit, at the end of the attempt.
+///
+/// The turn is released exactly once: when the response is complete or cancelled, or with this object.
+final class CatalogAttempt: @unchecked Sendable {
+  // Sendable by confinement to the flight or task that sends the request. Any thread may release the turn.
+  private let permit: ConcurrencyPermit
+  private let gateway: CatalogGateway
+  private let isReleased = Atomic(false)
   let pass: UpstreamCircuit.Pass
   let token: ProxyToken
   /// The span of the attempt; nil if the request has none.
   let span: SpanContext?
   /// When it is sent.
   let start: CacheTime
+  /// Whether every caller may have the catalog when it is sent. The stored response is marked accordingly.
+  let isPublic: Bool
+  /// What the head of the response shows; nil before there is one, and when the state knows it.
+  var head: HeadFacts?
+  /// Whether callers may share the response that was stored; nil for none.
+  var isShareable: Bool?
 
   init(
-    _ permit: HeldPermit, _ pass: UpstreamCircuit.Pass, _ token: ProxyToken, _ span: SpanContext?, at start: CacheTime
+    _ permit: ConcurrencyPermit, of gateway: CatalogGateway, _ pass: UpstreamCircuit.Pass, _ token: ProxyToken,
+    _ span: SpanContext?, isPublic: Bool, at start: CacheTime
   ) {
-    (self.permit, self.pass, self.token, self.span, self.start) = (permit, pass, token, span, start)
+    (self.permit, self.gateway) = (permit, gateway)
+    (self.pass, self.token, self.span, self.start, self.isPublic) = (pass, token, span, start, isPublic)
   }
+
+  deinit { release(.inconclusive) }
+
+  /// Releases the turn with the upstream's outcome. A second call does nothing.
+  func release(_ outcome: ConcurrencyOutcome) {
+    if let permit = takePermit() { gateway.release(permit, outcome) }
+  }
+
+  /// Returns the turn for the caller to release; nil if it was released before.
+  func takePermit() -> ConcurrencyPermit? {
+    isReleased.exchange(true, ordering: .relaxed) ? nil : permit
+  }
+}
+
+/// What the head of a response shows about the upstream, for the state.
+struct HeadFacts: Sendable {
+  let circuit: CircuitOutcome
+  /// Whether Apple has accepted the developer token.
+  let provesToken: Bool
+  /// Whether the caller gets the response.
+  let isFinal: Bool
+  /// The value of `Date` in seconds since 1970; nil if it does not tell the upstream's present time.
+  let date: Int?
+  let receivedAt: CacheTime
 }
 
 /// The result of a request to the upstream, for all callers that wait for it. Rare results are indirect, so that the

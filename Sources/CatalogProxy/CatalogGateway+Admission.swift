@@ -3,7 +3,6 @@ import HTTPCache
 import HTTPMessages
 import HTTPTypes
 import Locks
-import Synchronization
 import UpstreamAdmission
 
 /// Turns at the upstream. Clients and callers share the quota fairly, and requests beyond it wait.
@@ -18,6 +17,22 @@ extension CatalogGateway {
     if let pacing { start(pacing) }
     needs?.request()
     hand(grants)
+  }
+
+  /// Ends an attempt whose response is complete.
+  func settle(_ attempt: CatalogAttempt, of call: CatalogCall) {
+    let (permit, now) = (attempt.takePermit(), clock.elapsed)
+    finish(withState { $0.settle(attempt, of: call, permit, now: now) }, of: call, attempt)
+  }
+
+  /// Does what the end of an attempt requires.
+  func finish(_ settlement: State.Settlement, of call: CatalogCall, _ attempt: CatalogAttempt) {
+    report(settlement.noted)
+    if let pacing = settlement.pacing { start(pacing) }
+    settlement.needs?.request()
+    hand(settlement.grants)
+    // The setting changed meanwhile, so the stored mark may be wrong. The waiting callers still get the response.
+    if settlement.isPublic != attempt.isPublic { cache.remove(call.key) }
   }
 
   func hand(_ grants: [ConcurrencyLimit<OneShot<Admission>>.Grant]) {
@@ -81,13 +96,13 @@ extension CatalogGateway {
   private func watchDeadlines(_ upstream: any Upstream) async {
     while true {
       let now = clock.elapsed
-      let (waits, turns, next) = withState { state -> ([OneShot<Admission>], [HeldPermit], Duration?) in
+      let (waits, turns, next) = withState { state -> ([OneShot<Admission>], [CatalogAttempt], Duration?) in
         var waits: [OneShot<Admission>] = []
-        var turns: [HeldPermit] = []
+        var turns: [CatalogAttempt] = []
         for item in state.deadlines.removeExpired(now: now) {
           switch item {
           case .wait(let ticket): if let waiter = state.limit.cancel(ticket) { waits.append(waiter) }
-          case .turn(let permit): turns.append(permit)
+          case .turn(let attempt): turns.append(attempt)
           }
         }
         let next = state.deadlines.next
@@ -95,7 +110,7 @@ extension CatalogGateway {
         return (waits, turns, next)
       }
       for waiter in waits { waiter.resume(.timedOut) }
-      for permit in turns { permit.release(.inconclusive) }
+      for attempt in turns { attempt.release(.inconclusive) }
       guard let next else { return }
       guard (try? await upstream.pause(for: max(next - now, .milliseconds(10)))) != nil else {
         // The event loop stops.
@@ -129,50 +144,31 @@ struct PacingTask: Sendable {
   let number: Int
 }
 
-/// A turn at the upstream. It is released exactly once, when the response is complete or cancelled.
-final class HeldPermit: Sendable {
-  private let permit: ConcurrencyPermit
-  private let proxy: CatalogGateway
-  private let isReleased = Atomic(false)
-
-  init(_ permit: ConcurrencyPermit, of proxy: CatalogGateway) {
-    self.permit = permit
-    self.proxy = proxy
-  }
-
-  deinit { release(.inconclusive) }
-
-  /// Releases the turn with the upstream's outcome. A second call does nothing.
-  func release(_ outcome: ConcurrencyOutcome) {
-    if !isReleased.exchange(true, ordering: .relaxed) { proxy.release(permit, outcome) }
-  }
-}
-
 /// Content that releases the turn at its end.
 final class PermittedContent: ContentReader, @unchecked Sendable {
   // Sendable by confinement, as is the content itself.
   private let reader: any ContentReader
-  private let permit: HeldPermit
+  private let attempt: CatalogAttempt
 
-  init(_ reader: any ContentReader, _ permit: HeldPermit) {
+  init(_ reader: any ContentReader, _ attempt: CatalogAttempt) {
     self.reader = reader
-    self.permit = permit
+    self.attempt = attempt
   }
 
   func read() async throws(ContentError) -> [UInt8]? {
     do throws(ContentError) {
       let part = try await reader.read()
-      if part == nil { permit.release(.answered) }
+      if part == nil { attempt.release(.answered) }
       return part
     } catch {
-      permit.release(.inconclusive)
+      attempt.release(.inconclusive)
       throw error
     }
   }
 
   func cancel() {
     reader.cancel()
-    permit.release(.inconclusive)
+    attempt.release(.inconclusive)
   }
 }
 
@@ -180,7 +176,7 @@ final class PermittedContent: ContentReader, @unchecked Sendable {
 struct DeadlineQueue {
   enum Item {
     case wait(QueueTicket)
-    case turn(HeldPermit)
+    case turn(CatalogAttempt)
   }
 
   private var entries: [(end: Duration, item: Item)] = []

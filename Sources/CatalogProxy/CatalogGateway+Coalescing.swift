@@ -14,6 +14,10 @@ extension CatalogGateway {
     let hasStale =
       !waiter.waitsForAll
       && miss.stored.map { Selection($0.response, now: now).mayServeWhileWaiting(call.directives) } ?? false
+    // A flight that need not ask the replicas' store first enters in the same visit to the state.
+    let exchange =
+      miss.route.shared == nil ? CatalogExchange(fetching: miss, validating: miss.stored?.response, at: now) : nil
+    var entered: Entered?
     let joining = withState { state -> Joining in
       // A background request answers no caller.
       if !waiter.waitsForAll { state.counts.misses += 1 }
@@ -21,13 +25,21 @@ extension CatalogGateway {
       let key = FlightKey(call.key, sent: call.fields)
       if hasStale, state.coalescer.isKept(key) { return .late }
       let (ticket, run) = state.coalescer.join(key, waiter) { FlightRun(as: $0, leader: waiter, on: self) }
-      if run == nil { state.counts.collapsed += 1 }
+      waiter.waits(at: ticket, isLeader: run != nil)
+      if run == nil {
+        state.counts.collapsed += 1
+      } else if let exchange {
+        entered = state.enter(exchange, at: now, on: self)
+      }
       return .joined(ticket, run)
     }
     switch joining {
     case .joined(let ticket, let run):
-      waiter.waits(at: ticket, isLeader: run != nil)
-      run?.begin(at: now)
+      if let run, let exchange, let entered {
+        run.begin(exchange, step(after: entered, of: exchange))
+      } else {
+        run?.begin(at: now)
+      }
       if hasStale { waiter.waits(atMost: endWait(of: ticket, by: miss.route)) }
     case .unshared: waiter.fetchAlone()
     case .late: waiter.resume(.late)
@@ -59,9 +71,24 @@ extension CatalogGateway {
   }
 
   /// Resumes all waiting callers of a flight. On the leader's loop.
+  ///
+  /// - Parameter attempt: The attempt that ends with the flight; nil if it has ended.
   @inline(never)
-  func complete(_ flight: FlightID, _ outcome: Outcome, leader: CatalogWaiter) {
-    let waiters = withState { $0.coalescer.complete(flight) }
+  func complete(_ flight: FlightID, _ outcome: Outcome, _ attempt: CatalogAttempt?, leader: CatalogWaiter) {
+    let waiters: [CatalogWaiter]
+    if let attempt {
+      let (permit, now) = (attempt.takePermit(), attempt.head?.receivedAt.elapsed ?? clock.elapsed)
+      let call = leader.miss.call
+      var completed: [CatalogWaiter] = []
+      let settlement = withState { state in
+        completed = state.coalescer.complete(flight)
+        return state.settle(attempt, of: call, permit, now: now)
+      }
+      finish(settlement, of: call, attempt)
+      waiters = completed
+    } else {
+      waiters = withState { $0.coalescer.complete(flight) }
+    }
     guard case .stream(let response) = outcome else { return tell(waiters, outcome, leader: leader) }
     // The content can be read only on this event loop.
     var isTaken = false
@@ -81,169 +108,150 @@ extension CatalogGateway {
   /// Sends the upstream request for a storable resource, and stores the response.
   func fetch(_ miss: CatalogMiss) async -> Outcome {
     let now = clock.now
-    let fetching = Fetching(miss, validating: miss.stored?.response, at: now)
-    let outcome = await fetch(fetching, from: enter(fetching.exchange, at: now))
+    let exchange = CatalogExchange(fetching: miss, validating: miss.stored?.response, at: now)
+    let outcome = await fetch(exchange, from: enter(exchange, at: now))
     share(outcome, of: miss)
     return outcome
   }
 
   /// Continues with a fetch, after every step that needs no wait.
   @inline(never)
-  func fetch(_ first: Fetching, from step: Step) async -> Outcome {
-    var (fetching, step) = (first, step)
+  func fetch(_ first: CatalogExchange, from step: Step) async -> Outcome {
+    var (exchange, step) = (first, step)
     while true {
-      let result = await exchange(fetching.exchange, from: step)
-      switch evaluate(result, of: fetching, at: clock.now) {
-      case .outcome(let outcome): return outcome
-      case .content(let arriving): return await store(arriving, of: fetching)
+      let result = await self.exchange(exchange, from: step)
+      switch evaluate(result, of: exchange, at: clock.now) {
+      case .outcome(let outcome, let attempt):
+        if let attempt { settle(attempt, of: exchange.call) }
+        return outcome
+      case .content(let arriving): return await store(arriving, of: exchange)
       case .again(let whole):
-        fetching = whole
-        step = enter(whole.exchange, at: whole.requestedAt)
+        exchange = whole
+        step = enter(whole, at: whole.requestedAt)
       }
-    }
-  }
-
-  /// One exchange of a fetch.
-  struct Fetching: Sendable {
-    let miss: CatalogMiss
-    /// The stored response that the request validates; nil to fetch the whole response.
-    let stored: StoredResponse?
-    let requestedAt: CacheTime
-    let exchange: CatalogExchange
-
-    init(_ miss: CatalogMiss, validating stored: StoredResponse?, at time: CacheTime) {
-      (self.miss, self.stored, requestedAt) = (miss, stored, time)
-      exchange = CatalogExchange(fetching: miss, validating: stored)
     }
   }
 
   /// The result of an exchange, for a fetch.
   enum Fetched {
-    case outcome(Outcome)
+    /// The outcome, and the attempt that ends with it; nil if it has ended.
+    case outcome(Outcome, CatalogAttempt?)
     /// A response whose content is to be read and stored.
     case content(ArrivingResponse)
     /// Another request must fetch the whole response.
-    case again(Fetching)
+    case again(CatalogExchange)
   }
 
   @inline(never)
-  func evaluate(_ result: CatalogExchange.Result, of fetching: Fetching, at now: CacheTime) -> Fetched {
+  func evaluate(_ result: CatalogExchange.Result, of exchange: CatalogExchange, at now: CacheTime) -> Fetched {
     switch result {
-    case .failure(let failure): return .outcome(.failure(failure))
-    case .cancelled: return .outcome(.cancelled)
-    case .response(let response, let permit) where response.status == .notModified:
+    case .failure(let failure): return .outcome(.failure(failure), nil)
+    case .cancelled: return .outcome(.cancelled, nil)
+    case .response(let response, let attempt) where response.status == .notModified:
       response.content.cancel()
-      permit.release(.answered)
-      let times = Times(requestedAt: fetching.requestedAt, receivedAt: now)
-      if let outcome = freshen(fetching.stored, by: response, fetching.miss, times) {
-        return .outcome(outcome)
+      if let outcome = freshen(exchange, by: response, attempt, at: now) {
+        return .outcome(outcome, attempt)
       }
+      settle(attempt, of: exchange.call)
       // The response is about another version than the stored one. Without validators, Apple sends it whole.
-      return .again(Fetching(fetching.miss, validating: nil, at: now))
-    case .response(let response, let permit):
+      return .again(CatalogExchange(repeating: exchange, at: now))
+    case .response(let response, let attempt):
       let limit = configuration.cache.largestContent
       guard response.contentLength ?? 0 <= limit else {
-        return .outcome(.stream(held(response, permit, until: fetching.miss.end, fetching.miss.route)))
+        noteHead(of: attempt)
+        return .outcome(.stream(held(response, attempt, until: exchange.end, exchange.route)), nil)
       }
       return .content(
         ArrivingResponse(
-          response: response, permit: permit,
+          response: response, attempt: attempt,
           content: PartialContent(response.content, length: response.contentLength, upTo: limit, configuration.memory),
-          times: Times(requestedAt: fetching.requestedAt, receivedAt: now)))
+          receivedAt: now))
     }
   }
 
   /// A response that is read to its end, so that it can be stored.
   struct ArrivingResponse: Sendable {
     let response: UpstreamResponse
-    let permit: HeldPermit
+    let attempt: CatalogAttempt
     var content: PartialContent
-    let times: Times
-  }
-
-  /// When a request was sent, and when the head of its response arrived.
-  struct Times {
-    let requestedAt: CacheTime
     let receivedAt: CacheTime
   }
 
   /// Renews a stored response by a 304. Nil if the 304 describes another version.
   @inline(never)
   private func freshen(
-    _ stored: StoredResponse?, by response: UpstreamResponse, _ miss: CatalogMiss, _ times: Times
+    _ exchange: CatalogExchange, by response: UpstreamResponse, _ attempt: CatalogAttempt, at now: CacheTime
   ) -> Outcome? {
-    guard let stored else { return .failure(.status(.notModified, nextHop: configuration.nextHop)) }
-    let notModified = received(response, miss, times, [])
-    let settings = cacheSettings
-    guard let fresh = cache.freshen(stored, for: miss.call.key, by: notModified, settings: settings) else { return nil }
-    if settings != cacheSettings { cache.remove(miss.call.key) }
+    guard let stored = exchange.stored else { return .failure(.status(.notModified, nextHop: configuration.nextHop)) }
+    let notModified = received(response, exchange, [], at: now)
+    let settings = cacheSettings(isPublic: attempt.isPublic)
+    guard let fresh = cache.freshen(stored, for: exchange.call.key, by: notModified, settings: settings) else {
+      return nil
+    }
     return .response(fresh.response, isStored: fresh.isStored, forwardStatus: 304)
   }
 
   /// Reads a response to its end and stores it, unless it is too long for the cache.
   @inline(never)
-  func store(_ arriving: ArrivingResponse, of fetching: Fetching) async -> Outcome {
+  func store(_ arriving: ArrivingResponse, of exchange: CatalogExchange) async -> Outcome {
     var arriving = arriving
+    noteHead(of: arriving.attempt)
     do throws(ContentError) {
-      return outcome(of: try await arriving.content.read(), arriving, fetching.miss)
+      let (outcome, attempt) = outcome(of: try await arriving.content.read(), arriving, exchange)
+      if let attempt { settle(attempt, of: exchange.call) }
+      return outcome
     } catch {
-      return broken(error, arriving.permit)
+      return broken(error, arriving.attempt)
     }
   }
 
-  /// Does the same with what has arrived. Returns nil if more has to arrive.
+  /// Does the same with what has arrived, and returns the attempt that ends with the outcome; nil if it has ended. Returns
+  /// nil if more has to arrive.
   @inline(never)
-  func storeAtOnce(_ arriving: inout ArrivingResponse, of miss: CatalogMiss) -> Outcome? {
+  func storeAtOnce(_ arriving: inout ArrivingResponse, of exchange: CatalogExchange) -> (Outcome, CatalogAttempt?)? {
     do throws(ContentError) {
-      return try arriving.content.readAtOnce().map { outcome(of: $0, arriving, miss) }
+      return try arriving.content.readAtOnce().map { outcome(of: $0, arriving, exchange) }
     } catch {
-      return broken(error, arriving.permit)
+      return (broken(error, arriving.attempt), nil)
     }
   }
 
   @inline(never)
   private func outcome(
-    of reading: PartialContent.Reading, _ arriving: ArrivingResponse, _ miss: CatalogMiss
-  ) -> Outcome {
+    of reading: PartialContent.Reading, _ arriving: ArrivingResponse, _ exchange: CatalogExchange
+  ) -> (Outcome, CatalogAttempt?) {
     switch reading {
-    case .whole:
-      arriving.permit.release(.answered)
-      return store(arriving.response, arriving.content, miss, arriving.times)
+    case .whole: return (store(arriving, exchange), arriving.attempt)
     case .tooLong:
-      return .stream(
-        held(arriving.content.response(arriving.response), arriving.permit, until: miss.end, miss.route))
+      noteHead(of: arriving.attempt)
+      let response = arriving.content.response(arriving.response)
+      return (.stream(held(response, arriving.attempt, until: exchange.end, exchange.route)), nil)
     case .refused:
+      noteHead(of: arriving.attempt)
       arriving.response.content.cancel()
-      arriving.permit.release(.inconclusive)
-      return .failure(.overMemory)
+      arriving.attempt.release(.inconclusive)
+      return (.failure(.overMemory), nil)
     }
   }
 
-  private func broken(_ error: ContentError, _ permit: HeldPermit) -> Outcome {
-    permit.release(.inconclusive)
+  private func broken(_ error: ContentError, _ attempt: CatalogAttempt) -> Outcome {
+    noteHead(of: attempt)
+    attempt.release(.inconclusive)
     return broken(error)
   }
 
   /// Stores a whole response.
   @inline(never)
-  private func store(
-    _ response: UpstreamResponse, _ content: PartialContent, _ miss: CatalogMiss, _ times: Times
-  ) -> Outcome {
-    let key = miss.call.key
+  private func store(_ arriving: ArrivingResponse, _ exchange: CatalogExchange) -> Outcome {
     do throws(ContentCodingError) {
-      let settings = cacheSettings
-      let whole = try StoredResponse(received(response, miss, times, content.bytes), settings: settings)
-      let isStored = cache.store(whole, for: key)
-      let now = clock.elapsed
-      let isPublic = withState { state in
-        state.unsharedTargets.note(key, isShareable: whole.isShareable, now: now)
-        return state.isPublic
-      }
-      // The settings changed meanwhile, so the stored mark may be wrong. The waiting callers still get the response.
-      if settings.isPublic != isPublic { cache.remove(key) }
+      let whole = try StoredResponse(
+        received(arriving.response, exchange, arriving.content.bytes, at: arriving.receivedAt),
+        settings: cacheSettings(isPublic: arriving.attempt.isPublic))
+      let isStored = cache.store(whole, for: exchange.call.key)
+      arriving.attempt.isShareable = whole.isShareable
       return .response(whole, isStored: isStored, forwardStatus: nil)
-    } catch .tooLarge where miss.call.coding == .gzip {
-      return .stream(content.response(response))
+    } catch .tooLarge where exchange.call.coding == .gzip {
+      return .stream(arriving.content.response(arriving.response))
     } catch {
       return broken(
         .broken("The content is not valid gzip, as its Content-Encoding says, or its decoded size is too large."))
@@ -261,12 +269,12 @@ extension CatalogGateway {
   }
 
   private func received(
-    _ response: UpstreamResponse, _ miss: CatalogMiss, _ times: Times, _ content: [UInt8]
+    _ response: UpstreamResponse, _ exchange: CatalogExchange, _ content: [UInt8], at now: CacheTime
   ) -> ReceivedResponse {
     ReceivedResponse(
       status: response.status, fields: response.fields,
       downstream: policy.responseFields(response.fields, version: response.version), body: content,
-      sent: miss.call.fields, requestedAt: times.requestedAt, receivedAt: times.receivedAt)
+      sent: exchange.call.fields, requestedAt: exchange.requestedAt, receivedAt: now)
   }
 }
 

@@ -8,9 +8,10 @@ import UpstreamAdmission
 
 /// Phases 5 to 8 of a request: one upstream request, and further attempts if they are safe and useful.
 ///
-/// The state is visited once before an attempt and once after the head of its response. What needs no wait is in
-/// functions of its own that are not inlined: the temporaries of an inlined function would stay in the task's frame, so
-/// that each waiting caller had memory for them.
+/// The state is visited once before an attempt, and once after it if the whole response comes at once. The first visit
+/// also starts the flight, and the last one ends it. What needs no wait is in functions of its own that are not inlined:
+/// the temporaries of an inlined function would stay in the task's frame, so that each waiting caller had memory for
+/// them.
 extension CatalogGateway {
   /// Sends a request until there is a final response, or no further attempt is allowed.
   func exchange(_ exchange: CatalogExchange) async -> CatalogExchange.Result {
@@ -62,47 +63,43 @@ extension CatalogGateway {
 
   /// What the state decides about a request.
   fileprivate enum Decision: Sendable {
-    case launched(ConcurrencyPermit, State.Launch)
+    case launched(State.Launch)
     case queued(QueuePlace)
     /// The turn would come too late, or the queue is full.
     case refused(retryAfter: Duration)
     /// The circuit may refuse the request. Then it need not wait for a turn.
     case circuitOpen(UpstreamCircuit.Refusal)
+    /// Too little time is left to send anything.
+    case tooLate
+  }
+
+  /// What the state decides about a request, and what that requires outside of the lock.
+  struct Entered: Sendable {
+    fileprivate let decision: Decision
+    fileprivate var pacing: PacingTask?
+    fileprivate var needs: QuotaNeeds?
   }
 
   /// Takes a turn at the upstream for a request, or a place in the queue.
   @inline(never)
   func enter(_ exchange: CatalogExchange, at time: CacheTime) -> Step {
-    let now = time.elapsed
-    guard exchange.end - now >= leastTime else {
-      return .done(.failure(.waitedTooLong(nextHop: configuration.nextHop)))
-    }
-    var request = ConcurrencyLimit<OneShot<Admission>>.Request(exchange.caller)
-    (request.isRepeated, request.isRetry) = (exchange.number > 1, exchange.isLimited)
-    request.waited = exchange.waited
-    request.patience = exchange.end - now - leastTime
-    let wanted = request
-    let (decision, pacing, needs) = withState { state in
-      if exchange.number == 1 { state.retryBudget.requested() }
-      if let refusal = state.circuit.refusal(for: exchange.subject, now: now) {
-        return (Decision.circuitOpen(refusal), nil as PacingTask?, nil as QuotaNeeds?)
-      }
-      var waiting: OneShot<Admission>?
-      let admission = state.limit.acquire(wanted, waiter: OneShot(keptIn: &waiting), now: now)
-      let decision = state.decision(on: exchange, admission, waiting, at: time)
-      let needs = state.needs(now: now)
-      return (decision, state.startsPacing(by: exchange.route), needs)
-    }
-    if let pacing { start(pacing) }
-    needs?.request()
-    switch decision {
-    case .launched(let permit, let launch): return entry(of: exchange, HeldPermit(permit, of: self), launch, at: time)
+    step(after: withState { $0.enter(exchange, at: time, on: self) }, of: exchange)
+  }
+
+  /// Returns the step after a decision of the state.
+  @inline(never)
+  func step(after entered: Entered, of exchange: CatalogExchange) -> Step {
+    if let pacing = entered.pacing { start(pacing) }
+    entered.needs?.request()
+    switch entered.decision {
+    case .launched(let launch): return step(after: launch, of: exchange)
     case .queued(let place):
       // A request with less time left is not sent, so its turn would be lost.
       expire(.wait(place.ticket), at: exchange.end - leastTime, exchange.route)
       return .queued(place)
     case .refused(let retryAfter): return .done(.failure(refusal(of: exchange, retryAfter: retryAfter)))
     case .circuitOpen(let refusal): return .done(.failure(.circuitOpen(refusal, nextHop: configuration.nextHop)))
+    case .tooLate: return .done(.failure(.waitedTooLong(nextHop: configuration.nextHop)))
     }
   }
 
@@ -113,7 +110,7 @@ extension CatalogGateway {
     } onCancel: {
       leave(place)
     }
-    return entry(of: exchange, after: admission)
+    return step(after: admission, of: exchange)
   }
 
   /// Ends the wait for a turn. On any thread.
@@ -123,16 +120,15 @@ extension CatalogGateway {
 
   /// Returns the step after a wait for a turn.
   @inline(never)
-  func entry(of exchange: CatalogExchange, after admission: Admission) -> Step {
+  func step(after admission: Admission, of exchange: CatalogExchange) -> Step {
     switch admission {
     case .granted(let permit):
-      let permit = HeldPermit(permit, of: self)
       let time = clock.now
       guard exchange.end - time.elapsed >= leastTime else {
-        permit.release(.inconclusive)
+        release(permit, .inconclusive)
         return .done(.failure(.waitedTooLong(nextHop: configuration.nextHop)))
       }
-      return entry(of: exchange, permit, withState { $0.launch(exchange, at: time) }, at: time)
+      return step(after: withState { $0.launch(exchange, permit, at: time, on: self) }, of: exchange)
     case .refused(let retryAfter): return .done(.failure(refusal(of: exchange, retryAfter: retryAfter)))
     case .timedOut: return .done(.failure(.waitedTooLong(nextHop: configuration.nextHop)))
     case .cancelled: return .done(.cancelled)
@@ -144,23 +140,20 @@ extension CatalogGateway {
       ? .rateLimited(retryAfter: retryAfter, nextHop: configuration.nextHop) : .overloaded(retryAfter: retryAfter)
   }
 
-  private func entry(
-    of exchange: CatalogExchange, _ permit: HeldPermit, _ launch: State.Launch, at time: CacheTime
-  ) -> Step {
+  private func step(after launch: State.Launch, of exchange: CatalogExchange) -> Step {
     exchange.isLimited = false
     switch launch {
-    case .ready(let pass, let token, let spanID):
-      return .ready(CatalogAttempt(permit, pass, token, exchange.call.span?.child(spanID), at: time))
-    case .withoutToken(let pass):
+    case .ready(let attempt): return .ready(attempt)
+    case .withoutToken(let permit, let pass):
       guard let token = currentToken() else {
-        permit.release(.inconclusive)
+        release(permit, .inconclusive)
         record(.neutral, of: pass)
         return .done(.failure(.noToken))
       }
-      let spanID = withState { $0.sends(for: exchange.caller) }
-      return .ready(CatalogAttempt(permit, pass, token, exchange.call.span?.child(spanID), at: clock.now))
-    case .refused(let refusal):
-      permit.release(.inconclusive)
+      let time = clock.now
+      return .ready(withState { $0.attempt(exchange, permit, pass, token, at: time, on: self) })
+    case .refused(let permit, let refusal):
+      release(permit, .inconclusive)
       return .done(.failure(.circuitOpen(refusal, nextHop: configuration.nextHop)))
     }
   }
@@ -184,7 +177,11 @@ extension CatalogGateway {
     switch result {
     case .failure(let error): return failed(exchange, attempt, error)
     case .success(let response):
-      noteHead(of: response, to: exchange, attempt, at: now)
+      let head = head(of: response, to: exchange, attempt, at: now)
+      attempt.head = head
+      // Nearly always the content has come as well, and the state is visited once for both.
+      guard !head.isFinal else { return .done(.response(response, attempt)) }
+      noteHead(of: attempt)
       return response.status == .unauthorized
         ? .unauthorized(response, attempt) : evaluate(response, to: exchange, attempt)
     }
@@ -212,7 +209,7 @@ extension CatalogGateway {
     let hadLittleTime = timeouts(of: exchange, attempt).whole < configuration.timeouts.firstByte
     let isOurs = error.isTimeout && (hadLittleTime || !exchange.isUntouched)
     record(isOurs ? .neutral : CircuitOutcome(error), of: attempt.pass)
-    attempt.permit.release(.inconclusive)
+    attempt.release(.inconclusive)
     guard error.cause != .cancelled else { return .done(givenUp(exchange)) }
     withState { $0.counts.failures += 1 }
     observer.noticed(.exchangeFailed(error))
@@ -233,27 +230,30 @@ extension CatalogGateway {
           duration: clock.now.elapsed - attempt.start.elapsed, result: result)))
   }
 
-  /// Notes what the head of a response shows: the time to the response, and the clock skew by its `Date`. A response
-  /// with an Age comes from a cache, so its `Date` is too old for that.
+  /// Returns what the head of a response shows, and tells the observer. A response with an Age comes from a cache, so its
+  /// `Date` is too old to show the skew of the clocks.
   @inline(never)
-  private func noteHead(
+  private func head(
     of response: UpstreamResponse, to exchange: CatalogExchange, _ attempt: CatalogAttempt, at end: CacheTime
-  ) {
-    let now = end.elapsed
-    observer.noticed(.responded(after: now - attempt.start.elapsed))
+  ) -> HeadFacts {
+    observer.noticed(.responded(after: end.elapsed - attempt.start.elapsed))
     note(.status(response.status.code, response.version), of: exchange, attempt)
     var date: Int?
     if !response.fields.has("age") || response.fields.text(of: "age") == "0" {
       date = FieldDate.seconds(ofOnly: "date", in: response.fields, now: end.wall)
     }
-    let noted = withState { state in
-      if let date { state.clockSkew.note(date: date, sentAt: attempt.start.wall, receivedAt: end.wall, now: now) }
-      let circuit = state.record(CircuitOutcome(response.status), of: attempt.pass, now: now)
-      guard response.isFinal(for: exchange) else { return (circuit, isAcceptedAgain: false) }
-      state.retryBudget.succeeded()
-      return (circuit, response.status.provesToken && state.accepted(attempt.token, at: end))
-    }
-    report(noted.0)
+    return HeadFacts(
+      circuit: CircuitOutcome(response.status), provesToken: response.status.provesToken,
+      isFinal: response.isFinal(for: exchange), date: date, receivedAt: end)
+  }
+
+  /// Notes what the head of a response shows, unless the state knows it.
+  func noteHead(of attempt: CatalogAttempt) {
+    if attempt.head != nil { report(withState { $0.noteHead(of: attempt) }) }
+  }
+
+  func report(_ noted: State.Noted) {
+    report(noted.circuit)
     if noted.isAcceptedAgain { observer.noticed(.tokenAccepted) }
   }
 
@@ -263,27 +263,26 @@ extension CatalogGateway {
   private func evaluate(
     _ response: UpstreamResponse, to exchange: CatalogExchange, _ attempt: CatalogAttempt
   ) -> Step {
-    guard !response.isFinal(for: exchange) else { return .done(.response(response, attempt.permit)) }
     switch response.status.code {
     case 429:
       response.content.cancel()
-      return evaluateLimit(response, exchange, attempt.permit)
+      return evaluateLimit(response, exchange, attempt)
     case 500...:
       response.content.cancel()
-      attempt.permit.release(.inconclusive)
+      attempt.release(.inconclusive)
       withState { $0.counts.failures += 1 }
       observer.noticed(.upstreamStatus(response.status.code))
       return .done(.failure(.status(response.status, nextHop: configuration.nextHop)))
     default:
-      return evaluateUnsolicited(response, attempt.permit)
+      return evaluateUnsolicited(response, attempt)
     }
   }
 
   /// Evaluates a response that does not match the request: 206, although the server never sends `Range`, or 304 to a
   /// request without preconditions. The caller would treat a part as the whole (RFC 9110 §15.3.7, §15.4.5).
-  private func evaluateUnsolicited(_ response: UpstreamResponse, _ permit: HeldPermit) -> Step {
+  private func evaluateUnsolicited(_ response: UpstreamResponse, _ attempt: CatalogAttempt) -> Step {
     response.content.cancel()
-    permit.release(.answered)
+    attempt.release(.answered)
     withState { $0.counts.failures += 1 }
     observer.noticed(.upstreamStatus(response.status.code))
     return .done(.failure(.status(response.status, nextHop: configuration.nextHop)))
@@ -297,11 +296,11 @@ extension CatalogGateway {
   }
 
   private func evaluateLimit(
-    _ response: UpstreamResponse, _ exchange: CatalogExchange, _ permit: HeldPermit
+    _ response: UpstreamResponse, _ exchange: CatalogExchange, _ attempt: CatalogAttempt
   ) -> Step {
     let now = clock.elapsed
     let asked = response.fields.text(of: "retry-after").flatMap { Duration(retryAfter: $0, now: clock.now.wall) }
-    permit.release(.limited(retryAfter: asked))
+    attempt.release(.limited(retryAfter: asked))
     let rate = withState { state in
       state.counts.limited += 1
       state.clientCounts[exchange.caller.client, default: ClientCounts()].limited += 1
@@ -345,15 +344,32 @@ extension CatalogGateway {
 }
 
 extension CatalogGateway.State {
-  fileprivate mutating func decision(
-    on exchange: CatalogExchange, _ admission: ConcurrencyLimit<OneShot<Admission>>.Admission,
-    _ waiting: OneShot<Admission>?, at time: CacheTime
-  ) -> CatalogGateway.Decision {
-    switch (admission, waiting) {
-    case (.granted(let permit), _): .launched(permit, launch(exchange, at: time))
-    case (.refused(let retryAfter), _): .refused(retryAfter: retryAfter)
-    case (.queued(let ticket), let waiting): .queued(.init(ticket: ticket, waiting: waiting ?? OneShot()))
+  /// Decides about a request for a turn.
+  ///
+  /// - Parameter gateway: The gateway that has this state.
+  mutating func enter(
+    _ exchange: CatalogExchange, at time: CacheTime, on gateway: CatalogGateway
+  ) -> CatalogGateway.Entered {
+    let now = time.elapsed
+    let patience = exchange.end - now - gateway.leastTime
+    guard patience >= .zero else { return CatalogGateway.Entered(decision: .tooLate) }
+    if exchange.number == 1 { retryBudget.requested() }
+    if let refusal = circuit.refusal(for: exchange.subject, now: now) {
+      return CatalogGateway.Entered(decision: .circuitOpen(refusal))
     }
+    var request = ConcurrencyLimit<OneShot<Admission>>.Request(exchange.caller)
+    (request.isRepeated, request.isRetry) = (exchange.number > 1, exchange.isLimited)
+    (request.waited, request.patience) = (exchange.waited, patience)
+    var waiting: OneShot<Admission>?
+    let admission = limit.acquire(request, waiter: OneShot(keptIn: &waiting), now: now)
+    let decision: CatalogGateway.Decision =
+      switch admission {
+      case .granted(let permit): .launched(launch(exchange, permit, at: time, on: gateway))
+      case .refused(let retryAfter): .refused(retryAfter: retryAfter)
+      case .queued(let ticket): .queued(.init(ticket: ticket, waiting: waiting ?? OneShot()))
+      }
+    let needs = needs(now: now)
+    return CatalogGateway.Entered(decision: decision, pacing: startsPacing(by: exchange.route), needs: needs)
   }
 }
 

@@ -50,27 +50,81 @@ extension CatalogGateway {
 extension CatalogGateway.State {
   /// Whether a request with a turn may be sent.
   enum Launch: Sendable {
-    case ready(UpstreamCircuit.Pass, ProxyToken, SpanID)
+    case ready(CatalogAttempt)
     /// A token must be minted first.
-    case withoutToken(UpstreamCircuit.Pass)
-    case refused(UpstreamCircuit.Refusal)
+    case withoutToken(ConcurrencyPermit, UpstreamCircuit.Pass)
+    case refused(ConcurrencyPermit, UpstreamCircuit.Refusal)
   }
 
   /// Lets a request with a turn pass the circuit, gives it the current token, and counts it.
-  mutating func launch(_ exchange: CatalogExchange, at time: CacheTime) -> Launch {
+  ///
+  /// - Parameter gateway: The gateway that has this state.
+  mutating func launch(
+    _ exchange: CatalogExchange, _ permit: ConcurrencyPermit, at time: CacheTime, on gateway: CatalogGateway
+  ) -> Launch {
     switch circuit.admit(exchange.subject, now: time.elapsed) {
-    case .refused(let refusal): return .refused(refusal)
+    case .refused(let refusal): return .refused(permit, refusal)
     case .pass(let pass):
-      guard let token = usableToken(now: time) else { return .withoutToken(pass) }
-      return .ready(pass, token, sends(for: exchange.caller))
+      guard let token = usableToken(now: time) else { return .withoutToken(permit, pass) }
+      return .ready(attempt(exchange, permit, pass, token, at: time, on: gateway))
     }
   }
 
-  /// Counts a request that is sent for a caller, and returns the ID of its span.
-  mutating func sends(for caller: QuotaCaller) -> SpanID {
+  /// Counts a request that is sent, and returns its attempt.
+  mutating func attempt(
+    _ exchange: CatalogExchange, _ permit: ConcurrencyPermit, _ pass: UpstreamCircuit.Pass, _ token: ProxyToken,
+    at time: CacheTime, on gateway: CatalogGateway
+  ) -> CatalogAttempt {
     counts.attempts += 1
-    clientCounts[caller.client, default: ClientCounts()].attempts += 1
-    return spanIDs.next()
+    clientCounts[exchange.caller.client, default: ClientCounts()].attempts += 1
+    let span = exchange.call.span?.child(spanIDs.next())
+    return CatalogAttempt(permit, of: gateway, pass, token, span, isPublic: isPublic, at: time)
+  }
+
+  /// What the head of a response has changed, for the log.
+  struct Noted: Sendable {
+    var circuit = CircuitChange.none
+    /// Whether Apple accepts tokens again after it has refused one.
+    var isAcceptedAgain = false
+  }
+
+  /// Notes what the head of a response shows, once.
+  mutating func noteHead(of attempt: CatalogAttempt) -> Noted {
+    guard let head = attempt.head.take() else { return Noted() }
+    let now = head.receivedAt.elapsed
+    if let date = head.date {
+      clockSkew.note(date: date, sentAt: attempt.start.wall, receivedAt: head.receivedAt.wall, now: now)
+    }
+    var noted = Noted(circuit: record(head.circuit, of: attempt.pass, now: now))
+    guard head.isFinal else { return noted }
+    retryBudget.succeeded()
+    noted.isAcceptedAgain = head.provesToken && accepted(attempt.token, at: head.receivedAt)
+    return noted
+  }
+
+  /// What the end of an attempt requires outside of the lock.
+  struct Settlement: Sendable {
+    let noted: Noted
+    let grants: [ConcurrencyLimit<OneShot<Admission>>.Grant]
+    let pacing: PacingTask?
+    let needs: QuotaNeeds?
+    let isPublic: Bool
+  }
+
+  /// Changes what the end of an attempt changes.
+  ///
+  /// - Parameter permit: The attempt's turn; nil if it was released before.
+  mutating func settle(
+    _ attempt: CatalogAttempt, of call: CatalogCall, _ permit: ConcurrencyPermit?, now: Duration
+  ) -> Settlement {
+    let noted = noteHead(of: attempt)
+    var grants: [ConcurrencyLimit<OneShot<Admission>>.Grant] = []
+    if let permit { grants = limit.release(permit, .answered, now: now) }
+    if let isShareable = attempt.isShareable {
+      unsharedTargets.note(call.key, isShareable: isShareable, now: now)
+    }
+    return Settlement(
+      noted: noted, grants: grants, pacing: startsPacing(), needs: needs(now: now), isPublic: isPublic)
   }
 
   /// What an outcome changes about the circuit, for the log.

@@ -13,7 +13,7 @@ extension CatalogGateway {
   func evaluateUnauthorized(
     _ response: UpstreamResponse, _ exchange: CatalogExchange, _ attempt: CatalogAttempt
   ) async -> Step {
-    let (permit, token) = (attempt.permit, attempt.token)
+    let token = attempt.token
     // The clock was set after this token was minted, which may be why Apple refuses it. The current token is a new one.
     if token.isFromAnotherClock(at: clock.now) {
       _ = currentToken()
@@ -21,8 +21,8 @@ extension CatalogGateway {
     }
     if exchange.isForUser {
       switch await verdict(on: token, exchange) {
-      case .accepted, .unknown: return .done(.response(response, permit))
-      case .abandoned: return end(response, permit, givenUp(exchange))
+      case .accepted, .unknown: return .done(.response(response, attempt))
+      case .abandoned: return end(response, attempt, givenUp(exchange))
       case .refused: break
       }
     }
@@ -31,24 +31,24 @@ extension CatalogGateway {
     {
       withState { $0.counts.tokenRejections += 1 }
       response.content.cancel()
-      permit.release(.answered)
+      attempt.release(.answered)
       exchange.hasFreshToken = true
       return .again(after: .zero)
     }
     if !exchange.isForUser {
       switch await verdict(on: token, exchange) {
       case .accepted:
-        return end(response, permit, .failure(.status(response.status, nextHop: configuration.nextHop)))
-      case .abandoned: return end(response, permit, givenUp(exchange))
+        return end(response, attempt, .failure(.status(response.status, nextHop: configuration.nextHop)))
+      case .abandoned: return end(response, attempt, givenUp(exchange))
       case .refused, .unknown: break
       }
     }
-    return end(response, permit, .failure(rejected(token, by: response)))
+    return end(response, attempt, .failure(rejected(token, by: response)))
   }
 
-  private func end(_ response: UpstreamResponse, _ permit: HeldPermit, _ result: CatalogExchange.Result) -> Step {
+  private func end(_ response: UpstreamResponse, _ attempt: CatalogAttempt, _ result: CatalogExchange.Result) -> Step {
     response.content.cancel()
-    permit.release(.answered)
+    attempt.release(.answered)
     return .done(result)
   }
 

@@ -102,9 +102,11 @@ public final class CatalogGateway: Sendable {
   }
 
   /// The cache settings for the next response.
-  var cacheSettings: CacheSettings {
+  var cacheSettings: CacheSettings { cacheSettings(isPublic: withState { $0.isPublic }) }
+
+  func cacheSettings(isPublic: Bool) -> CacheSettings {
     var settings = configuration.cache
-    settings.isPublic = withState { $0.isPublic }
+    settings.isPublic = isPublic
     return settings
   }
 
@@ -155,7 +157,8 @@ extension CatalogGateway {
     let end = now.elapsed + configuration.timeouts.whole
     guard call.isCacheable else {
       let exchange = CatalogExchange(
-        forwarding: call, content: content, contentLength: contentLength, waited: waited, end: end, route: route)
+        forwarding: call, content: content, contentLength: contentLength, waited: waited, end: end, route: route,
+        at: now)
       return Task(executorPreference: route.executor) { receive(await self.forward(exchange)) }
     }
     // Another request may have stored the response since the first lookup.
@@ -209,8 +212,9 @@ extension CatalogGateway {
   private func reply(to exchange: CatalogExchange, _ result: CatalogExchange.Result) -> CatalogReply {
     let status = CacheStatus(.forwarded(exchange.call.target.isStorable ? .request : .bypass))
     switch result {
-    case .response(let response, let permit):
-      let held = held(response, permit, until: exchange.end, exchange.route)
+    case .response(let response, let attempt):
+      noteHead(of: attempt)
+      let held = held(response, attempt, until: exchange.end, exchange.route)
       return .response(passThrough(held, to: exchange.call, status))
     case .failure(let failure): return .failure(failure.response(status))
     case .cancelled: return .cancelled
@@ -219,9 +223,9 @@ extension CatalogGateway {
 
   /// Returns the response with content that releases the turn at its end, or at `end` if the caller reads slowly.
   func held(
-    _ response: UpstreamResponse, _ permit: HeldPermit, until end: Duration, _ route: UpstreamRoute
+    _ response: UpstreamResponse, _ attempt: CatalogAttempt, until end: Duration, _ route: UpstreamRoute
   ) -> UpstreamResponse {
-    expire(.turn(permit), at: end, route)
-    return response.read(by: PermittedContent(response.content, permit))
+    expire(.turn(attempt), at: end, route)
+    return response.read(by: PermittedContent(response.content, attempt))
   }
 }

@@ -12,7 +12,7 @@ final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
   private let miss: CatalogMiss
   private let flight: FlightID
   private let leader: CatalogWaiter
-  private var fetching: CatalogGateway.Fetching?
+  private var exchange: CatalogExchange?
   private var attempt: CatalogAttempt?
   /// The key of the response at the store; nil if it is not shared.
   private var sharedKey: SharedEntryKey?
@@ -42,11 +42,16 @@ final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
     fetch(validating: miss.stored?.response, at: now)
   }
 
+  /// Goes on after the state has decided about the request.
+  func begin(_ exchange: CatalogExchange, _ step: CatalogGateway.Step) {
+    self.exchange = exchange
+    proceed(step, of: exchange, at: exchange.requestedAt)
+  }
+
   /// Takes a turn and sends the request, or waits for the turn.
   private func fetch(validating stored: StoredResponse?, at now: CacheTime) {
-    let fetching = CatalogGateway.Fetching(miss, validating: stored, at: now)
-    self.fetching = fetching
-    proceed(gateway.enter(fetching.exchange, at: now), of: fetching, at: now)
+    let exchange = CatalogExchange(fetching: miss, validating: stored, at: now)
+    begin(exchange, gateway.enter(exchange, at: now))
   }
 
   // MARK: The store
@@ -74,18 +79,18 @@ final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
   }
 
   func received(_ result: Result<UpstreamResponse, UpstreamError>) {
-    guard let fetching, let attempt = attempt.take() else { return }
+    guard let exchange, let attempt = attempt.take() else { return }
     let now = gateway.clock.now
-    proceed(gateway.step(after: result, to: fetching.exchange, attempt, at: now), of: fetching, at: now)
+    proceed(gateway.step(after: result, to: exchange, attempt, at: now), of: exchange, at: now)
   }
 
   /// Takes a step, and those after it that need no wait.
-  private func proceed(_ step: CatalogGateway.Step, of fetching: CatalogGateway.Fetching, at now: CacheTime) {
+  private func proceed(_ step: CatalogGateway.Step, of exchange: CatalogExchange, at now: CacheTime) {
     switch step {
-    case .ready(let attempt): send(fetching, attempt)
-    case .done(let result): evaluate(result, of: fetching, at: now)
+    case .ready(let attempt): send(exchange, attempt)
+    case .done(let result): evaluate(result, of: exchange, at: now)
     case .queued(let place): waitForTurn(place)
-    case .unauthorized, .again: wait { await $0.fetch(fetching, from: step) }
+    case .unauthorized, .again: wait { await $0.fetch(exchange, from: step) }
     }
   }
 
@@ -98,30 +103,31 @@ final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
   }
 
   private func entered(_ admission: Admission) {
-    guard let fetching else { return }
-    proceed(gateway.entry(of: fetching.exchange, after: admission), of: fetching, at: gateway.clock.now)
+    guard let exchange else { return }
+    proceed(gateway.step(after: admission, of: exchange), of: exchange, at: gateway.clock.now)
   }
 
-  private func send(_ fetching: CatalogGateway.Fetching, _ attempt: CatalogAttempt) {
+  private func send(_ exchange: CatalogExchange, _ attempt: CatalogAttempt) {
     self.attempt = attempt
-    let call = gateway.call(fetching.exchange, attempt)
+    let call = gateway.call(exchange, attempt)
     waits(for: .response(call))
     call.start(self)
   }
 
-  private func evaluate(_ result: CatalogExchange.Result, of fetching: CatalogGateway.Fetching, at now: CacheTime) {
-    switch gateway.evaluate(result, of: fetching, at: now) {
-    case .outcome(let outcome): complete(outcome)
-    case .again(let whole): wait { await $0.fetch(whole, from: $0.enter(whole.exchange, at: $0.clock.now)) }
+  private func evaluate(_ result: CatalogExchange.Result, of exchange: CatalogExchange, at now: CacheTime) {
+    switch gateway.evaluate(result, of: exchange, at: now) {
+    case .outcome(let outcome, let attempt): complete(outcome, attempt)
+    case .again(let whole): wait { await $0.fetch(whole, from: $0.enter(whole, at: $0.clock.now)) }
     case .content(var arriving):
-      if let outcome = gateway.storeAtOnce(&arriving, of: miss) { return complete(outcome) }
+      if let (outcome, attempt) = gateway.storeAtOnce(&arriving, of: exchange) { return complete(outcome, attempt) }
       let rest = arriving
-      wait { await $0.store(rest, of: fetching) }
+      wait { await $0.store(rest, of: exchange) }
     }
   }
 
-  private func complete(_ outcome: Outcome) {
-    gateway.complete(flight, outcome, leader: leader)
+  /// - Parameter attempt: The attempt that ends with the flight; nil if it has ended.
+  private func complete(_ outcome: Outcome, _ attempt: CatalogAttempt? = nil) {
+    gateway.complete(flight, outcome, attempt, leader: leader)
     if let sharedKey, let shared = miss.route.shared {
       gateway.share(outcome, of: miss.call, as: sharedKey, at: shared)
     }
@@ -162,12 +168,15 @@ final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
 
 /// A caller that waits for the outcome of a flight, without a task. It is resumed once. A request of its own, which is
 /// rare, goes on in a task.
-final class CatalogWaiter: CancellableWork, Sendable {
+final class CatalogWaiter: CancellableWork, @unchecked Sendable {
+  // Sendable, because `place` is written under the gateway's lock, before any other thread can have this object.
   let miss: CatalogMiss
   /// Whether the wait lasts to the end even if the caller may have a stale response.
   let waitsForAll: Bool
   private let gateway: CatalogGateway
   private let state: Locked<State>
+  /// The place in the flight, and whether this caller has started the flight; nil outside of a flight.
+  private var place: (ticket: FlightTicket, isLeader: Bool)?
 
   /// What the outcome is for.
   enum Purpose: Sendable {
@@ -181,9 +190,6 @@ final class CatalogWaiter: CancellableWork, Sendable {
     /// Nil once the caller is resumed: a flight that goes on must not keep the caller's connection.
     var purpose: Purpose?
     var isCancelled = false
-    var ticket: FlightTicket?
-    /// Whether this caller has started the flight.
-    var isLeader = false
     /// What ends the wait after `staleAfter`.
     var alarm: (any CancellableWork)?
     /// The caller's own request.
@@ -196,9 +202,9 @@ final class CatalogWaiter: CancellableWork, Sendable {
     state = Locked(State(purpose: purpose))
   }
 
-  /// Takes note of the place in the flight.
+  /// Takes note of the place in the flight. Under the lock with which the caller joins the flight.
   func waits(at ticket: FlightTicket, isLeader: Bool) {
-    state.withLock { ($0.ticket, $0.isLeader) = (ticket, isLeader) }
+    place = (ticket, isLeader)
   }
 
   /// Takes note of what ends the wait.
@@ -215,15 +221,14 @@ final class CatalogWaiter: CancellableWork, Sendable {
   /// - Parameter isElsewhere: Whether the caller of this method is not on the route's loop.
   @discardableResult
   func resume(_ outcome: Outcome, isElsewhere: Bool = false) -> Bool {
-    let (purpose, alarm, isLeader) = state.withLock { state in
-      (state.purpose.take(), state.alarm.take(), state.isLeader)
-    }
+    let (purpose, alarm) = state.withLock { ($0.purpose.take(), $0.alarm.take()) }
     guard let purpose else { return false }
     alarm?.cancel()
+    let isCollapsed = !(place?.isLeader ?? false)
     if isElsewhere {
-      Task(executorPreference: miss.route.executor) { self.finish(purpose, outcome, isCollapsed: !isLeader) }
+      Task(executorPreference: miss.route.executor) { self.finish(purpose, outcome, isCollapsed: isCollapsed) }
     } else {
-      finish(purpose, outcome, isCollapsed: !isLeader)
+      finish(purpose, outcome, isCollapsed: isCollapsed)
     }
     return true
   }
@@ -233,7 +238,9 @@ final class CatalogWaiter: CancellableWork, Sendable {
     case .reply(let receive):
       if gateway.needsOwnRequest(miss, outcome) { return fetchAlone(purpose) }
       if case .alone = outcome {
-        return run { receive(await self.gateway.forward(CatalogExchange(forwarding: self.miss))) }
+        return run {
+          receive(await self.gateway.forward(CatalogExchange(forwarding: self.miss, at: self.gateway.clock.now)))
+        }
       }
       receive(gateway.reply(to: miss, outcome, isCollapsed: isCollapsed))
     case .refresh(let done):
@@ -267,11 +274,11 @@ final class CatalogWaiter: CancellableWork, Sendable {
   }
 
   func cancel() {
-    let (ticket, task) = state.withLock { state in
+    let task = state.withLock { state in
       state.isCancelled = true
-      return (state.ticket, state.task)
+      return state.task
     }
-    if let ticket { gateway.leave(ticket) }
+    if let place { gateway.leave(place.ticket) }
     task?.cancel()
   }
 }

@@ -1,0 +1,113 @@
+import HTTP1
+import HTTPMessages
+import HTTPTypes
+import Locks
+import Memory
+import Testing
+
+@testable import CatalogProxy
+@testable import HTTPCache
+
+@Suite("The end of an attempt")
+struct AttemptEndingTests {
+  private static let song = "/v1/catalog/us/songs/1"
+
+  /// Content whose parts have arrived, and the rest of which never does.
+  private final class PausedContent: ContentReader {
+    enum Rest: Sendable {
+      case nothing, end, failure
+    }
+
+    private let parts: Locked<[[UInt8]]>
+    private let rest: Rest
+
+    init(_ lengths: [Int], then rest: Rest) {
+      parts = Locked(lengths.map { [UInt8](repeating: 0x20, count: $0) })
+      self.rest = rest
+    }
+
+    func readAtOnce() throws(ContentError) -> AvailableContent {
+      let part = parts.withLock { $0.isEmpty ? nil : $0.removeFirst() }
+      if let part { return .part(part) }
+      switch rest {
+      case .nothing: return .nothing
+      case .end: return .end
+      case .failure: throw .broken("It broke off.")
+      }
+    }
+
+    func read() async throws(ContentError) -> [UInt8]? {
+      while !Task.isCancelled { await Task.yield() }
+      throw .cancelled
+    }
+
+    func cancel() {}
+  }
+
+  /// How the content of a response arrives.
+  enum Arrival: CaseIterable, CustomTestStringConvertible {
+    case whole, partly, tooLong, declaredTooLong, broken, beyondMemory, notStored
+
+    var testDescription: String { "\(self)" }
+
+    fileprivate func response() -> UpstreamResponse {
+      let (lengths, rest, length): ([Int], PausedContent.Rest, Int?) =
+        switch self {
+        case .whole: ([10], .end, nil)
+        case .partly, .notStored: ([10], .nothing, nil)
+        case .tooLong: ([1000, 1000], .nothing, nil)
+        case .declaredTooLong: ([10], .nothing, 2000)
+        case .broken: ([10], .failure, nil)
+        case .beyondMemory: ([900], .nothing, nil)
+        }
+      return UpstreamResponse(
+        status: .ok, fields: [.cacheControl: "max-age=60"], content: PausedContent(lengths, then: rest),
+        contentLength: length)
+    }
+  }
+
+  @Test(
+    "shows that Apple accepts the token as soon as a head has arrived, however the content arrives",
+    arguments: Arrival.allCases)
+  func head(_ arrival: Arrival) async throws {
+    let ground = ProxyGround { configuration in
+      configuration.cache.largestContent = 1500
+      if arrival == .beyondMemory { configuration.memory = MemoryBudget(limit: 800) }
+    } _: { _ in
+      arrival.response()
+    }
+    let directives = Sample.request(arrival == .notStored ? "no-store" : "")
+    let call = try ground.call(Self.song, directives: directives)
+    let task = Task { await ground.respond(call) }
+    try await eventually("the head has arrived") { ground.proxy.status.tokenAcceptedAt != nil }
+    task.cancel()
+    _ = await task.value
+    #expect(ground.upstream.requests.count == 1)
+  }
+
+  @Test(
+    "drops a response that is marked for other callers than those who may have the catalog now",
+    arguments: [false, true])
+  func marks(isValidated: Bool) async throws {
+    let gate = Gate()
+    let fields: FieldLines = [.cacheControl: "max-age=10", .eTag: "\"1\""]
+    let ground = ProxyGround { request in
+      await gate.pass()
+      return request.fields.has("if-none-match") ? .scripted(.notModified, fields, "") : .scripted(.ok, fields)
+    }
+    _ = try await ground.ask(Self.song)
+    #expect(ground.proxy.cache.statistics.entries == 1)
+    if isValidated { ground.time.advance(by: .seconds(60)) } else { ground.proxy.cache.removeAll() }
+    gate.isShut = true
+    let call = try ground.call(Self.song)
+    let task = Task { await ground.respond(call) }
+    try await eventually("it is at the upstream") { ground.upstream.requests.count == 2 }
+    ground.proxy.setPublic(true)
+    gate.isShut = false
+    #expect(await task.value.status == 200)
+    #expect(ground.proxy.cache.statistics.entries == 0)
+    // The next one has the right mark.
+    _ = try await ground.ask(Self.song)
+    #expect(ground.proxy.cache.statistics.entries == 1)
+  }
+}
