@@ -18,7 +18,9 @@ struct PartialContent: @unchecked Sendable {
   }
 
   private let reader: any ContentReader
-  private let hold: MemoryHold
+  private let memory: MemoryBudget
+  /// The charge of the bytes. Content that comes at once is not kept across a wait, and so is not charged.
+  private var hold: MemoryHold?
   /// The length in bytes, if the upstream has stated it.
   private let length: Int?
   private let limit: Int
@@ -27,19 +29,19 @@ struct PartialContent: @unchecked Sendable {
   private(set) var bytes: [UInt8] = []
   private var isWhole = false
 
-  /// Creates content of zero bytes, which is read to its end or until it has more than `limit` bytes. The bytes are
-  /// charged to `memory`.
+  /// Creates content of zero bytes, which is read to its end or until it has more than `limit` bytes. `memory` is
+  /// charged for bytes that are kept across a wait.
   ///
   /// - Parameter length: The length in bytes, if the upstream has stated it.
   init(_ reader: any ContentReader, length: Int?, upTo limit: Int, _ memory: MemoryBudget) {
-    (self.reader, self.length, self.limit) = (reader, length, limit)
-    hold = MemoryHold(memory, for: nil)
+    (self.reader, self.length, self.limit, self.memory) = (reader, length, limit, memory)
   }
 
   /// Reads to the end, or beyond the limit.
   mutating func read() async throws(ContentError) -> Reading {
     while true {
       if let reading = take(try await reader.read()) { return reading }
+      guard charge() else { return .refused }
     }
   }
 
@@ -47,11 +49,17 @@ struct PartialContent: @unchecked Sendable {
   mutating func readAtOnce() throws(ContentError) -> Reading? {
     while true {
       switch try reader.readAtOnce() {
-      case .nothing: return nil
+      case .nothing: return charge() ? nil : .refused
       case .part(let part): if let reading = take(part) { return reading }
       case .end: return take(nil)
       }
     }
+  }
+
+  /// Charges the bytes so far. Returns false if the budget refuses them.
+  private mutating func charge() -> Bool {
+    if hold == nil { hold = MemoryHold(memory, for: nil) }
+    return hold?.resize(to: bytes.capacity, for: .upstream) ?? false
   }
 
   /// Adds the next part, nil for the end. Returns nil to read on.
@@ -67,13 +75,15 @@ struct PartialContent: @unchecked Sendable {
     } else {
       bytes.append(contentsOf: part)
     }
-    guard hold.resize(to: bytes.capacity, for: .upstream) else { return .refused }
-    return bytes.count <= limit ? nil : .tooLong
+    guard bytes.count > limit else { return nil }
+    return charge() ? .tooLong : .refused
   }
 
-  /// Returns `response` with the bytes already read in front of the rest.
+  /// Returns `response` with the bytes already read in front of the rest. They wait for their reader, so they are charged.
   func response(_ response: UpstreamResponse) -> UpstreamResponse {
-    response.read(by: Continuation(bytes, hold, then: isWhole ? nil : reader))
+    let hold = hold ?? MemoryHold(memory, for: nil)
+    hold.force(to: bytes.capacity)
+    return response.read(by: Continuation(bytes, hold, then: isWhole ? nil : reader))
   }
 
   /// Content that returns bytes read before, and then the rest.

@@ -8,7 +8,7 @@ import Testing
 @testable import CatalogProxy
 @testable import HTTPCache
 
-@Suite("The end of an attempt")
+@Suite("The end of an attempt", .timeLimit(.minutes(5)))
 struct AttemptEndingTests {
   private static let song = "/v1/catalog/us/songs/1"
 
@@ -80,9 +80,30 @@ struct AttemptEndingTests {
     let call = try ground.call(Self.song, directives: directives)
     let task = Task { await ground.respond(call) }
     try await eventually("the head has arrived") { ground.proxy.status.tokenAcceptedAt != nil }
+    #expect(ground.upstream.requests.count == 1)
+    if arrival == .beyondMemory {
+      #expect(await task.value.failure?.shortage == .memory)
+    } else {
+      task.cancel()
+      _ = await task.value
+    }
+  }
+
+  @Test("charges content for memory while it waits for more, and not what comes at once")
+  func memory() async throws {
+    let budget = MemoryBudget.unlimited()
+    let (once, partly) = (Arrival.whole, Arrival.partly)
+    let arrival = Locked(once)
+    let ground = ProxyGround({ $0.memory = budget }) { _ in arrival.withLock { $0 }.response() }
+    _ = try await ground.ask(Self.song)
+    #expect(budget.used == 0)
+    arrival.withLock { $0 = partly }
+    let call = try ground.call("/v1/catalog/us/songs/2")
+    let task = Task { await ground.respond(call) }
+    try await eventually("it waits for more") { budget.used >= 10 }
     task.cancel()
     _ = await task.value
-    #expect(ground.upstream.requests.count == 1)
+    try await eventually("it holds nothing") { budget.used == 0 }
   }
 
   @Test(
