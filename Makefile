@@ -118,7 +118,7 @@ release: toolchain $(ARCHIVES)/libstdc++.a ## Build the one file to deploy, with
 
 $(ARCHIVES)/libstdc++.a:
 	@mkdir -p $(@D)
-	@ln -sf "$$(clang -print-file-name=$(@F) 2>/dev/null || echo /absent/$(@F))" $@
+	@archive=$$(clang -print-file-name=$(@F)) && [ -e "$$archive" ] && ln -sf "$$archive" $@ || true
 
 # A program from elsewhere (BINARY) needs no build.
 deb: $(if $(filter file,$(origin BINARY)),release) ## Build a Debian package of the release, in .build/debian

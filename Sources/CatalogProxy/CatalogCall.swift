@@ -255,8 +255,6 @@ final class CatalogAttempt: @unchecked Sendable {
   let span: SpanContext?
   /// When it is sent.
   let start: CacheTime
-  /// Whether every caller may have the catalog when it is sent. The stored response is marked accordingly.
-  let isPublic: Bool
   /// What the head of the response shows; nil before there is one, and when the state knows it.
   var head: HeadFacts?
   /// Whether callers may share the response that was stored; nil for none.
@@ -264,10 +262,10 @@ final class CatalogAttempt: @unchecked Sendable {
 
   init(
     _ permit: ConcurrencyPermit, of gateway: CatalogGateway, _ pass: UpstreamCircuit.Pass, _ token: ProxyToken,
-    _ span: SpanContext?, isPublic: Bool, at start: CacheTime
+    _ span: SpanContext?, at start: CacheTime
   ) {
     (self.permit, self.gateway) = (permit, gateway)
-    (self.pass, self.token, self.span, self.start, self.isPublic) = (pass, token, span, start, isPublic)
+    (self.pass, self.token, self.span, self.start) = (pass, token, span, start)
   }
 
   deinit { release(.inconclusive) }

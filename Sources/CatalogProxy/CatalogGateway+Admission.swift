@@ -22,17 +22,15 @@ extension CatalogGateway {
   /// Ends an attempt whose response is complete.
   func settle(_ attempt: CatalogAttempt, of call: CatalogCall) {
     let (permit, now) = (attempt.takePermit(), clock.elapsed)
-    finish(withState { $0.settle(attempt, of: call, permit, now: now) }, of: call, attempt)
+    finish(withState { $0.settle(attempt, of: call, permit, now: now) })
   }
 
   /// Does what the end of an attempt requires.
-  func finish(_ settlement: State.Settlement, of call: CatalogCall, _ attempt: CatalogAttempt) {
+  func finish(_ settlement: State.Settlement) {
     report(settlement.noted)
     if let pacing = settlement.pacing { start(pacing) }
     settlement.needs?.request()
     hand(settlement.grants)
-    // The setting changed meanwhile, so the stored mark may be wrong. The waiting callers still get the response.
-    if settlement.isPublic != attempt.isPublic { cache.remove(call.key) }
   }
 
   func hand(_ grants: [ConcurrencyLimit<OneShot<Admission>>.Grant]) {

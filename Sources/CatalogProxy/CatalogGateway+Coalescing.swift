@@ -84,7 +84,7 @@ extension CatalogGateway {
         completed = state.coalescer.complete(flight)
         return state.settle(attempt, of: call, permit, now: now)
       }
-      finish(settlement, of: call, attempt)
+      finish(settlement)
       waiters = completed
     } else {
       waiters = withState { $0.coalescer.complete(flight) }
@@ -149,7 +149,7 @@ extension CatalogGateway {
     case .cancelled: return .outcome(.cancelled, nil)
     case .response(let response, let attempt) where response.status == .notModified:
       response.content.cancel()
-      if let outcome = freshen(exchange, by: response, attempt, at: now) {
+      if let outcome = freshen(exchange, by: response, at: now) {
         return .outcome(outcome, attempt)
       }
       settle(attempt, of: exchange.call)
@@ -180,14 +180,13 @@ extension CatalogGateway {
   /// Renews a stored response by a 304. Nil if the 304 describes another version.
   @inline(never)
   private func freshen(
-    _ exchange: CatalogExchange, by response: UpstreamResponse, _ attempt: CatalogAttempt, at now: CacheTime
+    _ exchange: CatalogExchange, by response: UpstreamResponse, at now: CacheTime
   ) -> Outcome? {
     guard let stored = exchange.stored else { return .failure(.status(.notModified, nextHop: configuration.nextHop)) }
     let notModified = received(response, exchange, [], at: now)
-    let settings = cacheSettings(isPublic: attempt.isPublic)
-    guard let fresh = cache.freshen(stored, for: exchange.call.key, by: notModified, settings: settings) else {
-      return nil
-    }
+    let (key, settings) = (exchange.call.key, cacheSettings)
+    guard let fresh = cache.freshen(stored, for: key, by: notModified, settings: settings) else { return nil }
+    if settings != cacheSettings { cache.remove(key) }
     return .response(fresh.response, isStored: fresh.isStored, forwardStatus: 304)
   }
 
@@ -243,11 +242,13 @@ extension CatalogGateway {
   /// Stores a whole response.
   @inline(never)
   private func store(_ arriving: ArrivingResponse, _ exchange: CatalogExchange) -> Outcome {
+    let (key, settings) = (exchange.call.key, cacheSettings)
     do throws(ContentCodingError) {
       let whole = try StoredResponse(
-        received(arriving.response, exchange, arriving.content.bytes, at: arriving.receivedAt),
-        settings: cacheSettings(isPublic: arriving.attempt.isPublic))
-      let isStored = cache.store(whole, for: exchange.call.key)
+        received(arriving.response, exchange, arriving.content.bytes, at: arriving.receivedAt), settings: settings)
+      let isStored = cache.store(whole, for: key)
+      // The settings changed meanwhile, so the stored mark may be wrong. The waiting callers still get the response.
+      if settings != cacheSettings { cache.remove(key) }
       arriving.attempt.isShareable = whole.isShareable
       return .response(whole, isStored: isStored, forwardStatus: nil)
     } catch .tooLarge where exchange.call.coding == .gzip {

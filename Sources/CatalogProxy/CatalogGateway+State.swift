@@ -36,8 +36,6 @@ extension CatalogGateway {
     var tokenAcceptedAt: Int?
     /// Whether the next token is signed with another key than the last token.
     var hasNewKey = true
-    /// Whether every caller may have the catalog, so that any cache may keep the responses.
-    var isPublic = false
     var clockSkew = ClockSkew()
     var counts = CatalogCounts()
     /// The counts of each client, by its id in the settings.
@@ -46,7 +44,7 @@ extension CatalogGateway {
   }
 }
 
-/// What a request changes in the state before it is sent, and after the head of its response.
+/// What a request changes in the state before it is sent, after the head of its response, and at the end of the attempt.
 extension CatalogGateway.State {
   /// Whether a request with a turn may be sent.
   enum Launch: Sendable {
@@ -78,7 +76,7 @@ extension CatalogGateway.State {
     counts.attempts += 1
     clientCounts[exchange.caller.client, default: ClientCounts()].attempts += 1
     let span = exchange.call.span?.child(spanIDs.next())
-    return CatalogAttempt(permit, of: gateway, pass, token, span, isPublic: isPublic, at: time)
+    return CatalogAttempt(permit, of: gateway, pass, token, span, at: time)
   }
 
   /// What the head of a response has changed, for the log.
@@ -108,7 +106,6 @@ extension CatalogGateway.State {
     let grants: [ConcurrencyLimit<OneShot<Admission>>.Grant]
     let pacing: PacingTask?
     let needs: QuotaNeeds?
-    let isPublic: Bool
   }
 
   /// Changes what the end of an attempt changes.
@@ -123,8 +120,7 @@ extension CatalogGateway.State {
     if let isShareable = attempt.isShareable {
       unsharedTargets.note(call.key, isShareable: isShareable, now: now)
     }
-    return Settlement(
-      noted: noted, grants: grants, pacing: startsPacing(), needs: needs(now: now), isPublic: isPublic)
+    return Settlement(noted: noted, grants: grants, pacing: startsPacing(), needs: needs(now: now))
   }
 
   /// What an outcome changes about the circuit, for the log.

@@ -4,6 +4,7 @@ public import HTTPMessages
 import HTTPTypes
 import Locks
 public import Memory
+import Synchronization
 import Tracing
 public import UpstreamAdmission
 
@@ -35,7 +36,7 @@ public final class CatalogGateway: Sendable {
     public var cache = CacheSettings()
     /// The bounds of the requests in flight at the upstream and of those in the queue.
     public var concurrency = ConcurrencyLimits()
-    /// The memory budget that is charged for responses while the gateway collects them.
+    /// The memory budget that is charged for responses while the gateway waits for the rest of them.
     public var memory = MemoryBudget.unlimited()
 
     /// Creates a configuration with the defaults.
@@ -55,6 +56,8 @@ public final class CatalogGateway: Sendable {
   /// The server does not send a request with less time left than this: a response would hardly arrive in time.
   let leastTime: Duration
 
+  /// Whether every caller may have the catalog, so that any cache may keep the responses.
+  private let isPublic = Atomic(false)
   /// The lock that one task holds while it signs a developer token.
   let minting = Locked(())
   private let state: Locked<State>
@@ -94,19 +97,13 @@ public final class CatalogGateway: Sendable {
   /// Sets whether every caller may have the catalog, so that any cache may keep the responses. A change drops all stored
   /// responses.
   public func setPublic(_ isPublic: Bool) {
-    let hasChanged = withState { state in
-      defer { state.isPublic = isPublic }
-      return state.isPublic != isPublic
-    }
-    if hasChanged { cache.removeAll() }
+    if self.isPublic.exchange(isPublic, ordering: .acquiringAndReleasing) != isPublic { cache.removeAll() }
   }
 
   /// The cache settings for the next response.
-  var cacheSettings: CacheSettings { cacheSettings(isPublic: withState { $0.isPublic }) }
-
-  func cacheSettings(isPublic: Bool) -> CacheSettings {
+  var cacheSettings: CacheSettings {
     var settings = configuration.cache
-    settings.isPublic = isPublic
+    settings.isPublic = isPublic.load(ordering: .acquiring)
     return settings
   }
 

@@ -107,28 +107,34 @@ struct AttemptEndingTests {
   }
 
   @Test(
-    "drops a response that is marked for other callers than those who may have the catalog now",
-    arguments: [false, true])
-  func marks(isValidated: Bool) async throws {
+    "marks a response for the callers who may have the catalog when it arrives",
+    arguments: [(false, true), (false, false), (true, true), (true, false)])
+  func marks(isValidated: Bool, isPublic: Bool) async throws {
     let gate = Gate()
     let fields: FieldLines = [.cacheControl: "max-age=10", .eTag: "\"1\""]
     let ground = ProxyGround { request in
       await gate.pass()
       return request.fields.has("if-none-match") ? .scripted(.notModified, fields, "") : .scripted(.ok, fields)
     }
+    ground.proxy.setPublic(!isPublic)
     _ = try await ground.ask(Self.song)
-    #expect(ground.proxy.cache.statistics.entries == 1)
-    if isValidated { ground.time.advance(by: .seconds(60)) } else { ground.proxy.cache.removeAll() }
+    if isValidated { ground.time.advance(by: .seconds(60)) }
     gate.isShut = true
-    let call = try ground.call(Self.song)
+    let directives = Sample.request(isValidated ? "" : "no-cache")
+    let call = try ground.call(Self.song, directives: directives)
     let task = Task { await ground.respond(call) }
     try await eventually("it is at the upstream") { ground.upstream.requests.count == 2 }
-    ground.proxy.setPublic(true)
-    gate.isShut = false
-    #expect(await task.value.status == 200)
+    ground.proxy.setPublic(isPublic)
     #expect(ground.proxy.cache.statistics.entries == 0)
-    // The next one has the right mark.
-    _ = try await ground.ask(Self.song)
-    #expect(ground.proxy.cache.statistics.entries == 1)
+    gate.isShut = false
+    for reply in [await task.value, try await ground.ask(Self.song)] {
+      guard case .response(let response) = reply else {
+        Issue.record("There is no response: \(reply)")
+        return
+      }
+      let control = response.encoded.fields[.cacheControl] ?? response.prepared.fields[.cacheControl]
+      #expect(control?.contains("public") == isPublic && control?.contains("private") == !isPublic, "\(control ?? "")")
+    }
+    #expect(ground.upstream.requests.count == 2 && ground.proxy.cache.statistics.entries == 1)
   }
 }
