@@ -77,7 +77,8 @@ extension CatalogGateway {
   func complete(_ flight: FlightID, _ outcome: Outcome, _ attempt: CatalogAttempt?, leader: CatalogWaiter) {
     let waiters: [CatalogWaiter]
     if let attempt {
-      let (permit, now) = (attempt.takePermit(), attempt.head?.receivedAt.elapsed ?? clock.elapsed)
+      // Read here, because the limit's time must not go back: on a busy machine the head may have arrived long ago.
+      let (permit, now) = (attempt.takePermit(), clock.elapsed)
       let call = leader.miss.call
       var completed: [CatalogWaiter] = []
       let settlement = withState { state in

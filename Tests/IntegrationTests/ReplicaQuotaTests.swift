@@ -64,10 +64,10 @@ struct ReplicaQuotaTests {
   @Test("use what it allows together, and are seldom refused")
   func pace() throws {
     let cluster = try Cluster(3, "--limit", "bucket:20/1s")
-    #expect(try cluster.request(90, "first").allSatisfy { $0 == 200 })
+    #expect(try cluster.request(90, "first").filter { $0 != 200 } == [])
     let before = try cluster.metrics("musickit_upstream_rate_limited_total").reduce(0, +)
     #expect(before > 0)
-    #expect(try cluster.request(120, "second").allSatisfy { $0 == 200 })
+    #expect(try cluster.request(120, "second").filter { $0 != 200 } == [])
     let limited = try cluster.metrics("musickit_upstream_rate_limited_total").reduce(0, +) - before
     #expect(limited <= 24, "a fifth")
     let rates = try cluster.metrics("musickit_upstream_rate")
@@ -87,7 +87,7 @@ struct ReplicaQuotaTests {
       try cluster.metrics("musickit_upstream_rate").allSatisfy { $0 > 0 && $0 <= team / 2 }
     }
     #expect(try cluster.metrics("musickit_upstream_concurrency_limit").allSatisfy { (60...80).contains($0) })
-    #expect(try cluster.request(30, "second").allSatisfy { $0 == 200 })
+    #expect(try cluster.request(30, "second").filter { $0 != 200 } == [])
   }
 
   @Test("hold requests back when Apple fails for the others, not for one alone, and go on when it responds again")
