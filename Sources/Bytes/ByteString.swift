@@ -76,13 +76,51 @@ extension UInt64 {
   /// The number with each upper-case ASCII letter of its eight bytes in lower case.
   @inlinable
   var lowercasedBytes: UInt64 {
-    let ones: UInt64 = 0x0101_0101_0101_0101
-    let tops: UInt64 = 0x8080_8080_8080_8080
     // Without their top bits, the sums do not carry into the next byte: 0x3f takes `A` to 0x80, and 0x25 takes `[`.
-    let rest = self & ~tops
-    let letters = (rest &+ ones &* 0x3f) & ~(rest &+ ones &* 0x25) & ~self & tops
+    let rest = self & ~UInt64.tops
+    let letters = (rest &+ UInt64.ones &* 0x3f) & ~(rest &+ UInt64.ones &* 0x25) & ~self & UInt64.tops
     return self | letters &>> 2
   }
+}
+
+/// Eight bytes at a time.
+extension Span<UInt8> {
+  /// Returns the index of the first byte in `start..<end` that `marks` marks by its top bit, or of the first of the last
+  /// bytes, fewer than eight, which do not fill a word.
+  ///
+  /// - Parameter marks: Gets eight bytes, the first one lowest. Only its lowest mark must be exact.
+  @inlinable @inline(__always)
+  public func firstMark(from start: Int, to end: Int, _ marks: (_ word: UInt64) -> UInt64) -> Int {
+    var index = start
+    while end &- index >= 8 {
+      // Safe: every bit pattern is a UInt64, and RawSpan checks the bounds.
+      let loaded = unsafe bytes.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
+      let marked = marks(UInt64(littleEndian: loaded)) & UInt64.tops
+      if marked != 0 { return index &+ marked.trailingZeroBitCount &>> 3 }
+      index &+= 8
+    }
+    return index
+  }
+}
+
+extension UInt64 {
+  /// 1 in each of the eight bytes.
+  @inlinable @inline(__always)
+  public static var ones: UInt64 { 0x0101_0101_0101_0101 }
+  /// The top bit of each of the eight bytes.
+  @inlinable @inline(__always)
+  public static var tops: UInt64 { 0x8080_8080_8080_8080 }
+
+  /// The top bit of each byte that equals `byte`. Borrows spread only to higher bytes, so the lowest mark is exact.
+  @inlinable @inline(__always)
+  public func marks(of byte: UInt8) -> UInt64 {
+    let others = self ^ (UInt64.ones &* UInt64(byte))
+    return (others &- UInt64.ones) & ~others & UInt64.tops
+  }
+
+  /// The top bit of each byte below 0x20. Borrows spread only to higher bytes, so the lowest mark is exact.
+  @inlinable @inline(__always)
+  public var marksOfControls: UInt64 { (self &- UInt64.ones &* 0x20) & ~self & UInt64.tops }
 }
 
 /// In-place comparison of bytes with literals.

@@ -39,9 +39,9 @@ extension OutputSpan<UInt8> {
   public mutating func append(hexadecimal bytes: Span<UInt8>) {
     var index = 0
     while index + 4 <= bytes.count {
-      var number: UInt64 = 0
-      for offset in 0..<4 { number = number << 8 | UInt64(bytes[index + offset]) }
-      append(eightDigits: number)
+      // Safe: every bit pattern is a UInt32, and RawSpan checks the bounds.
+      let loaded = unsafe bytes.bytes.unsafeLoadUnaligned(fromByteOffset: index, as: UInt32.self)
+      append(eightDigits: UInt64(loaded.bigEndian))
       index += 4
     }
     while index < bytes.count {

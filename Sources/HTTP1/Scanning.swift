@@ -2,23 +2,9 @@ import Bytes
 
 extension Span<UInt8> {
   /// Returns the index of the first control character (HTAB included) from `start` on, or `count`.
-  ///
-  /// It tests eight bytes at a time. A subtraction of 0x20 borrows the top bit of a byte below 0x20, and exclusive or
-  /// turns DEL into zero. Borrows spread only to higher bytes, so the lowest mark is exact.
   @inline(__always)
   func firstControl(from start: Int) -> Int {
-    let ones: UInt64 = 0x0101_0101_0101_0101
-    let tops: UInt64 = 0x8080_8080_8080_8080
-    var index = start
-    while count &- index >= 8 {
-      // Safe: every bit pattern is a UInt64, and RawSpan checks the bounds.
-      let loaded = unsafe bytes.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
-      let word = UInt64(littleEndian: loaded)
-      let deleted = word ^ (ones &* 0x7f)
-      let marks = (((word &- ones &* 0x20) & ~word) | ((deleted &- ones) & ~deleted)) & tops
-      if marks != 0 { return index &+ marks.trailingZeroBitCount &>> 3 }
-      index &+= 8
-    }
+    var index = firstMark(from: start, to: count) { $0.marksOfControls | $0.marks(of: 0x7f) }
     while index < count, !self[index].isControl { index &+= 1 }
     return index
   }
@@ -38,24 +24,13 @@ extension Span<UInt8> {
   /// It tests eight bytes at a time as long as they are letters and hyphens, as in nearly all field names.
   @inline(__always)
   func endOfToken(from start: Int, to end: Int) -> Int {
-    let ones: UInt64 = 0x0101_0101_0101_0101
-    let tops: UInt64 = 0x8080_8080_8080_8080
-    var index = start
-    while end &- index >= 8 {
-      // Safe: every bit pattern is a UInt64, and RawSpan checks the bounds.
-      let loaded = unsafe bytes.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
-      let word = UInt64(littleEndian: loaded)
+    var index = firstMark(from: start, to: end) { word in
       // Without their top bits, the sums do not carry into the next byte: 0x1f takes `a` to 0x80, and 5 takes `{`.
-      let lower = (word | ones &* 0x20) & ~tops
-      let letters = (lower &+ ones &* 0x1f) & ~(lower &+ ones &* 5) & ~word
-      let others = word ^ (ones &* 0x2d)
-      let hyphens = ~(((others & ~tops) &+ ~tops) | others)
-      let marks = ~(letters | hyphens) & tops
-      if marks != 0 {
-        index &+= marks.trailingZeroBitCount &>> 3
-        break
-      }
-      index &+= 8
+      let lower = (word | .ones &* 0x20) & ~.tops
+      let letters = (lower &+ .ones &* 0x1f) & ~(lower &+ .ones &* 5) & ~word
+      let others = word ^ (.ones &* 0x2d)
+      let hyphens = ~(((others & ~.tops) &+ ~.tops) | others)
+      return ~(letters | hyphens)
     }
     while index < end, ByteSet.token.contains(self[index]) { index &+= 1 }
     return index
@@ -63,18 +38,7 @@ extension Span<UInt8> {
 
   /// Returns the index of the first byte in `range` that equals `byte`, or nil if `range` does not contain it.
   func firstIndex(of byte: UInt8, in range: Range<Int>) -> Int? {
-    let ones: UInt64 = 0x0101_0101_0101_0101
-    let tops: UInt64 = 0x8080_8080_8080_8080
-    var index = range.lowerBound
-    while range.upperBound &- index >= 8 {
-      // Safe: every bit pattern is a UInt64, and RawSpan checks the bounds.
-      let loaded = unsafe bytes.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
-      let others = UInt64(littleEndian: loaded) ^ (ones &* UInt64(byte))
-      // Borrows spread only to higher bytes, so the lowest mark is exact.
-      let marks = (others &- ones) & ~others & tops
-      if marks != 0 { return index &+ marks.trailingZeroBitCount &>> 3 }
-      index &+= 8
-    }
+    var index = firstMark(from: range.lowerBound, to: range.upperBound) { $0.marks(of: byte) }
     while index < range.upperBound {
       if self[index] == byte { return index }
       index &+= 1

@@ -20,7 +20,7 @@ struct AuditRecordTests {
 
   static func line(_ record: AuditRecord, _ format: LogFormat) -> String {
     var bytes: [UInt8] = []
-    record.append(to: &bytes, format: format, time: WallTime(milliseconds: 0))
+    record.append(to: &bytes, format: format, time: LineTime(milliseconds: 0))
     return String(decoding: bytes, as: UTF8.self).replacing("1970-01-01T00:00:00.000Z", with: "T")
   }
 

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("A log line")
 struct LogFormatTests {
-  static let time = WallTime(milliseconds: 1_790_000_000_123)
+  static let time = LineTime(milliseconds: 1_790_000_000_123)
 
   static func line(_ format: LogFormat, message: String = "m", _ value: String, named name: String = "k") -> String {
     written {
@@ -59,8 +59,31 @@ struct LogFormatTests {
       (4_107_542_399_000, "2100-02-28T23:59:59.000Z"), (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
       (1_798_761_599_001, "2026-12-31T23:59:59.001Z"), (-1, "1969-12-31T23:59:59.999Z"),
     ])
-  func time(_ milliseconds: Int64, _ text: String) {
-    #expect(Self.written { $0.append(WallTime(milliseconds: milliseconds)) } == text)
+  func time(_ milliseconds: Int, _ text: String) {
+    #expect(Self.text(of: LineTime(milliseconds: milliseconds)) == text)
+    for before in [-1, 1, 1000, -1000, 86_400_000].map({ milliseconds + $0 }) {
+      var time = LineTime(milliseconds: before)
+      time.set(milliseconds: milliseconds)
+      #expect(Self.text(of: time) == text, "after \(before)")
+    }
+  }
+
+  private static func text(of time: LineTime) -> String {
+    written { line in time.text.indices.forEach { line.append(time.text[$0]) } }
+  }
+
+  @Test("escapes a character wherever it is in a value", arguments: 0..<20)
+  func anyPlace(_ place: Int) {
+    let plain = Array(repeating: "a", count: 20)
+    for (character, escaped) in [
+      ("\"", #"\""#), ("\\", #"\\"#), ("\u{1F}", #"\u001f"#), ("\u{7F}", #"\u007f"#), ("\u{80}", #"\u0080"#),
+      (" ", " "), ("~", "~"), ("!", "!"), ("#", "#"), ("[", "["), ("]", "]"), ("é", "é"),
+    ] {
+      var (value, expected) = (plain, plain)
+      (value[place], expected[place]) = (character, escaped)
+      let line = Self.line(.json, value.joined())
+      #expect(line.hasSuffix(#","k":"\#(expected.joined())"}"# + "\n"))
+    }
   }
 
   @Test(

@@ -8,7 +8,7 @@ import Testing
 @Suite("The log sink")
 struct LogSinkTests {
   static func write(_ line: String, to sink: LogSink) {
-    sink.append { bytes, _ in bytes.append(contentsOf: (line + "\n").utf8) }
+    sink.append { bytes, _, _ in bytes.append(contentsOf: (line + "\n").utf8) }
   }
 
   @Test("writes lines in order without a flush")

@@ -137,19 +137,19 @@ public struct AuditRecord: Sendable {
 
 extension AuditRecord {
   /// Appends the record as a line of `format` to `bytes`.
-  borrowing func append(to bytes: inout [UInt8], format: LogFormat, time: WallTime) {
+  borrowing func append(to bytes: inout [UInt8], format: LogFormat, time: LineTime) {
     let texts = client.utf8.count + address.utf8.count + (origin ?? "").utf8.count
     let room = LogFormat.roomForRecord + LogFormat.room(forTexts: texts) + (token?.room ?? 0)
     bytes.append(addingCapacity: room) { (line: inout OutputSpan<UInt8>) in
       format.begin(&line, time: time, level: "info", literal: "audit")
-      format.field(&line, literal: "request.id", requestID)
+      format.field(&line, json: #","request.id":"#, requestID)
       format.field(&line, trace)
-      format.field(&line, literal: "client.id", client)
-      format.field(&line, literal: "client.address", address)
-      format.field(&line, literal: "http.route", word: route)
-      format.field(&line, literal: "audit.outcome", word: outcome.name)
-      if let reason { format.field(&line, literal: "audit.reason", word: reason) }
-      if let origin { format.field(&line, literal: "request.origin", origin) }
+      format.field(&line, json: #","client.id":"#, client)
+      format.field(&line, json: #","client.address":"#, address)
+      format.field(&line, json: #","http.route":"#, word: route)
+      format.field(&line, json: #","audit.outcome":"#, word: outcome.name)
+      if let reason { format.field(&line, json: #","audit.reason":"#, word: reason) }
+      if let origin { format.field(&line, json: #","request.origin":"#, origin) }
       if let token { token.append(to: &line, format: format) }
       format.end(&line)
     }
@@ -159,7 +159,7 @@ extension AuditRecord {
 /// A record for a person at a terminal:
 /// `15:04:05Z  refused  origin_not_allowed  -  https://evil.example  /token`, with a colour for the outcome.
 extension AuditRecord {
-  borrowing func appendForPerson(to bytes: inout [UInt8], time: WallTime) {
+  borrowing func appendForPerson(to bytes: inout [UInt8], time: LineTime) {
     bytes.appendClock(time)
     bytes.append("\u{1B}[33m")
     bytes.appendWord(outcome.name.description, atMost: 7)
@@ -180,10 +180,10 @@ extension AuditRecord {
 
 extension AuditRecord.Token {
   fileprivate func append(to line: inout OutputSpan<UInt8>, format: LogFormat) {
-    format.field(&line, literal: "token.key_id", keyID)
-    format.field(&line, literal: "token.origins", origins)
-    format.field(&line, literal: "token.expiry", expiry)
-    format.field(&line, literal: "token.sha256", digest)
+    format.field(&line, json: #","token.key_id":"#, keyID)
+    format.field(&line, json: #","token.origins":"#, origins)
+    format.field(&line, json: #","token.expiry":"#, expiry)
+    format.field(&line, json: #","token.sha256":"#, digest)
   }
 
   /// Room in bytes for its texts: quotes and a comma around each origin.

@@ -27,17 +27,17 @@ public struct KeyAuditRecord: Sendable {
 
 extension KeyAuditRecord {
   /// Appends the record as a line of `format` to `bytes`.
-  func append(to bytes: inout [UInt8], format: LogFormat, time: WallTime) {
+  func append(to bytes: inout [UInt8], format: LogFormat, time: LineTime) {
     let texts = keyID.utf8.count + fingerprint.utf8.count + (previous ?? "").utf8.count
     let room = LogFormat.roomForRecord + LogFormat.room(forTexts: texts)
     bytes.append(addingCapacity: room) { (line: inout OutputSpan<UInt8>) in
       format.begin(&line, time: time, level: "info", literal: "audit")
-      format.field(&line, literal: "audit.event", word: event)
-      format.field(&line, literal: "key.id", keyID)
-      format.field(&line, literal: "key.fingerprint", fingerprint)
-      if let previous { format.field(&line, literal: "key.previous", previous) }
+      format.field(&line, json: #","audit.event":"#, word: event)
+      format.field(&line, json: #","key.id":"#, keyID)
+      format.field(&line, json: #","key.fingerprint":"#, fingerprint)
+      if let previous { format.field(&line, json: #","key.previous":"#, previous) }
       if let tokensExpire {
-        format.field(&line, literal: "tokens.expire", "\(CivilTime(secondsSinceEpoch: tokensExpire))")
+        format.field(&line, json: #","tokens.expire":"#, "\(CivilTime(secondsSinceEpoch: tokensExpire))")
       }
       format.end(&line)
     }
@@ -47,6 +47,6 @@ extension KeyAuditRecord {
 extension AuditLog {
   /// Writes one record.
   public func write(_ record: KeyAuditRecord) {
-    sink.append { bytes, format in record.append(to: &bytes, format: format, time: .now()) }
+    sink.append { bytes, format, time in record.append(to: &bytes, format: format, time: time) }
   }
 }

@@ -37,14 +37,14 @@ public struct LineLogHandler: LogHandler {
   /// Writes one line.
   public func log(event: LogEvent) {
     let fields = fields(of: event)
-    sink.append { bytes, format in
-      append(event, fields, to: &bytes, format: format, time: .now())
+    sink.append { bytes, format, time in
+      append(event, fields, to: &bytes, format: format, time: time)
     }
   }
 
   func append(
     _ event: LogEvent, _ fields: [(name: String, value: Logger.Metadata.Value)], to bytes: inout [UInt8],
-    format: LogFormat, time: WallTime
+    format: LogFormat, time: LineTime
   ) {
     let message = event.message.description
     let fields = fields.map { (name: $0.name, value: FieldValue($0.value)) }
@@ -168,19 +168,19 @@ public struct AccessRecord: Sendable {
 
 extension AccessRecord {
   /// Appends the record as a line of `format` to `bytes`.
-  borrowing func append(to bytes: inout [UInt8], format: LogFormat, time: WallTime) {
+  borrowing func append(to bytes: inout [UInt8], format: LogFormat, time: LineTime) {
     let texts = client.utf8.count + method.utf8.count
     let room = LogFormat.roomForRecord + LogFormat.room(forTexts: texts)
     bytes.append(addingCapacity: room) { (line: inout OutputSpan<UInt8>) in
       format.begin(&line, time: time, level: "info", literal: "access")
-      format.field(&line, literal: "request.id", requestID)
+      format.field(&line, json: #","request.id":"#, requestID)
       format.field(&line, trace)
-      format.field(&line, literal: "client.address", client)
-      format.field(&line, literal: "http.method", method)
-      format.field(&line, literal: "http.route", word: route)
-      format.field(&line, literal: "http.status", status)
-      format.field(&line, literal: "response.bytes", self.bytes)
-      format.field(&line, literal: "duration.ms", milliseconds: duration)
+      format.field(&line, json: #","client.address":"#, client)
+      format.field(&line, json: #","http.method":"#, method)
+      format.field(&line, json: #","http.route":"#, word: route)
+      format.field(&line, json: #","http.status":"#, status)
+      format.field(&line, json: #","response.bytes":"#, self.bytes)
+      format.field(&line, json: #","duration.ms":"#, milliseconds: duration)
       format.end(&line)
     }
   }
@@ -191,7 +191,7 @@ extension AccessRecord {
   /// The maximum number of columns in a line, without escape sequences.
   public static let columns = 120
 
-  borrowing func appendForPerson(to bytes: inout [UInt8], time: WallTime) {
+  borrowing func appendForPerson(to bytes: inout [UInt8], time: LineTime) {
     bytes.appendClock(time)
     bytes.append(colour)
     bytes.append(decimal: status)
@@ -223,7 +223,7 @@ extension AccessRecord {
 
 extension [UInt8] {
   /// Appends the time of day for a person: `15:04:05Z` and two spaces.
-  mutating func appendClock(_ time: WallTime) {
+  mutating func appendClock(_ time: LineTime) {
     append(addingCapacity: 11) { (line: inout OutputSpan<UInt8>) in
       line.appendClock(time)
       line.append("Z  ")

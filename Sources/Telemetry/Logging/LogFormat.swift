@@ -25,7 +25,7 @@ extension LogFormat {
   static func room(forTexts bytes: Int) -> Int { 6 * bytes }
 
   /// Begins a line.
-  func begin(_ line: inout OutputSpan<UInt8>, time: WallTime, level: StaticString, message: String) {
+  func begin(_ line: inout OutputSpan<UInt8>, time: LineTime, level: StaticString, message: String) {
     begin(&line, time: time, level: level)
     switch self {
     case .json: line.appendJSONString(message)
@@ -34,17 +34,17 @@ extension LogFormat {
   }
 
   /// Begins a line with a message of the program, which needs no escaping.
-  func begin(_ line: inout OutputSpan<UInt8>, time: WallTime, level: StaticString, literal message: StaticString) {
+  func begin(_ line: inout OutputSpan<UInt8>, time: LineTime, level: StaticString, literal message: StaticString) {
     begin(&line, time: time, level: level)
     quote(&line)
     line.append(message)
     quote(&line)
   }
 
-  private func begin(_ line: inout OutputSpan<UInt8>, time: WallTime, level: StaticString) {
+  private func begin(_ line: inout OutputSpan<UInt8>, time: LineTime, level: StaticString) {
     let isJSON = self == .json
     if isJSON { line.append("{\"time\":\"") }
-    line.append(time)
+    line.append(copying: time.text.span)
     line.append(isJSON ? "\",\"level\":\"" : " ")
     line.append(level)
     line.append(isJSON ? "\",\"message\":" : " ")
@@ -61,43 +61,43 @@ extension LogFormat {
     string(&line, value)
   }
 
-  /// Appends a field with a text value, and a name that needs no escaping.
-  func field(_ line: inout OutputSpan<UInt8>, literal name: StaticString, _ value: String) {
-    begin(&line, literal: name)
+  /// Appends a field with a text value. See `begin(_:json:)` for names.
+  func field(_ line: inout OutputSpan<UInt8>, json name: StaticString, _ value: String) {
+    begin(&line, json: name)
     string(&line, value)
   }
 
   /// Appends a field with a word of the program, such as a route's template. Its characters are safe in both formats.
-  func field(_ line: inout OutputSpan<UInt8>, literal name: StaticString, word: StaticString) {
-    begin(&line, literal: name)
+  func field(_ line: inout OutputSpan<UInt8>, json name: StaticString, word: StaticString) {
+    begin(&line, json: name)
     quote(&line)
     line.append(word)
     quote(&line)
   }
 
   /// Appends a field with a token's digest, in hexadecimal.
-  func field(_ line: inout OutputSpan<UInt8>, literal name: StaticString, _ digest: TokenDigest) {
-    begin(&line, literal: name)
+  func field(_ line: inout OutputSpan<UInt8>, json name: StaticString, _ digest: TokenDigest) {
+    begin(&line, json: name)
     quote(&line)
     line.append(hexadecimal: digest.bytes.span)
     quote(&line)
   }
 
   /// Appends a field with a number.
-  func field(_ line: inout OutputSpan<UInt8>, literal name: StaticString, _ value: Int) {
-    begin(&line, literal: name)
+  func field(_ line: inout OutputSpan<UInt8>, json name: StaticString, _ value: Int) {
+    begin(&line, json: name)
     line.append(decimal: value)
   }
 
   /// Appends a field with `duration` in milliseconds, with microsecond precision.
-  func field(_ line: inout OutputSpan<UInt8>, literal name: StaticString, milliseconds duration: Duration) {
-    begin(&line, literal: name)
+  func field(_ line: inout OutputSpan<UInt8>, json name: StaticString, milliseconds duration: Duration) {
+    begin(&line, json: name)
     line.appendMilliseconds(duration)
   }
 
   /// Appends a field with a request's identifier.
-  func field(_ line: inout OutputSpan<UInt8>, literal name: StaticString, _ id: RequestID) {
-    begin(&line, literal: name)
+  func field(_ line: inout OutputSpan<UInt8>, json name: StaticString, _ id: RequestID) {
+    begin(&line, json: name)
     // Its characters are safe in both formats.
     quote(&line)
     line.append(id)
@@ -106,19 +106,19 @@ extension LogFormat {
 
   /// Appends the identifiers of a request's trace and of its span, by the names of OpenTelemetry.
   func field(_ line: inout OutputSpan<UInt8>, _ trace: RequestTrace) {
-    begin(&line, literal: "trace_id")
+    begin(&line, json: #","trace_id":"#)
     quote(&line)
     line.append(trace.traceID)
     quote(&line)
-    begin(&line, literal: "span_id")
+    begin(&line, json: #","span_id":"#)
     quote(&line)
     line.append(trace.spanID)
     quote(&line)
   }
 
   /// Appends a field with a list of texts, and a name that needs no escaping.
-  func field(_ line: inout OutputSpan<UInt8>, literal name: StaticString, _ values: [String]) {
-    begin(&line, literal: name)
+  func field(_ line: inout OutputSpan<UInt8>, json name: StaticString, _ values: [String]) {
+    begin(&line, json: name)
     list(&line, values)
   }
 
@@ -150,13 +150,16 @@ extension LogFormat {
     }
   }
 
-  private func begin(_ line: inout OutputSpan<UInt8>, literal name: StaticString) {
-    let isJSON = self == .json
-    line.append(isJSON ? UInt8(ascii: ",") : UInt8(ascii: " "))
-    if isJSON { line.append(UInt8(ascii: "\"")) }
-    line.append(name)
-    if isJSON { line.append(UInt8(ascii: "\"")) }
-    line.append(isJSON ? UInt8(ascii: ":") : UInt8(ascii: "="))
+  /// Begins a field whose name needs no escaping. `name` is what precedes the value in JSON: `,"http.route":`. The text
+  /// format has ` http.route=` instead.
+  @inline(__always)
+  private func begin(_ line: inout OutputSpan<UInt8>, json name: StaticString) {
+    if self == .json { return line.append(name) }
+    line.append(UInt8(ascii: " "))
+    // Safe: the bytes of a literal live as long as the program. A string literal has a pointer representation.
+    let bytes = unsafe UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
+    line.append(copying: unsafe Span(_unsafeElements: bytes).extracting(2..<bytes.count - 2))
+    line.append(UInt8(ascii: "="))
   }
 
   /// Appends the quotation mark around text that needs no escaping.
@@ -232,9 +235,14 @@ extension OutputSpan<UInt8> {
 }
 
 extension Span<UInt8> {
+  /// Whether all bytes are plain.
   fileprivate var isPlain: Bool {
-    for index in indices where !self[index].isPlain { return false }
-    return true
+    var index = firstMark(from: 0, to: count) { word in
+      word | word.marksOfControls | word.marks(of: 0x7F) | word.marks(of: UInt8(ascii: "\""))
+        | word.marks(of: UInt8(ascii: "\\"))
+    }
+    while index < count, self[index].isPlain { index += 1 }
+    return index == count
   }
 }
 
@@ -256,56 +264,74 @@ extension UnicodeScalar {
   }
 }
 
-/// A time in UTC, with millisecond precision.
-struct WallTime: Sendable, Equatable {
-  /// Milliseconds since 1970-01-01T00:00:00Z, without leap seconds.
-  let milliseconds: Int64
+/// The time of a line as text in UTC, in the format of RFC 3339: `2026-01-31T23:59:59.999Z`. RFC 3339 has no years beyond
+/// 9999; their text is wrong.
+///
+/// Lines follow each other quickly, so only another second makes the whole text again.
+struct LineTime: Sendable {
+  /// The text in ASCII.
+  private(set) var text: InlineArray<24, UInt8>
+  /// Seconds since 1970-01-01T00:00:00Z, without leap seconds.
+  private var second: Int
 
-  /// Returns the present time.
-  static func now() -> WallTime {
+  /// Creates the text of a time in milliseconds since 1970-01-01T00:00:00Z, without leap seconds.
+  init(milliseconds: Int) {
+    let (second, rest) = Self.floorDivision(milliseconds, by: 1000)
+    let (days, time) = Self.floorDivision(second, by: 86_400)
+    let date = CivilDate(daysSinceEpoch: days)
+    self.second = second
+    text = InlineArray { (output: inout OutputSpan<UInt8>) in
+      output.append(twoDigits: date.year / 100 % 100)
+      output.append(twoDigits: date.year % 100)
+      output.append("-")
+      output.append(twoDigits: date.month)
+      output.append("-")
+      output.append(twoDigits: date.day)
+      output.append("T")
+      output.append(twoDigits: time / 3600)
+      output.append(":")
+      output.append(twoDigits: time / 60 % 60)
+      output.append(":")
+      output.append(twoDigits: time % 60)
+      output.append(".000Z")
+    }
+    write(milliseconds: rest)
+  }
+
+  /// Creates the text of the present time.
+  static func now() -> LineTime { LineTime(milliseconds: present()) }
+
+  /// Makes this another time, with the same text as a new value has.
+  mutating func set(milliseconds: Int) {
+    let (second, rest) = Self.floorDivision(milliseconds, by: 1000)
+    if second == self.second { write(milliseconds: rest) } else { self = LineTime(milliseconds: milliseconds) }
+  }
+
+  /// Returns the present time in milliseconds.
+  static func present() -> Int {
     var time = timespec()
     // CLOCK_REALTIME always exists, so there is no failure to handle.
     unsafe clock_gettime(CLOCK_REALTIME, &time)
-    return WallTime(milliseconds: Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000)
+    return time.tv_sec * 1000 + time.tv_nsec / 1_000_000
   }
 
-  /// The date in UTC.
-  var date: CivilDate { CivilDate(daysSinceEpoch: Int((milliseconds - millisecondOfDay) / 86_400_000)) }
-
-  /// Milliseconds since midnight.
-  var millisecondOfDay: Int64 {
-    let remainder = milliseconds % 86_400_000
-    return remainder < 0 ? remainder + 86_400_000 : remainder
+  private static func floorDivision(_ number: Int, by divisor: Int) -> (quotient: Int, remainder: Int) {
+    let (quotient, remainder) = number.quotientAndRemainder(dividingBy: divisor)
+    return remainder < 0 ? (quotient - 1, remainder + divisor) : (quotient, remainder)
   }
+
+  private mutating func write(milliseconds: Int) {
+    text[20] = Self.digit(milliseconds / 100)
+    text[21] = Self.digit(milliseconds / 10)
+    text[22] = Self.digit(milliseconds)
+  }
+
+  private static func digit(_ number: Int) -> UInt8 { UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: number % 10) }
 }
 
 extension OutputSpan<UInt8> {
-  /// Appends `time` in the format of RFC 3339: `2026-01-31T23:59:59.999Z`. RFC 3339 has no years beyond 9999; their
-  /// output is wrong.
-  mutating func append(_ time: WallTime) {
-    let date = time.date
-    append(twoDigits: date.year / 100 % 100)
-    append(twoDigits: date.year % 100)
-    append(UInt8(ascii: "-"))
-    append(twoDigits: date.month)
-    append(UInt8(ascii: "-"))
-    append(twoDigits: date.day)
-    append(UInt8(ascii: "T"))
-    appendClock(time)
-    let milliseconds = Int(time.millisecondOfDay) % 1000
-    append(UInt8(ascii: "."))
-    append(UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: milliseconds / 100))
-    append(twoDigits: milliseconds % 100)
-    append(UInt8(ascii: "Z"))
-  }
-
   /// Appends the time of day: `23:59:59`.
-  mutating func appendClock(_ time: WallTime) {
-    let seconds = Int(time.millisecondOfDay) / 1000
-    append(twoDigits: seconds / 3600)
-    append(UInt8(ascii: ":"))
-    append(twoDigits: seconds / 60 % 60)
-    append(UInt8(ascii: ":"))
-    append(twoDigits: seconds % 60)
+  mutating func appendClock(_ time: LineTime) {
+    append(copying: time.text.span.extracting(11..<19))
   }
 }

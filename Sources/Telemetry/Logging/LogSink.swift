@@ -24,6 +24,8 @@ public final class LogSink: @unchecked Sendable {
 
   private struct Pending {
     var buffer: LogBuffer
+    /// The time of the last line.
+    var time = LineTime.now()
     var isScheduled = false
   }
 
@@ -51,11 +53,11 @@ public final class LogSink: @unchecked Sendable {
 
   /// Logs one request, without allocating memory.
   public func log(_ record: borrowing AccessRecord) {
-    append { bytes, format in
+    append { bytes, format, time in
       if isForPerson {
-        record.appendForPerson(to: &bytes, time: .now())
+        record.appendForPerson(to: &bytes, time: time)
       } else {
-        record.append(to: &bytes, format: format, time: .now())
+        record.append(to: &bytes, format: format, time: time)
       }
     }
   }
@@ -63,19 +65,21 @@ public final class LogSink: @unchecked Sendable {
   /// Logs one access decision. For a person, a grant has no line, because the line of the request shows it.
   func log(_ record: borrowing AuditRecord) {
     if isForPerson, record.outcome == .granted { return }
-    append { bytes, format in
+    append { bytes, format, time in
       if isForPerson {
-        record.appendForPerson(to: &bytes, time: .now())
+        record.appendForPerson(to: &bytes, time: time)
       } else {
-        record.append(to: &bytes, format: format, time: .now())
+        record.append(to: &bytes, format: format, time: time)
       }
     }
   }
 
-  /// Appends the one line that `write` writes.
-  func append(_ write: (inout [UInt8], LogFormat) -> Void) {
+  /// Appends the one line that `write` writes, with the present time.
+  func append(_ write: (inout [UInt8], LogFormat, LineTime) -> Void) {
     let mustSchedule = waiting.withLock { waiting in
-      waiting.buffer.append { write(&$0, format) }
+      waiting.time.set(milliseconds: LineTime.present())
+      let time = waiting.time
+      waiting.buffer.append { write(&$0, format, time) }
       defer { waiting.isScheduled = true }
       return !waiting.isScheduled
     }
@@ -236,7 +240,7 @@ struct LogBuffer {
   }
 
   /// Appends a line with the number of lost lines, if any were lost and the line fits.
-  mutating func reportDropped(time: WallTime) {
+  mutating func reportDropped(time: LineTime) {
     guard dropped > 0 else { return }
     let lost = dropped
     let format = format
@@ -244,7 +248,7 @@ struct LogBuffer {
     append { bytes in
       bytes.append(addingCapacity: LogFormat.roomForRecord) { (line: inout OutputSpan<UInt8>) in
         format.begin(&line, time: time, level: "warning", message: "log lines were dropped")
-        format.field(&line, literal: "log.dropped", lost)
+        format.field(&line, json: #","log.dropped":"#, lost)
         format.end(&line)
       }
     }
