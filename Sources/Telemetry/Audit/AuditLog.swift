@@ -35,7 +35,7 @@ public final class AuditLog: Sendable {
   }
 
   /// Writes one record: a short critical section, and no system call unless it arms the timer of an idle sink.
-  public func write(_ record: borrowing AuditRecord) {
+  public func write(_ record: AuditRecord) {
     sink.log(record)
   }
 
@@ -137,7 +137,7 @@ public struct AuditRecord: Sendable {
 
 extension AuditRecord {
   /// Appends the record as a line of `format` to `bytes`.
-  borrowing func append(to bytes: inout [UInt8], format: LogFormat, time: LineTime) {
+  func append(to bytes: inout [UInt8], format: LogFormat, time: LineTime) {
     let texts = client.utf8.count + address.utf8.count + (origin ?? "").utf8.count
     let room = LogFormat.roomForRecord + LogFormat.room(forTexts: texts) + (token?.room ?? 0)
     bytes.append(addingCapacity: room) { (line: inout OutputSpan<UInt8>) in
@@ -159,7 +159,7 @@ extension AuditRecord {
 /// A record for a person at a terminal:
 /// `15:04:05Z  refused  origin_not_allowed  -  https://evil.example  /token`, with a colour for the outcome.
 extension AuditRecord {
-  borrowing func appendForPerson(to bytes: inout [UInt8], time: LineTime) {
+  func appendForPerson(to bytes: inout [UInt8], time: LineTime) {
     bytes.appendClock(time)
     bytes.append("\u{1B}[33m")
     bytes.appendWord(outcome.name.description, atMost: 7)

@@ -168,7 +168,7 @@ public struct AccessRecord: Sendable {
 
 extension AccessRecord {
   /// Appends the record as a line of `format` to `bytes`.
-  borrowing func append(to bytes: inout [UInt8], format: LogFormat, time: LineTime) {
+  func append(to bytes: inout [UInt8], format: LogFormat, time: LineTime) {
     let texts = client.utf8.count + method.utf8.count
     let room = LogFormat.roomForRecord + LogFormat.room(forTexts: texts)
     bytes.append(addingCapacity: room) { (line: inout OutputSpan<UInt8>) in
@@ -191,7 +191,7 @@ extension AccessRecord {
   /// The maximum number of columns in a line, without escape sequences.
   public static let columns = 120
 
-  borrowing func appendForPerson(to bytes: inout [UInt8], time: LineTime) {
+  func appendForPerson(to bytes: inout [UInt8], time: LineTime) {
     bytes.appendClock(time)
     bytes.append(colour)
     bytes.append(decimal: status)

@@ -52,7 +52,7 @@ public final class LogSink: @unchecked Sendable {
   }
 
   /// Logs one request, without allocating memory.
-  public func log(_ record: borrowing AccessRecord) {
+  public func log(_ record: AccessRecord) {
     append { bytes, format, time in
       if isForPerson {
         record.appendForPerson(to: &bytes, time: time)
@@ -63,7 +63,7 @@ public final class LogSink: @unchecked Sendable {
   }
 
   /// Logs one access decision. For a person, a grant has no line, because the line of the request shows it.
-  func log(_ record: borrowing AuditRecord) {
+  func log(_ record: AuditRecord) {
     if isForPerson, record.outcome == .granted { return }
     append { bytes, format, time in
       if isForPerson {
