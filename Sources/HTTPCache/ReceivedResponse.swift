@@ -109,7 +109,6 @@ extension FieldLines {
 
   private static func describesContent(_ name: Range<Int>, in bytes: Span<UInt8>) -> Bool {
     switch name.count {
-    case 10: bytes.equalsIgnoringCase(name, "set-cookie")
     case 12: bytes.equalsIgnoringCase(name, "content-type")
     case 13: bytes.equalsIgnoringCase(name, "content-range")
     case 14: bytes.equalsIgnoringCase(name, "content-length")
@@ -129,6 +128,7 @@ struct StoredFields {
   let tag: EntityTag?
   let tagIsOurs: Bool
   let isStored: Bool
+  let isShareable: Bool
   let settings: CacheSettings
 
   /// Returns the content in a coding, with its fields.
@@ -175,7 +175,8 @@ struct StoredFields {
     coding == (tagIsOurs ? .identity : content.received)
   }
 
-  /// `Cache-Control` for downstream caches: the origin's lifetime, and `private` unless `settings.isPublic`.
+  /// `Cache-Control` for downstream caches: the origin's lifetime, and `private` unless `settings.isPublic` and all
+  /// callers may have the response.
   private var cacheControl: [UInt8] {
     var value: [UInt8] = []
     value.reserveCapacity(64)
@@ -184,7 +185,7 @@ struct StoredFields {
       value.append("no-store")
       return value
     }
-    let isPublic = settings.isPublic && !directives.isPrivate
+    let isPublic = settings.isPublic && isShareable
     value.append(isPublic ? "public" : "private")
     if freshness.noCache { value.append(", no-cache") }
     value.append(", max-age=", privateLifetime)

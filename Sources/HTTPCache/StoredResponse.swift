@@ -53,16 +53,16 @@ public final class StoredResponse: Sendable {
     let source = received.metadata(isStored: verdict == .store)
     let given = EntityTag(received.fields)
     let tag = given ?? (verdict == .store && received.status == .ok ? EntityTag(ofContent: content.identity) : nil)
+    let isForOne = directives.isPrivate || directives.noStore || selector == nil || received.fields.has("set-cookie")
+    isShareable = verdict == .store || !isForOne
     let fields = StoredFields(
       source: source, content: content, directives: directives, freshness: freshness, selector: selector, tag: tag,
-      tagIsOurs: given == nil, isStored: verdict == .store, settings: settings)
+      tagIsOurs: given == nil, isStored: verdict == .store, isShareable: isShareable, settings: settings)
     date = HTTPDate(secondsSinceEpoch: age.date).text
     status = received.status
     identity = fields.representation(.identity, of: content.identity)
     gzip = content.gzip.map { fields.representation(.gzip, of: $0) }
     (self.source, self.content, self.settings, self.verdict) = (source, content, settings, verdict)
-    let isForOne = directives.isPrivate || directives.noStore || selector == nil || received.fields.has("set-cookie")
-    isShareable = verdict == .store || !isForOne
     (self.age, self.freshness, self.selector, self.tag) = (age, freshness, selector, tag)
   }
 

@@ -41,6 +41,13 @@ struct RepresentationTests {
     #expect(try value("Cache-Control", fields, isPublic: true) == toAnybody)
   }
 
+  @Test("is never public if it is for one caller", arguments: [[.setCookie: "a=b"], [.vary: "*"]] as [FieldLines])
+  func forOne(field: FieldLines) throws {
+    var fields: FieldLines = [.eTag: "\"1\"", .cacheControl: "public, max-age=60"]
+    fields.append(contentsOf: field)
+    #expect(try value("Cache-Control", fields, isPublic: true) == "private, max-age=60")
+  }
+
   @Test("to an upstream error is no-store and has no entity tag")
   func error() throws {
     let fields = try Sample.response(.internalServerError).representation(.identity).fields

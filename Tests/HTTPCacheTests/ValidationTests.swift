@@ -60,10 +60,10 @@ struct ValidationTests {
     #expect(renewed.validators == [.ifNoneMatch: "\"1\""])
   }
 
-  @Test("does not let a 304 change the description of the content or set cookies")
+  @Test("does not let a 304 change the description of the content")
   func description() throws {
     let notModified = Sample.received(
-      .notModified, [.contentType: "image/png", .contentEncoding: "gzip", .contentLength: "0", .setCookie: "a=b"],
+      .notModified, [.contentType: "image/png", .contentEncoding: "gzip", .contentLength: "0"],
       body: [], at: 100)
     let renewed = try #require(cache.freshen(try keep(stored), for: key, by: notModified)).response
     #expect(renewed.representation(.identity).fields.value("Content-Type") == "text/plain")
@@ -88,12 +88,21 @@ struct ValidationTests {
     #expect(cache.statistics.entries == (isNewer ? 0 : 1))
   }
 
-  @Test("removes the response if the 304 forbids storage")
-  func forbidden() throws {
-    let received = Sample.received(.notModified, [.cacheControl: "no-store"], body: [], at: 9)
-    let renewed = try #require(cache.freshen(try keep(stored), for: key, by: received))
-    #expect(renewed.response.verdict == .refuse(.noStore) && !renewed.isStored)
+  static let forbidding: [(FieldLines, StorageVerdict.Reason)] = [
+    ([.cacheControl: "no-store"], .noStore), ([.cacheControl: "private, max-age=50"], .isPrivate),
+    ([.cacheControl: "max-age=50", .setCookie: "a=b"], .setCookie), ([.cacheControl: "max-age=50", .vary: "*"], .vary),
+  ]
+
+  @Test("removes the response if the 304 is for one caller", arguments: forbidding)
+  func forbidden(notModified: FieldLines, reason: StorageVerdict.Reason) throws {
+    var settings = CacheSettings()
+    settings.isPublic = true
+    let received = Sample.received(.notModified, notModified, body: [], at: 9)
+    let renewed = try #require(cache.freshen(try keep(stored), for: key, by: received, settings: settings))
+    #expect(renewed.response.verdict == .refuse(reason) && !renewed.isStored && !renewed.response.isShareable)
     #expect(cache.statistics.entries == 0)
+    let fields = renewed.response.representation(.identity).fields
+    #expect(fields.value("Cache-Control") == (reason == .noStore ? "no-store" : "private, max-age=50"))
   }
 
   @Test("by a 200 replaces the response")
