@@ -1,6 +1,6 @@
 package import EventLoop
 
-/// The pause before the next attempt at a connection. It doubles after each failure up to a bound. Jitter prevents many
+/// The pause before the next attempt at a connection. It doubles after each failed attempt up to a bound. Jitter prevents many
 /// clients from returning at the same moment.
 package struct BackOff {
   /// The earliest time of the next attempt.
@@ -21,6 +21,13 @@ package struct BackOff {
     let pause = min(longest, least * (1 << min(failures, 20)))
     failures += 1
     until = now.advanced(by: pause * (1 - jitter / 2))
+  }
+
+  /// Records a connection that broke with the requests that it carried: a pause of the shortest length, however often it
+  /// happens. What broke it may be one client's request, and the requests of others must not wait longer for that.
+  /// - Parameter jitter: As for a failure.
+  package mutating func broke(at now: Deadline, jitter: Double) {
+    until = max(until, now.advanced(by: least * (1 - jitter / 2)))
   }
 
   /// Records a success and resets the pause.

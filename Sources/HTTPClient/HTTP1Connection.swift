@@ -62,7 +62,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     // Over TLS the bytes can also be an alert.
     if link.tls == nil, link.channel.hasUnread { pool?.receivedUnsolicited() }
     link.close()
-    _ = leave(wasUseless: !hasCarried)
+    _ = leave(hasCarried ? .useful : .unusable)
     return false
   }
 
@@ -201,7 +201,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
 
   func linkEnded(_ link: ByteTransport, _ end: ByteTransportEnd) {
     link.channel.loop.assertCurrent()
-    let exchange = leave(wasUseless: hasCarried && !hasAnswered)
+    let exchange = leave(hasCarried && !hasAnswered ? .unanswered : .useful)
     guard let exchange, !exchange.isOver else { return }
     if let decoder, decoder.endsWithConnection, case .closed(inOrder: true) = end { return exchange.finished() }
     let hasBegun = decoder != nil || !link.unread.isEmpty
@@ -214,7 +214,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   private func unasked(_ exchange: UpstreamExchange) {
     pool?.receivedUnsolicited()
     link.abort()
-    _ = leave(wasUseless: false)
+    _ = leave(.useful)
     let words = "\(configuration.endpoint) sent bytes before it received the request."
     exchange.failed(UpstreamError(.connectionTerminated, .unprocessed, words))
   }
@@ -222,18 +222,18 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   /// Closes the connection.
   private func end(_ error: UpstreamError?) {
     link.close()
-    let exchange = leave(wasUseless: false)
+    let exchange = leave(.useful)
     if let error { exchange?.failed(error) }
   }
 
   /// Clears the state, leaves the pool, and returns the exchange in flight.
-  private func leave(wasUseless: Bool) -> UpstreamExchange? {
+  private func leave(_ use: ConnectionUse) -> UpstreamExchange? {
     let exchange = exchange
     self.exchange = nil
     requestContent?.cancel()
     requestContent = nil
     if exchange != nil { pool?.exchangeEnded() }
-    pool.take()?.connectionEnded(self, wasUseless: wasUseless)
+    pool.take()?.connectionEnded(self, use)
     return exchange
   }
 }

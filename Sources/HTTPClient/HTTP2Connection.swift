@@ -209,9 +209,9 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   }
 
   private func end() {
-    let wasUseless = hasCarried && !hasAnswered && (linkEnd != nil || session.failure != nil)
+    let isUnanswered = hasCarried && !hasAnswered && (linkEnd != nil || session.failure != nil)
     session.connectionLost(delegate: self)
-    pool.take()?.connectionEnded(self, wasUseless: wasUseless)
+    pool.take()?.connectionEnded(self, isUnanswered ? .unanswered : .useful)
   }
 }
 

@@ -207,9 +207,13 @@ extension UpstreamClient: ConnectionPool {
     dispatch()
   }
 
-  func connectionEnded(_ connection: any UpstreamConnection, wasUseless: Bool) {
+  func connectionEnded(_ connection: any UpstreamConnection, _ use: ConnectionUse) {
     loop.assertCurrent()
-    if wasUseless { backOff.failed(at: loop.now, jitter: .random(in: 0...1)) }
+    switch use {
+    case .unusable: backOff.failed(at: loop.now, jitter: .random(in: 0...1))
+    case .unanswered: backOff.broke(at: loop.now, jitter: .random(in: 0...1))
+    case .useful: break
+    }
     connections.removeAll { $0 === connection }
     draining.removeAll { $0 === connection }
     count { $0.connectionsOpen -= 1 }
@@ -286,14 +290,23 @@ protocol ConnectionPool: AnyObject {
   /// Reports that a connection accepts no more exchanges and ends after the last one in flight.
   func connectionDrains(_ connection: any UpstreamConnection)
   /// Reports that a connection has ended.
-  /// - Parameter wasUseless: Whether the peer ended it before its first response, although a request was sent.
-  func connectionEnded(_ connection: any UpstreamConnection, wasUseless: Bool)
+  func connectionEnded(_ connection: any UpstreamConnection, _ use: ConnectionUse)
   /// Reports that an exchange of a connection has ended.
   func exchangeEnded()
   /// Reports bytes on an HTTP/1.1 connection that answer no request.
   func receivedUnsolicited()
   /// Whether an HTTP/1.1 connection may carry another request after its first.
   var reusesHTTP1: Bool { get }
+}
+
+/// What a connection was good for, when it ends.
+enum ConnectionUse {
+  /// The peer made it unusable before it carried a request, as a failed attempt at a connection.
+  case unusable
+  /// The peer ended it before its first response, and it took its requests with it.
+  case unanswered
+  /// It carried responses, or the client closed it.
+  case useful
 }
 
 /// A first-in, first-out list. Any element can leave early at the same low cost.

@@ -1,4 +1,5 @@
 import Bytes
+import ClientTransport
 import EventLoop
 import HTTPMessages
 import HTTPTypes
@@ -36,6 +37,25 @@ struct ConnectingTests {
     #expect(try revived.send().failure()?.cause == .connectionRefused)
     let call = revived.send()
     try respond(another)
+    #expect(try call.received().status == 204)
+  }
+
+  @Test("requests that break their connections make no later request wait longer", arguments: ["", "HTTP/1.1 200 O"])
+  func broken(response: String) throws {
+    let peer = try ScriptedPeer()
+    let client = try TestClient(port: peer.port)
+    for _ in 0..<8 {
+      let call = client.send()
+      let connection = try peer.accept()
+      _ = try connection.request()
+      connection.send(response)
+      connection.end()
+      #expect(try call.failure() != nil)
+    }
+    let pause = try client.onLoop { $0.backOff.until.duration(since: $0.loop.now) }
+    #expect(pause <= UpstreamLimits().leastBackOff)
+    let call = client.send()
+    try respond(peer)
     #expect(try call.received().status == 204)
   }
 

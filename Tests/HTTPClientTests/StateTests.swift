@@ -24,6 +24,19 @@ struct StateTests {
     #expect(backOff.until.duration(since: now) == .milliseconds(50))
   }
 
+  @Test("connections that break with their requests make the back-off no longer than its least, and no shorter")
+  func broken() {
+    var backOff = BackOff(least: .milliseconds(50), longest: .seconds(2))
+    let now = Deadline(nanoseconds: 1_000_000_000)
+    for _ in 0..<8 {
+      backOff.broke(at: now, jitter: 0)
+      #expect(backOff.until.duration(since: now) == .milliseconds(50))
+    }
+    for _ in 0..<2 { backOff.failed(at: now, jitter: 0) }
+    backOff.broke(at: now, jitter: 0)
+    #expect(backOff.until.duration(since: now) == .milliseconds(100))
+  }
+
   @Test("waiting requests leave in order of arrival, or at any time")
   func waitingList() {
     var list = WaitingList<Int>()
