@@ -21,7 +21,21 @@ enum Program {
       if !serves { ProcessSignals.release() }
       try command.run()
     } catch {
+      end(after: error)
+    }
+  }
+
+  /// Ends the program. Help and version are results, which the parser throws, and their output can fail as any other.
+  private static func end(after error: any Error) -> Never {
+    let text = MusicKitTokenServer.fullMessage(for: error)
+    guard MusicKitTokenServer.exitCode(for: error).isSuccess, !text.isEmpty else {
       MusicKitTokenServer.exit(withError: error)
+    }
+    do throws(ExitCode) {
+      try CommandResult(.good, output: [text]).finish()
+      exit(EXIT_SUCCESS)
+    } catch {
+      exit(error.rawValue)
     }
   }
 }
@@ -61,10 +75,11 @@ enum ProcessSetup {
   }
 
   /// Opens /dev/null for each closed descriptor of 0 to 2. Otherwise the system would give that number to the next
-  /// socket or pipe of the server, and the server would write its log there.
+  /// socket or pipe of the server, and the server would write its log there. Writing to standard output still fails,
+  /// because a result that is lost is a failure.
   private static func openStandardStreams() {
     for number in STDIN_FILENO...STDERR_FILENO where fcntl(number, F_GETFD) < 0 {
-      if unsafe open("/dev/null", O_RDWR) < 0 {
+      if unsafe open("/dev/null", number == STDOUT_FILENO ? O_RDONLY : O_RDWR) < 0 {
         // There is no usable file system. On an unconnected socket, every read and write fails too.
         _ = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
       }
@@ -80,9 +95,14 @@ extension CommandResult {
     let failure = Self.print(output, to: STDOUT_FILENO).map { code in
       "The program cannot write to standard output: \(unsafe String(cString: strerror(code)))."
     }
-    Self.print(diagnostics + [failure].compactMap { $0 }, to: STDERR_FILENO)
-    if status != .good { throw ExitCode(status.rawValue) }
-    if failure != nil { throw ExitCode(Status.failed.rawValue) }
+    guard let failure, status == .good else {
+      Self.print(diagnostics + [failure].compactMap { $0 }, to: STDERR_FILENO)
+      if status != .good { throw ExitCode(status.rawValue) }
+      return
+    }
+    // The diagnostics may be about the output.
+    Self.print([failure], to: STDERR_FILENO)
+    throw ExitCode(Status.failed.rawValue)
   }
 
   /// Writes lines without a buffer, so that none are lost or out of order at the end.

@@ -8,12 +8,18 @@ struct CommandLineTests {
     let ground = try Ground()
     let mint = ["mint", "--key-file", ground.keyFile, "--team-id", Ground.teamID]
     let token = String(try Program.run(mint).stdout.dropLast())
-    for command in [mint, ["inspect", token], ["check-config"]] {
-      let script = ["-c", "exec \"$0\" \"$@\" >/dev/full", Program.path] + command
-      let result = try TestSupport.run("/bin/sh", script, environment: ground.settings)
-      #expect(result.status == 1, "\(command[0])")
-      #expect(
-        result.stderr == "The program cannot write to standard output: No space left on device.\n", "\(command[0])")
+    let commands = [
+      mint, ["inspect", token], ["check-config"], ["new-api-key"], ["--version"], ["-V"], ["--help"], ["help", "mint"],
+      ["serve", "--help"],
+    ]
+    for command in commands {
+      for (output, reason) in [(">/dev/full", "No space left on device"), (">&-", "Bad file descriptor")] {
+        let script = ["-c", "exec \"$0\" \"$@\" \(output)", Program.path] + command
+        let result = try TestSupport.run("/bin/sh", script, environment: ground.settings)
+        #expect(result.status == 1, "\(command) \(output)")
+        #expect(
+          result.stderr == "The program cannot write to standard output: \(reason).\n", "\(command) \(output)")
+      }
     }
   }
 
