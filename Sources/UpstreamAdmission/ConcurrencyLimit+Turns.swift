@@ -139,9 +139,13 @@ extension ConcurrencyLimit {
     let clients = order.count + held.count + (client.account.turn == nil && !client.isHeld ? 1 : 0)
     let all = min(ofClient * max(clients, 1), queues.count + 1)
     guard isPaced, pacing.rate != nil else { return waitForOthers(all, ofClient: ofClient, own: own, client) }
-    var wait = Double(all) / pacing.pace
-    if let share = client.shareOfRate { wait = max(wait, Double(ofClient) / (pacing.pace(ofClient: name) * share)) }
-    return Duration(inSeconds: max((pacing.opening ?? now) - now, 0) + wait)
+    // The first of them goes when the pacer opens.
+    let opening = max(pacing.opening ?? now, now)
+    var turn = opening + Double(all - 1) / pacing.pace
+    if let share = client.shareOfRate {
+      turn = max(turn, max(opening, client.opening) + Double(ofClient - 1) / (pacing.pace(ofClient: name) * share))
+    }
+    return Duration(inSeconds: turn - now)
   }
 
   /// Returns the wait until so many requests have ended, of which a client and a caller can only replace their own.

@@ -160,12 +160,16 @@ import Testing
     for index in 20..<40 { limit.pacing.own.refused(sentAt: 0.001 * Double(index), retryAfter: nil, now: 0.1) }
     #expect(limit.rate == 21)
     var request = ConcurrencyLimit<Int>.Request(QuotaCaller(client: "only", rateLimitPrefix: ByteString("a")))
-    request.patience = .zero
     func wait() -> Double? {
       let now = Duration(inSeconds: limit.pacing.own.opening - 0.5)
       guard case .refused(let wait) = limit.acquire(request, waiter: 0, now: now) else { return nil }
       return wait.inSeconds - 0.5
     }
+    request.patience = .zero
+    #expect(abs((wait() ?? 1)) < 1e-6, "the first goes when the pacer opens")
+    request.patience = .milliseconds(501)
+    #expect(wait() == nil, "it waits")
+    request.patience = .zero
     #expect(abs((wait() ?? 0) - 1 / (0.97 * 21)) < 1e-6)
     while limit.pacing.own.pace < 40, limit.pacing.own.opening < 600 {
       limit.pacing.own.sent(now: limit.pacing.own.opening, isWanted: true)
