@@ -27,7 +27,7 @@ extension CatalogGateway {
         fromCache(
           selection, to: call, CacheStatus(.hit, timeToLive: selection.timeToLive), at: now, isValidated: false))
     case .unsatisfiable:
-      return .failure(UpstreamFailure.onlyIfCached.response(CacheStatus(.forwarded(.uriMiss))))
+      return .failure(UpstreamFailure.onlyIfCached.response(CacheStatus(.unforwarded)))
     case .validate, .miss:
       return nil
     }

@@ -207,7 +207,10 @@ extension CatalogGateway {
 
   @inline(never)
   private func reply(to exchange: CatalogExchange, _ result: CatalogExchange.Result) -> CatalogReply {
-    let status = CacheStatus(.forwarded(exchange.call.target.isStorable ? .request : .bypass))
+    let call = exchange.call
+    // A cacheable request comes here if what it shared with others could not be stored.
+    let reason = call.isCacheable ? ForwardReason.uriMiss : call.target.isStorable ? .request : .bypass
+    let status = CacheStatus(.forwarded(reason))
     switch result {
     case .response(let response, let attempt):
       noteHead(of: attempt)

@@ -8,6 +8,8 @@ public struct CacheStatus: Sendable, Equatable {
     case hit
     /// The proxy sent an upstream request.
     case forwarded(ForwardReason)
+    /// Neither, because the caller forbids an upstream request.
+    case unforwarded
   }
 
   /// The way in which the request was handled.
@@ -47,6 +49,7 @@ public struct CacheStatus: Sendable, Equatable {
     case .forwarded(let reason):
       value.append("; fwd=")
       value.append(copying: reason.rawValue.utf8.span)
+    case .unforwarded: value.append("; detail=\"only-if-cached\"")
     }
     if let forwardStatus { value.append("; fwd-status=", Self.integer(forwardStatus)) }
     if let timeToLive { value.append("; ttl=", Self.integer(timeToLive)) }

@@ -93,8 +93,8 @@ extension ErrorCode {
     case .internalError: "The server cannot make a token: its clock cannot be right, or OpenSSL failed."
     case .notImplemented: "The method is `CONNECT` or unknown, or the transfer coding is not `chunked`."
     case .misdirectedRequest:
-      "The request names a host that the server does not serve: see `server.hosts`, and `admin.hosts` for the admin "
-        + "listener."
+      "The request names no host, or one that the server does not serve: see `server.hosts`, and `admin.hosts` for the "
+        + "admin listener."
     case .upstreamError:
       "Apple responded with 5xx, the connection broke, or Apple cannot be reached; `Proxy-Status` says which."
     case .developerTokenRejected:
@@ -104,8 +104,8 @@ extension ErrorCode {
     case .upstreamTimeout:
       "Apple did not respond in time, or the cache has nothing for a request with `only-if-cached`."
     case .overloaded:
-      "There are too many connections, in all or from this address; too many requests wait for Apple; "
-        + "`server.limits.memory` is used up; or the server has no keys of the identity provider. Wait as `Retry-After` "
+      "There are too many connections, in all or from this address; a request would wait too long for its "
+        + "turn at Apple; `server.limits.memory` is used up; or the server has no keys of the identity provider. Wait as `Retry-After` "
         + "says. Over TLS, a connection too many closes without a response."
     case .draining: "The server is ending, and `server.drain.timeout` has passed. Wait as `Retry-After` says."
     case .noSigningKey: "The server cannot make a developer token for the catalog; the log has the reason."

@@ -30,10 +30,11 @@ public struct AllowedHosts: Sendable {
   /// ignored, because any page can send it.
   func refusal(of request: Request) -> ErrorResponse? {
     guard !request.comesByTrustedProxy, !allows(request.authority) else { return nil }
-    return ErrorResponse(
-      .misdirectedRequest,
-      "This server does not serve the host that the request names. Use an IP address or localhost, or add the name to "
-        + "\(setting).", closesConnection: true)
+    let advice =
+      request.authority.isEmpty
+      ? "The request names no host. Send Host with an IP address, localhost or a name in"
+      : "This server does not serve the host that the request names. Use an IP address or localhost, or add the name to"
+    return ErrorResponse(.misdirectedRequest, "\(advice) \(setting).", closesConnection: true)
   }
 
   /// Returns whether the server accepts requests for this authority, with or without a port.

@@ -122,6 +122,7 @@ struct CatalogCacheTests {
     let control = "Cache-Control: only-if-cached"
     let miss = try ground.request(Self.album, "-H", control)
     #expect(miss.status == 504)
+    #expect(miss["Cache-Status"] == #"musickit-token-server; detail="only-if-cached""#)
     #expect(miss.error != nil)
     #expect(try ground.emulator.count() == 0)
     _ = try ground.request(Self.album)

@@ -55,8 +55,11 @@ struct UpstreamFailure: Error, Sendable, Equatable {
     case .responseHeaderSectionSize:
       self.init(
         .upstreamError, "The header section of \(nextHop)'s response is too large. \(Self.whatToDo)", status)
-    case .connectionTerminated, .responseIncomplete, .protocolError:
+    case .connectionTerminated, .responseIncomplete:
       self.init(.upstreamError, "\(nextHop) sent no response, or an incomplete one. \(Self.whatToDo)", status)
+    case .protocolError:
+      self.init(
+        .upstreamError, "\(nextHop) sent a malformed response, or an HTTP/2 error. \(Self.whatToDo)", status)
     case .proxyInternalError, .cancelled:
       self.init(.upstreamError, "The server cancelled the request to \(nextHop). \(Self.whatToDo)", status)
     }
@@ -72,10 +75,10 @@ struct UpstreamFailure: Error, Sendable, Equatable {
       shortage: .circuit)
   }
 
-  /// The queue of requests that wait for a turn is full.
+  /// The queue of requests that wait for a turn is full, or the turn would come too late.
   static func overloaded(retryAfter: Duration) -> UpstreamFailure {
     UpstreamFailure(
-      .overloaded, "Too many requests wait for Apple. Send the request again after Retry-After.",
+      .overloaded, "The request would wait too long for its turn at Apple. Send it again after Retry-After.",
       retryAfter: retryAfter.wholeSeconds, ProxyStatus(error: "connection_limit_reached"), shortage: .queue)
   }
 

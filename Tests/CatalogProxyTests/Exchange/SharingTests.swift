@@ -50,6 +50,21 @@ struct SharingTests {
     #expect(ground.proxy.cache.statistics.entries == 0)
   }
 
+  @Test("a response too large to be stored answers one request, and the others go upstream because nothing is stored")
+  func tooLarge() async throws {
+    let gate = Gate()
+    let ground = ProxyGround { configuration in
+      configuration.cache.largestContent = 1500
+    } _: { _ in
+      await gate.pass()
+      return .scripted(.ok, [.cacheControl: "max-age=60"], String(repeating: " ", count: 2000))
+    }
+    let tasks = try await herd(3, ground, gate)
+    gate.isShut = false
+    for task in tasks { #expect(await task.value.cacheStatus == "musickit-token-server; fwd=uri-miss") }
+    #expect(ground.upstream.requests.count == 3)
+  }
+
   @Test(
     "a response that may be shared answers all coalesced requests, whether stored or not",
     arguments: ["Cache-Control: max-age=60", "Cache-Control: max-age=0"])
