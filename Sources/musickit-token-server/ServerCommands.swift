@@ -24,7 +24,7 @@ struct Serve: ParsableCommand {
 struct Demo: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "demo",
-    abstract: "Run a server with a throwaway key, on loopback only, without access control.")
+    abstract: "Run a server with a throwaway key, on loopback only, for callers without credentials.")
 
   @Option(help: "The port to listen on; 0 picks a free one.")
   var port: UInt16 = 8080
