@@ -14,10 +14,7 @@ extension CatalogGateway {
     let hasStale =
       !waiter.waitsForAll
       && miss.stored.map { Selection($0.response, now: now).mayServeWhileWaiting(call.directives) } ?? false
-    // A flight that need not ask the replicas' store first enters in the same visit to the state.
-    let exchange =
-      miss.route.shared == nil ? CatalogExchange(fetching: miss, validating: miss.stored?.response, at: now) : nil
-    var entered: Entered?
+    var first: (exchange: CatalogExchange, entered: Entered)?
     let joining = withState { state -> Joining in
       // A background request answers no caller.
       if !waiter.waitsForAll { state.counts.misses += 1 }
@@ -28,14 +25,16 @@ extension CatalogGateway {
       waiter.waits(at: ticket, isLeader: run != nil)
       if run == nil {
         state.counts.collapsed += 1
-      } else if let exchange {
-        entered = state.enter(exchange, at: now, on: self)
+      } else if miss.route.shared == nil {
+        // A flight that need not ask the replicas' store first enters in the same visit to the state.
+        let exchange = CatalogExchange(fetching: miss, validating: miss.stored?.response, at: now)
+        first = (exchange, state.enter(exchange, at: now, on: self))
       }
       return .joined(ticket, run)
     }
     switch joining {
     case .joined(let ticket, let run):
-      if let run, let exchange, let entered {
+      if let run, let (exchange, entered) = first {
         run.begin(exchange, step(after: entered, of: exchange))
       } else {
         run?.begin(at: now)
