@@ -139,11 +139,12 @@ extension ConcurrencyLimit {
     let clients = order.count + held.count + (client.account.turn == nil && !client.isHeld ? 1 : 0)
     let all = min(ofClient * max(clients, 1), queues.count + 1)
     guard isPaced, pacing.rate != nil else { return waitForOthers(all, ofClient: ofClient, own: own, client) }
-    // The first of them goes when the pacer opens.
     let opening = max(pacing.opening ?? now, now)
-    var turn = opening + Double(all - 1) / pacing.pace
+    let before = pacing.opensWithTurn ? 1.0 : 0
+    var turn = opening + (Double(all) - before) / pacing.pace
     if let share = client.shareOfRate {
-      turn = max(turn, max(opening, client.opening) + Double(ofClient - 1) / (pacing.pace(ofClient: name) * share))
+      let ofShare = (Double(ofClient) - before) / (pacing.pace(ofClient: name) * share)
+      turn = max(turn, max(opening, client.opening) + ofShare)
     }
     return Duration(inSeconds: turn - now)
   }

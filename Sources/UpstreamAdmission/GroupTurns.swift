@@ -105,6 +105,9 @@ struct GroupTurns: Sendable {
     return isAsking ? nil : max(askAt, pausedUntil)
   }
 
+  /// Whether a request may be sent at ``opening``. Otherwise the store is asked then, and its turn is a turn away.
+  var opensWithTurn: Bool { team.rate == nil || left > 0 }
+
   func mayPass(now: Double) -> Bool {
     now >= pausedUntil && (team.rate == nil || left > 0 && now >= next)
   }
@@ -244,6 +247,9 @@ struct Pacing: Sendable {
 
   /// When the next request may be sent. Nil while turns are asked for.
   var opening: Double? { group == nil ? own.opening : group?.opening }
+
+  /// Whether a request may be sent at ``opening``.
+  var opensWithTurn: Bool { group?.opensWithTurn ?? true }
 
   func mayPass(now: Double) -> Bool { group?.mayPass(now: now) ?? (own.rate == nil || now >= own.opening) }
 

@@ -178,6 +178,28 @@ import Testing
     #expect(abs((wait() ?? 0) - 1.0 / 42) < 1e-6)
   }
 
+  @Test("the wait in a group is a turn longer as long as the store has given no turn")
+  func groupWait() {
+    var limit = ConcurrencyLimit<Int>()
+    limit.join(2, seed: 1, now: .zero)
+    var team = TeamQuota()
+    (team.rate, team.pace, team.weight, team.replicas, team.inFlight) = (0.5, 0.5, 0.5, 2, 10)
+    _ = limit.use(team, limit: 20, now: .zero)
+    var request = ConcurrencyLimit<Int>.Request(QuotaCaller(client: "only", rateLimitPrefix: ByteString("a")))
+    request.patience = .zero
+    func wait() -> Duration? {
+      guard case .refused(let wait) = limit.acquire(request, waiter: 0, now: .zero) else { return nil }
+      return wait
+    }
+    #expect(wait() == .seconds(4))
+    request.patience = .seconds(5)
+    #expect(wait() == nil, "it waits")
+    #expect(limit.turnRequest(now: .zero) != nil)
+    #expect(limit.take(TurnLease(count: 1, start: .milliseconds(900), spacing: .seconds(2)), now: .zero).isEmpty)
+    request.patience = .zero
+    #expect(wait() == .milliseconds(900 + 4000), "after the one that waits")
+  }
+
   @Test("a greedy caller can fill only part of the waiting room, and other callers still have room")
   func room() {
     var gate = Turnstile(initial: 200, maximum: 200)
