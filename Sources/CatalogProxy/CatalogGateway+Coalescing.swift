@@ -149,7 +149,7 @@ extension CatalogGateway {
     case .cancelled: return .outcome(.cancelled, nil)
     case .response(let response, let attempt) where response.status == .notModified:
       response.content.cancel()
-      if let outcome = freshen(exchange, by: response, at: now) {
+      if let outcome = freshen(exchange, by: response, of: attempt, at: now) {
         return .outcome(outcome, attempt)
       }
       settle(attempt, of: exchange.call)
@@ -180,13 +180,14 @@ extension CatalogGateway {
   /// Renews a stored response by a 304. Nil if the 304 describes another version.
   @inline(never)
   private func freshen(
-    _ exchange: CatalogExchange, by response: UpstreamResponse, at now: CacheTime
+    _ exchange: CatalogExchange, by response: UpstreamResponse, of attempt: CatalogAttempt, at now: CacheTime
   ) -> Outcome? {
     guard let stored = exchange.stored else { return .failure(.status(.notModified, nextHop: configuration.nextHop)) }
     let notModified = received(response, exchange, [], at: now)
     let (key, settings) = (exchange.call.key, cacheSettings)
     guard let fresh = cache.freshen(stored, for: key, by: notModified, settings: settings) else { return nil }
     if settings != cacheSettings { cache.remove(key) }
+    attempt.isShareable = fresh.response.isShareable
     return .response(fresh.response, isStored: fresh.isStored, forwardStatus: 304)
   }
 

@@ -200,17 +200,18 @@ extension CatalogGateway {
 /// Requests without the cache: those for a user, for `/v1/test`, and with `no-store`.
 extension CatalogGateway {
   /// Forwards a request to the upstream, and returns the response while its content still arrives.
+  ///
+  /// - Parameter reason: Why the cache had no response; nil if the request does not concern the cache.
   @inline(never)
-  func forward(_ exchange: CatalogExchange) async -> CatalogReply {
-    reply(to: exchange, await self.exchange(exchange))
+  func forward(_ exchange: CatalogExchange, because reason: ForwardReason? = nil) async -> CatalogReply {
+    let usual: ForwardReason = exchange.call.target.isStorable ? .request : .bypass
+    return reply(to: exchange, await self.exchange(exchange), CacheStatus(.forwarded(reason ?? usual)))
   }
 
   @inline(never)
-  private func reply(to exchange: CatalogExchange, _ result: CatalogExchange.Result) -> CatalogReply {
-    let call = exchange.call
-    // A cacheable request comes here if what it shared with others could not be stored.
-    let reason = call.isCacheable ? ForwardReason.uriMiss : call.target.isStorable ? .request : .bypass
-    let status = CacheStatus(.forwarded(reason))
+  private func reply(
+    to exchange: CatalogExchange, _ result: CatalogExchange.Result, _ status: CacheStatus
+  ) -> CatalogReply {
     switch result {
     case .response(let response, let attempt):
       noteHead(of: attempt)

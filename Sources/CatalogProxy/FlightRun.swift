@@ -239,7 +239,8 @@ final class CatalogWaiter: CancellableWork, @unchecked Sendable {
       if gateway.needsOwnRequest(miss, outcome) { return fetchAlone(purpose) }
       if case .alone = outcome {
         return run {
-          receive(await self.gateway.forward(CatalogExchange(forwarding: self.miss, at: self.gateway.clock.now)))
+          let exchange = CatalogExchange(forwarding: self.miss, at: self.gateway.clock.now)
+          receive(await self.gateway.forward(exchange, because: self.miss.reason))
         }
       }
       receive(gateway.reply(to: miss, outcome, isCollapsed: isCollapsed))

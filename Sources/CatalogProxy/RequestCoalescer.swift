@@ -170,8 +170,8 @@ struct FlightTicket: Hashable, Sendable {
 
 /// Targets whose latest response was for one caller only: `private`, `no-store`, `Vary: *` or with `Set-Cookie`.
 ///
-/// Requests for such a target do not wait for each other, because the gateway would have to send them one by one
-/// afterwards. The next response that callers may share removes the target, or its lifetime ends. The set keeps at
+/// Requests for such a target do not wait for each other, because the gateway would send a request for each
+/// of them afterwards. The next response that callers may share removes the target, or its lifetime ends. The set keeps at
 /// most ``maximumCount`` targets, by a hash. An evicted target, or a hash collision, costs only latency or one request.
 struct UnsharedTargets: Sendable {
   /// The time for which a target stays in the set: 30 s.
@@ -189,7 +189,7 @@ struct UnsharedTargets: Sendable {
   /// The number of targets.
   var count: Int { ends.count }
 
-  /// Returns whether the gateway sends requests for the target one by one.
+  /// Returns whether the gateway sends a request for each caller of the target.
   func contains(_ key: CacheKey, now: Duration) -> Bool {
     guard !ends.isEmpty, let end = ends[key.fingerprint] else { return false }
     return now < end

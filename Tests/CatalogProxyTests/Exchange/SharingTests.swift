@@ -63,6 +63,17 @@ struct SharingTests {
     gate.isShut = false
     for task in tasks { #expect(await task.value.cacheStatus == "musickit-token-server; fwd=uri-miss") }
     #expect(ground.upstream.requests.count == 3)
+
+    ground.upstream.respond { _ in .scripted(.ok, [.cacheControl: "max-age=0", .eTag: "\"1\""]) }
+    _ = try await ground.ask(Self.song)
+    gate.isShut = true
+    ground.upstream.respond { _ in
+      await gate.pass()
+      return .scripted(.ok, [.cacheControl: "max-age=60"], String(repeating: " ", count: 2000))
+    }
+    let later = try await herd(3, ground, gate)
+    gate.isShut = false
+    for task in later { #expect(await task.value.cacheStatus == "musickit-token-server; fwd=stale") }
   }
 
   @Test(
@@ -113,6 +124,37 @@ struct SharingTests {
     }
     let count = ground.upstream.requests.count
     #expect(count == 11 + 5 + 1 + 1)
+  }
+
+  @Test(
+    "a 304 that may not be shared renews for one caller, and stops coalescing as a response does",
+    arguments: ["Cache-Control: private", "Set-Cookie: a=b"])
+  func notModifiedForOne(_ line: String) async throws {
+    let gate = Gate()
+    let ground = ProxyGround { _ in
+      .scripted(.ok, [.cacheControl: "max-age=0", .eTag: "\"1\""])
+    }
+    _ = try await ground.ask(Self.song)
+    #expect(ground.proxy.cache.statistics.entries == 1)
+    ground.upstream.respond { _ in
+      await gate.pass()
+      return .scripted(.notModified, Self.fields(line))
+    }
+    let tasks = try await herd(5, ground, gate)
+    gate.isShut = false
+    for task in tasks { #expect(await task.value.cacheStatus?.contains("collapsed") == false) }
+    #expect(ground.upstream.requests.count == 1 + 5)
+    #expect(ground.proxy.cache.statistics.entries == 0)
+    ground.upstream.respond { _ in
+      await gate.pass()
+      return .scripted(.ok, Self.fields(line))
+    }
+    gate.isShut = true
+    let call = try ground.call(Self.song)
+    let others = (0..<3).map { _ in Task { await ground.respond(call) } }
+    try await eventually("each is at the upstream") { ground.upstream.requests.count == 6 + 3 }
+    gate.isShut = false
+    for task in others { _ = await task.value }
   }
 
   @Test("the next request goes upstream if the first caller has gone")
