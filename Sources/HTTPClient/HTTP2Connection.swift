@@ -209,9 +209,15 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   }
 
   private func end() {
-    let isUnanswered = hasCarried && !hasAnswered && (linkEnd != nil || session.failure != nil)
+    let use = use
     session.connectionLost(delegate: self)
-    pool.take()?.connectionEnded(self, isUnanswered ? .unanswered : .useful)
+    pool.take()?.connectionEnded(self, use)
+  }
+
+  private var use: ConnectionUse {
+    guard linkEnd != nil || session.failure != nil, !hasAnswered else { return .useful }
+    // Requests too large for some peers wait for the settings.
+    return hasCarried ? .unanswered : isSettling ? .unusable : .useful
   }
 }
 

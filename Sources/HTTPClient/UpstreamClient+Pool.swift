@@ -301,11 +301,11 @@ protocol ConnectionPool: AnyObject {
 
 /// What a connection was good for, when it ends.
 enum ConnectionUse {
-  /// The peer made it unusable before it carried a request, as a failed attempt at a connection.
+  /// It became unusable before it carried the request that waited for it: the same as a failed attempt at a connection.
   case unusable
-  /// The peer ended it before its first response, and it took its requests with it.
+  /// It ended before its first response, and took its requests with it.
   case unanswered
-  /// It carried responses, or the client closed it.
+  /// It carried responses, or nothing waited for it.
   case useful
 }
 

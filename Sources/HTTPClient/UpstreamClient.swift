@@ -338,7 +338,8 @@ public struct UpstreamLimits: Sendable, Equatable {
   /// from finding that the peer has recovered.
   public var attempt = Duration.seconds(4)
 
-  /// The shortest pause after a failed attempt: 50 ms. It doubles with each further failure.
+  /// The shortest pause after a failed attempt: 50 ms. It doubles with each further failure. It is also the longest pause
+  /// after a connection that broke with its requests.
   public var leastBackOff = Duration.milliseconds(50)
 
   /// The longest pause after failed attempts: 2 s. Even after an attempt that hung, recovery takes less than 5 s if
