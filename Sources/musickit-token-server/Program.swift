@@ -95,14 +95,9 @@ extension CommandResult {
     let failure = Self.print(output, to: STDOUT_FILENO).map { code in
       "The program cannot write to standard output: \(unsafe String(cString: strerror(code)))."
     }
-    guard let failure, status == .good else {
-      Self.print(diagnostics + [failure].compactMap { $0 }, to: STDERR_FILENO)
-      if status != .good { throw ExitCode(status.rawValue) }
-      return
-    }
-    // The diagnostics may be about the output.
-    Self.print([failure], to: STDERR_FILENO)
-    throw ExitCode(Status.failed.rawValue)
+    Self.print(diagnostics + (failure.map { [$0] } ?? explanation), to: STDERR_FILENO)
+    if status != .good { throw ExitCode(status.rawValue) }
+    if failure != nil { throw ExitCode(Status.failed.rawValue) }
   }
 
   /// Writes lines without a buffer, so that none are lost or out of order at the end.

@@ -121,7 +121,7 @@ public struct NewAPIKeyCommand: Sendable {
   private static func lines(_ key: String, _ sha256: String) -> CommandResult {
     CommandResult(
       .good, output: [key, "sha256 \(sha256)"],
-      diagnostics: [
+      explanation: [
         "The first line is the key. Give it to the client, which sends it as “Authorization: Bearer KEY” or"
           + " “X-API-Key: KEY”. It is printed once and not stored.",
         "The second line is for the configuration, which never contains the key itself:"

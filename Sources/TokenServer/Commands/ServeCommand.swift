@@ -114,12 +114,15 @@ public struct CommandResult: Sendable, Equatable {
   public var output: [String]
   /// The lines for standard error: diagnostics, a sentence each.
   public var diagnostics: [String]
+  /// The lines for standard error that explain the output. They mean nothing without it.
+  public var explanation: [String]
 
   /// Creates a result.
-  public init(_ status: Status, output: [String] = [], diagnostics: [String] = []) {
+  public init(_ status: Status, output: [String] = [], diagnostics: [String] = [], explanation: [String] = []) {
     self.status = status
     self.output = output
     self.diagnostics = diagnostics
+    self.explanation = explanation
   }
 }
 
