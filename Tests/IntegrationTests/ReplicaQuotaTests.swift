@@ -51,8 +51,9 @@ struct ReplicaQuotaTests {
     let seen = try cluster.emulator.count()
     #expect(seen == 3)
     let others = try [1, 2].map { try cluster.servers[$0].connect() }
-    for other in others {
-      other.send("GET /v1/catalog/us/search?term=other HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    // Not for the same resource, or one replica would wait for the other's response instead of its turn.
+    for (number, other) in others.enumerated() {
+      other.send("GET /v1/catalog/us/search?term=other\(number) HTTP/1.1\r\nHost: localhost\r\n\r\n")
     }
     try eventually("their requests wait") {
       try cluster.metrics("musickit_upstream_requests_waiting")[1...].allSatisfy { $0 == 1 }

@@ -8,7 +8,7 @@ import Testing
 @testable import CatalogProxy
 @testable import HTTPCache
 
-@Suite("The end of an attempt", .timeLimit(.minutes(5)))
+@Suite("The end of an attempt")
 struct AttemptEndingTests {
   private static let song = "/v1/catalog/us/songs/1"
 
