@@ -170,9 +170,9 @@ struct FlightTicket: Hashable, Sendable {
 
 /// Targets whose latest response was for one caller only: `private`, `no-store`, `Vary: *` or with `Set-Cookie`.
 ///
-/// Requests for such a target do not wait for each other, because the gateway would send a request for each
-/// of them afterwards. The next response that callers may share removes the target, or its lifetime ends. The set keeps at
-/// most ``maximumCount`` targets, by a hash. An evicted target, or a hash collision, costs only latency or one request.
+/// Requests for such a target do not wait for each other, because the gateway would send a request for each of them
+/// afterwards. The next response that callers may share removes the target, or its lifetime ends. The set keeps at most
+/// ``maximumCount`` targets, by a hash. An evicted target, or a hash collision, costs only latency or one request.
 struct UnsharedTargets: Sendable {
   /// The time for which a target stays in the set: 30 s.
   static let lifetime: Duration = .seconds(30)

@@ -104,9 +104,9 @@ extension ErrorCode {
     case .upstreamTimeout:
       "Apple did not respond in time, or the cache has nothing for a request with `only-if-cached`."
     case .overloaded:
-      "There are too many connections, in all or from this address; a request would wait too long for its "
-        + "turn at Apple; `server.limits.memory` is used up; or the server has no keys of the identity provider. Wait as `Retry-After` "
-        + "says. Over TLS, a connection too many closes without a response."
+      "There are too many connections, in all or from this address; a request would wait too long for its turn at "
+        + "Apple; `server.limits.memory` is used up; or the server has no keys of the identity provider. Wait as "
+        + "`Retry-After` says. Over TLS, a connection too many closes without a response."
     case .draining: "The server is ending, and `server.drain.timeout` has passed. Wait as `Retry-After` says."
     case .noSigningKey: "The server cannot make a developer token for the catalog; the log has the reason."
     case .httpVersionNotSupported: "The major version is not 1."
