@@ -86,7 +86,9 @@ protocol Poller: AnyObject {
 
     func wait(milliseconds: Int32, into ready: inout [SlotToken]) {
       let count = unsafe events.withUnsafeMutableBufferPointer { buffer in
-        unsafe epoll_wait(descriptor.raw, buffer.baseAddress, Int32(buffer.count), milliseconds)
+        // glibc 2.36 lets the buffer be nil, 2.41 does not: a pointer that is not optional suits both.
+        guard let start = buffer.baseAddress else { return Int32(0) }
+        return unsafe epoll_wait(descriptor.raw, start, Int32(buffer.count), milliseconds)
       }
       // A signal (EINTR) is a turn without events.
       guard count > 0 else { return }

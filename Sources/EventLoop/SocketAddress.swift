@@ -191,7 +191,7 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
     var characters = InlineArray<46, CChar>(repeating: 0)
     for index in text.indices {
       guard text[index] != 0 else { return nil }
-      characters[index] = CChar(bitPattern: text[index])
+      characters[index] = CChar(truncatingIfNeeded: text[index])
     }
     var v4 = in_addr()
     var v6 = in6_addr()

@@ -116,7 +116,7 @@ struct CertificateRefusal {
     var line = [CChar](repeating: 0, count: maximumText)
     // Escapes all bytes that are not plain ASCII, and truncates the text.
     unsafe X509_NAME_oneline(X509_get_issuer_name(certificate), &line, Int32(line.count))
-    return String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    return String(decoding: line.prefix { $0 != 0 }.map { UInt8(truncatingIfNeeded: $0) }, as: UTF8.self)
   }
 
   private static func alternativeNames(of certificate: OpaquePointer) -> String {

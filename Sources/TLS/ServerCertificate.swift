@@ -155,7 +155,7 @@ final class CertificateChoice: Sendable {
     // At most 255 bytes without NUL, which OpenSSL checks.
     guard let requested = unsafe SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name) else { return true }
     let host = unsafe ByteString(
-      UnsafeBufferPointer(start: requested, count: strlen(requested)).map { UInt8(bitPattern: $0) })
+      UnsafeBufferPointer(start: requested, count: strlen(requested)).map { UInt8(truncatingIfNeeded: $0) })
     let entry = CertificateName.matching(host).lazy.compactMap { self.table[$0] }.first
     guard let certificate = entry ?? nil else { return true }
     return unsafe certificate.use(on: ssl)

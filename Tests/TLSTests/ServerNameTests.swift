@@ -150,7 +150,8 @@ extension TLSClient {
     defer { unsafe X509_free(certificate) }
     var text = [CChar](repeating: 0, count: 256)
     let count = unsafe X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, &text, 256)
-    return count < 0 ? nil : String(decoding: text.prefix(Int(count)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    guard count >= 0 else { return nil }
+    return String(decoding: text.prefix(Int(count)).map { UInt8(truncatingIfNeeded: $0) }, as: UTF8.self)
   }
 
   /// The number of certificates that the server has sent.

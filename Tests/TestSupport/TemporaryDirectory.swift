@@ -10,7 +10,7 @@ public final class TemporaryDirectory: Sendable {
     let parent = unsafe getenv("TMPDIR").map { unsafe String(cString: $0) } ?? "/tmp"
     var template = Array("\(parent)/test.XXXXXX".utf8CString)
     guard unsafe mkdtemp(&template) != nil else { throw TestFailure("No directory can be made in '\(parent)'.") }
-    path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    path = String(decoding: template.dropLast().map { UInt8(truncatingIfNeeded: $0) }, as: UTF8.self)
   }
 
   deinit { _ = try? run("rm", ["-rf", path]) }

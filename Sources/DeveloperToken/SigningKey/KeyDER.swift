@@ -104,7 +104,7 @@ enum KeyDER {
     var name = [CChar](repeating: 0, count: 64)
     var count = 0
     if unsafe EVP_PKEY_is_a(key, "EC") == 1, unsafe EVP_PKEY_get_group_name(key, &name, name.count, &count) == 1 {
-      return curveName(String(decoding: name.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self))
+      return curveName(String(decoding: name.prefix(count).map { UInt8(truncatingIfNeeded: $0) }, as: UTF8.self))
     }
     guard let type = unsafe EVP_PKEY_get0_type_name(key) else { return "unknown" }
     switch unsafe String(cString: type) {

@@ -169,7 +169,7 @@ struct SandboxCertificate {
     guard unsafe mkdtemp(&template) != nil else {
       throw StartError("The emulator cannot make a folder for its certificate in /tmp.")
     }
-    let folder = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    let folder = String(decoding: template.dropLast().map { UInt8(truncatingIfNeeded: $0) }, as: UTF8.self)
     let keyFile = "\(folder)/key.pem"
     let certificateFile = options.certificateFile ?? "\(folder)/certificate.pem"
     try Self.write(made.certificatePEM, to: certificateFile)

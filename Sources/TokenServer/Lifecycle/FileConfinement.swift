@@ -226,7 +226,7 @@ extension FileConfinement.Grants {
   private static func readLink(_ path: String) -> String? {
     var target = [CChar](repeating: 0, count: Int(PATH_MAX))
     let count = unsafe readlink(path, &target, target.count)
-    return count > 0 ? String(decoding: target.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self) : nil
+    return count > 0 ? String(decoding: target.prefix(count).map { UInt8(truncatingIfNeeded: $0) }, as: UTF8.self) : nil
   }
 
   private static func folder(of path: String) -> String {

@@ -6,7 +6,7 @@ enum Program {
   static let path: String = {
     var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
     let count = unsafe readlink("/proc/self/exe", &buffer, buffer.count - 1)
-    let runner = String(decoding: buffer.prefix(max(count, 0)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    let runner = String(decoding: buffer.prefix(max(count, 0)).map { UInt8(truncatingIfNeeded: $0) }, as: UTF8.self)
     let beside = runner.split(separator: "/").dropLast().map { "/" + $0 }.joined() + "/musickit-token-server"
     // `swift test` may run the bundle with the toolchain's own runner.
     return unsafe access(beside, X_OK) == 0 ? beside : Repository.path + "/.build/debug/musickit-token-server"

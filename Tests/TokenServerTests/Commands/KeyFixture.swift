@@ -11,7 +11,7 @@ final class KeyFixture {
   init() throws {
     var template = Array("/tmp/key-XXXXXX".utf8CString)
     try #require(unsafe mkdtemp(&template) != nil)
-    folder = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    folder = String(decoding: template.dropLast().map { UInt8(truncatingIfNeeded: $0) }, as: UTF8.self)
     let command = "openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out \(path) 2>/dev/null"
     try #require(unsafe system("\(command) && chmod 600 \(path) && cp -p \(path) \(plainPath)") == 0)
   }

@@ -17,7 +17,7 @@ final class SettingsFixture {
     var template = Array("/tmp/settings-XXXXXX".utf8CString)
     let descriptor = unsafe mkstemp(&template)
     try #require(descriptor >= 0)
-    path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    path = String(decoding: template.dropLast().map { UInt8(truncatingIfNeeded: $0) }, as: UTF8.self)
     let bytes = Array(file.utf8)
     let written = unsafe write(descriptor, bytes, bytes.count)
     close(descriptor)
