@@ -105,6 +105,8 @@ public final class Connector: ChannelDelegate {
     }
     if let address = IPAddress(host) {
       order.add([.ip(address, port: port, family: address.isIPv4 ? .v4 : .v6)])
+    } else if let addresses = SocketAddress.loopback(named: host, port: port) {
+      order.add(addresses)
     } else {
       let memory = resolver.memory(of: host, port: port)
       let age = memory.map { $0.isDoubtful ? Self.lifetime : loop.now.duration(since: $0.found) } ?? Self.lifetime

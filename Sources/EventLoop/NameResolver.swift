@@ -98,6 +98,7 @@ public struct ResolutionError: Error, Sendable, Equatable {
 /// Returns the TCP addresses of `host`, a name or an address. Blocks, so call it at start and not on an event loop's
 /// thread.
 func resolve(_ host: String, port: UInt16) throws(ResolutionError) -> [SocketAddress] {
+  if let addresses = SocketAddress.loopback(named: host, port: port) { return addresses }
   var hints = unsafe addrinfo()
   unsafe hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
   unsafe hints.ai_flags = AI_NUMERICSERV
@@ -117,6 +118,23 @@ func resolve(_ host: String, port: UInt16) throws(ResolutionError) -> [SocketAdd
 }
 
 extension SocketAddress {
+  /// Returns the loopback addresses if `host` is `localhost` or a name below it, else nil.
+  ///
+  /// No resolver is asked for these names (RFC 6761 §6.3): they work on a system without `/etc/hosts`, and no name
+  /// server can send the program to another machine.
+  static func loopback(named host: String, port: UInt16) -> [SocketAddress]? {
+    var name = host.utf8[...]
+    if name.last == UInt8(ascii: ".") { name.removeLast() }  // the dot of the root
+    let localhost = "localhost".utf8
+    // The bit makes a capital letter a small one, and no other byte a letter.
+    guard name.suffix(localhost.count).elementsEqual(localhost, by: { $0 | 0x20 == $1 }) else { return nil }
+    let parent = name.dropLast(localhost.count)
+    guard parent.isEmpty || parent.count > 1 && parent.last == UInt8(ascii: ".") else { return nil }
+    return [
+      .ip(IPAddress(v4: 0x7f00_0001), port: port, family: .v4), .ip(IPAddress(bits: 1), port: port, family: .v6),
+    ]
+  }
+
   fileprivate init?(_ entry: addrinfo) {
     guard let address = unsafe entry.ai_addr else { return nil }
     var storage = sockaddr_storage()

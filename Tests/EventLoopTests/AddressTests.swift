@@ -50,6 +50,18 @@ import Testing
   }
 
   @Test(
+    "localhost and the names below it are both loopback addresses, without a resolver",
+    arguments: [
+      ("localhost", true), ("LocalHost", true), ("localhost.", true), ("app.localhost", true), ("a.b.LOCALHOST.", true),
+      ("", false), (".", false), (".localhost", false), ("localhost..", false), ("applocalhost", false),
+      ("localhost.example", false), ("localhos", false), ("LOCALHO\u{13}T", false), ("127.0.0.1", false),
+    ])
+  func localhost(name: String, isLoopback: Bool) {
+    let found = SocketAddress.loopback(named: name, port: 80)?.map(\.description)
+    #expect(found == (isLoopback ? ["127.0.0.1:80", "[::1]:80"] : nil))
+  }
+
+  @Test(
     "a rateLimitPrefix is an IPv4 address or the /64 prefix of an IPv6 address",
     arguments: [
       ("192.0.2.1", "192.0.2.1"), ("::ffff:192.0.2.1", "192.0.2.1"), ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),

@@ -32,6 +32,18 @@ struct ConnectorTests {
     #expect(try Attempt(to: host, port: peer.port).connects())
   }
 
+  @Test(
+    "connects to localhost and the names below it without a look-up",
+    arguments: ["localhost", "app.localhost"], [SocketAddress.Family.v4, .v6])
+  func loopback(host: String, family: SocketAddress.Family) throws {
+    let peer = try Peer(family)
+    let loop = try IOLoop.forTest(.platformDefault)
+    let resolver = NameResolver(loop: loop.loop) { _, _ throws(ResolutionError) in
+      throw ResolutionError(reason: "there is no resolver")
+    }
+    #expect(Attempt(on: loop, resolver, to: host, port: peer.port).connects())
+  }
+
   @Test("tries the next address immediately after a refusal, and reports the last refusal")
   func refused() throws {
     let peer = try Peer(.v4)

@@ -115,11 +115,16 @@ import Testing
     }
   }
 
-  @Test("all addresses of a name get the same port")
-  func name() throws {
-    let listeners = try Listener.open(.tcp(host: "localhost", port: 0), loops: 2)
+  // No resolver has a name below localhost, unless it knows RFC 6761 §6.3.
+  @Test(
+    "the host localhost means both loopback addresses on the same port, whatever a resolver knows",
+    arguments: ["localhost", "a.localhost"])
+  func name(_ host: String) throws {
+    let listeners = try Listener.open(.tcp(host: host, port: 0), loops: 2)
     #expect(Set(listeners.joined().map(\.address.port)).count == 1)
-    #expect(listeners.joined().allSatisfy { $0.address.ipAddress?.isLoopback == true })
+    // A machine may have no IPv6.
+    let hosts = listeners.compactMap { $0.first?.address.ipAddress?.description }
+    #expect(hosts == ["127.0.0.1", "::1"] || hosts == ["127.0.0.1"])
   }
 
   @Test("a listener skips addresses of a name that the machine lacks, and fails if none is left")
