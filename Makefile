@@ -64,9 +64,9 @@ test: toolchain $(VENV)/installed ## Run every test, count what parsers cost, fu
 	.ci/scratch Tests/instructions
 	.ci/scratch Fuzz/run $(TEST_FUZZ_SECONDS)
 
-test-readme: ## Follow the first minute of README.md in a bare Debian or Ubuntu; needs root, takes about five minutes
+test-readme: ## Follow the first minute of README.md in a bare Debian 12 and 13 (RELEASES, else this Ubuntu); needs root
 	@.ci/need debootstrap
-	.ci/scratch Tests/readme
+	.ci/scratch Tests/readme $(RELEASES)
 
 test-deb: ## Install, start, upgrade and purge the package of a release (BINARY) in a bare Debian; needs root
 	@.ci/need curl debootstrap dpkg-dev lintian openssl
