@@ -9,8 +9,8 @@ extension AccessPolicy {
     /// The server does not know the caller, or refuses its credential.
     case denied(Denial)
     /// The result depends on keys that the server has to fetch from an identity provider first. Identify the caller
-    /// again after that.
-    case keysWanted([KeySetSource])
+    /// again after that, or deny the request if no fetch is possible.
+    case keysWanted(WantedKeys)
   }
 
   /// Identifies the caller.
@@ -20,23 +20,27 @@ extension AccessPolicy {
   ///
   /// - Parameters:
   ///   - now: Seconds since 1970.
-  ///   - isLastTry: Whether fetching keys is pointless, because the server has just fetched them.
+  ///   - wanted: The result of the first try, if the server has just fetched keys. No key is tried twice.
+  ///   - postpones: Returns the denial of a JWT that the server must not judge now; nil for one that it may judge. The
+  ///     policy calls it before it spends time on a JWT.
   ///   - keys: Returns the keys of an identity provider; nil if the server does not have them.
   public func identify(
-    _ presented: PresentedCredentials, now: Int, isLastTry: Bool = false, keys: (KeySetSource) -> JSONWebKeySet?
+    _ presented: PresentedCredentials, now: Int, after wanted: WantedKeys? = nil,
+    postpones: (_ token: ArraySlice<UInt8>) -> Denial? = { _ in nil }, keys: (KeySetSource) -> JSONWebKeySet?
   ) -> Identification {
     do throws(Interruption) {
       guard let credential = presented.credential, !clients.isEmpty else {
         return .known(try callerWithoutCredential(presented.origin))
       }
-      let (client, subject) = try holder(of: credential, now: now, keys: keys)
+      let (client, subject) = try holder(of: credential) { (token) throws(Interruption) in
+        if let denial = postpones(token) { throw .denied(denial) }
+        return try holder(ofJWT: token, now: now, after: wanted, keys: keys)
+      }
       return .known(try Self.caller(client, subject: subject, origin: presented.origin))
     } catch {
       switch error {
       case .denied(let denial): return .denied(denial)
-      case .keysWanted(let sources, let refusal):
-        guard isLastTry else { return .keysWanted(sources) }
-        return .denied(refusal.map(Self.denial) ?? Self.providerUnavailable)
+      case .keysWanted(let keys): return wanted == nil ? .keysWanted(keys) : .denied(keys.denial)
       }
     }
   }
@@ -63,8 +67,7 @@ extension AccessPolicy {
   /// The reason why identification stopped.
   enum Interruption: Error {
     case denied(Denial)
-    /// The refusal is for the case that a fetch brings no new keys. It is nil if the server has no keys at all.
-    case keysWanted([KeySetSource], JWTRefusal?)
+    case keysWanted(WantedKeys)
   }
 
   /// The denial while the keys of a provider are unavailable. The caller cannot fix the cause.
@@ -76,7 +79,8 @@ extension AccessPolicy {
   // MARK: With a credential
 
   private func holder(
-    of credential: PresentedCredentials.Credential, now: Int, keys: (KeySetSource) -> JSONWebKeySet?
+    of credential: PresentedCredentials.Credential,
+    jwt judge: (ArraySlice<UInt8>) throws(Interruption) -> (Client, subject: ByteString?)
   ) throws(Interruption) -> (Client, subject: ByteString?) {
     switch credential {
     case .apiKey(let key):
@@ -85,7 +89,7 @@ extension AccessPolicy {
     case .bearer(let token):
       if let index = self.keys.client(presenting: token.span) { return (clients[index], nil) }
       guard !issuers.isEmpty, Self.looksLikeJWT(token) else { throw .denied(unknownKey(token, isBearer: true)) }
-      return try holder(ofJWT: token, now: now, keys: keys)
+      return try judge(token)
     case .certificate(let names):
       return (try holder(ofCertificateFor: names), nil)
     case .outdatedCertificate:
@@ -188,102 +192,6 @@ extension AccessPolicy {
       .missingCredentials, "no_credential",
       "Client \(client.id) needs both its credential and one of its web origins, and the request has no credential.",
       client: client.id)
-  }
-}
-
-/// The identification of a caller by a JSON Web Token.
-extension AccessPolicy {
-  /// Returns the client that a JWT is for, and the `sub` of the JWT.
-  func holder(
-    ofJWT token: ArraySlice<UInt8>, now: Int, keys: (KeySetSource) -> JSONWebKeySet?
-  ) throws(Interruption) -> (Client, subject: ByteString?) {
-    let jwt: JWT
-    do throws(JWTRefusal) { jwt = try JWT(compact: token.span) } catch { throw .denied(Self.denial(error)) }
-    let candidates = try candidates(for: jwt, now: now)
-    var signature = SignatureCheck(jwt)
-    let holders = candidates.filter { signature.holds(by: $0.source, keys: keys) }
-    guard holders.count < 2 else { throw .denied(Self.ambiguousClient) }
-    if let holder = holders.first { return (clients[holder.client], holder.subject) }
-    guard signature.wanted.isEmpty else {
-      throw .keysWanted(signature.wanted, signature.lacksKeys ? nil : signature.refusal)
-    }
-    throw .denied(Self.denial(signature.refusal ?? .badSignature))
-  }
-
-  private typealias Candidate = (client: Int, source: KeySetSource, subject: ByteString?)
-
-  /// Returns the clients whose rules the claims of the token meet; the signature is not checked yet. Throws a refusal
-  /// that does not depend on any key.
-  private func candidates(for jwt: JWT, now: Int) throws(Interruption) -> [Candidate] {
-    guard let indices = jwt.issuer.flatMap({ issuers[$0] }) else { throw .denied(unknownIssuer(jwt)) }
-    var candidates: [Candidate] = []
-    var refusal: JWTRefusal?
-    for index in indices {
-      guard case .jwt(let rules, let source) = clients[index].credential else { continue }
-      do throws(JWTRefusal) {
-        candidates.append((index, source, try jwt.check(rules, now: now).subject))
-      } catch {
-        // If several clients share a provider, report the refusal of the client that the token matches best.
-        if error.nearness > refusal?.nearness ?? -1 { refusal = error }
-      }
-    }
-    guard !candidates.isEmpty else { throw .denied(Self.denial(refusal ?? .wrongIssuer)) }
-    return candidates
-  }
-
-  /// A signature, verified once for each set of keys, even if several clients share the set.
-  private struct SignatureCheck {
-    private let jwt: JWT
-    private var known: [KeySetSource: Bool] = [:]
-    /// The key sets that may contain the key after a fetch.
-    private(set) var wanted: [KeySetSource] = []
-    /// Whether the server has no keys at all from one of the sets.
-    private(set) var lacksKeys = false
-    private(set) var refusal: JWTRefusal?
-
-    init(_ jwt: JWT) {
-      self.jwt = jwt
-    }
-
-    mutating func holds(by source: KeySetSource, keys: (KeySetSource) -> JSONWebKeySet?) -> Bool {
-      if let known = known[source] { return known }
-      let holds = verify(by: source, keys(source))
-      known[source] = holds
-      return holds
-    }
-
-    private mutating func verify(by source: KeySetSource, _ keys: JSONWebKeySet?) -> Bool {
-      guard let keys else {
-        wanted.append(source)
-        lacksKeys = true
-        return false
-      }
-      do throws(JWTRefusal) {
-        try jwt.verifySignature(by: keys)
-        return true
-      } catch {
-        if error == .unknownKey { wanted.append(source) }
-        refusal = error
-        return false
-      }
-    }
-  }
-
-  /// The denial of a token that matches several clients, which may have different rights.
-  private static let ambiguousClient = Denial(
-    .invalidCredentials, "jwt_ambiguous_client",
-    "The aud or other claims of the JWT match several clients of this server. They must match one client.")
-
-  /// Returns the denial for a refused JWT.
-  static func denial(_ refusal: JWTRefusal) -> Denial {
-    Denial(.invalidCredentials, refusal.reason, "\(refusal)", isGuess: refusal.isGuess)
-  }
-
-  private func unknownIssuer(_ jwt: JWT) -> Denial {
-    let issuer = jwt.issuer.map { "of the issuer \(Printable.quote($0, limit: 120))" } ?? "without iss"
-    return Denial(
-      .invalidCredentials, "jwt_unknown_issuer",
-      advice(onDeveloperToken: jwt) ?? "No client of this server uses tokens \(issuer).")
   }
 }
 

@@ -100,6 +100,10 @@ public enum RateLimits {
   static let clients = 16_384
   /// The maximum number of addresses with failed attempts, in a separate table for the same reason. 1 MiB.
   static let failedAddresses = 65_536
+  /// The maximum number of remembered JWTs that were valid lately, 16 bytes each: 1 MiB.
+  static let validCredentials = 65_536
+  /// The time in nanoseconds for which a valid JWT is remembered without a request: an hour, the usual lifetime of one.
+  static let memoryOfCredentials: Int64 = 3_600_000_000_000
 }
 
 /// The arithmetic of a token bucket. Its whole state is one moment: when the bucket will be full again.

@@ -3,15 +3,16 @@ import JSON
 
 /// The public keys of an issuer of JWTs: the usable keys of a JWK Set (RFC 7517 §5).
 ///
-/// Keys for other purposes or of other kinds are ignored, as §5 requires, with a finding for the operator. If several
-/// keys share a `kid`, the server tries each. §4.5 advises against that, but rotation by hand leads to it.
+/// Keys for other purposes or of other kinds are ignored, as §5 requires, with a finding for the operator. If two keys
+/// share a `kid`, the server tries both. §4.5 advises against that, but rotation by hand leads to it.
 public struct JSONWebKeySet: Sendable {
   /// The maximum length of a set in bytes: room for the maximum number of keys of the largest size, with certificates.
   public static let limit = 262_144
   /// The maximum number of keys in a set. Most providers have two to five, some nearly ten.
   public static let maximumKeys = 64
-  /// The maximum number of keys to try on a JWT that does not name one. It bounds the work that a stranger can cause.
-  static let maximumCandidates = 4
+  /// The maximum number of keys to try on a JWT: 1, or 2 if the provider publishes two keys with one name. It bounds the
+  /// work that a stranger can cause.
+  static let maximumCandidates = 2
 
   /// The findings for the operator, each a sentence.
   public let findings: [String]
@@ -46,14 +47,21 @@ public struct JSONWebKeySet: Sendable {
 
   /// Returns at least one key that may have signed a JWT with this header.
   ///
-  /// A key is used only with algorithms of its own kind, whatever the header says.
+  /// A key is used only with algorithms of its own kind, whatever the header says. A JWT without a `kid` is for the keys
+  /// without one. If there are none, exactly one key must fit: a provider with several keys must send a `kid` (OpenID
+  /// Connect Core §10.1), and trying all of them would let a stranger choose the most expensive work.
   func candidates(for algorithm: JWTAlgorithm, keyID: ByteString?) throws(JWTRefusal) -> [JSONWebKey] {
-    var named = keys[...]
-    if let keyID { named = keys.filter { $0.keyID == keyID }[...] }
+    let named = keys.filter { $0.keyID == keyID }
     let fitting = named.filter { $0.isFor(algorithm) }
-    guard !fitting.isEmpty else { throw named.isEmpty || keyID == nil ? .unknownKey : .keyMismatch }
-    guard fitting.count <= Self.maximumCandidates else { throw .ambiguousKey }
-    return fitting
+    guard fitting.isEmpty else {
+      guard fitting.count <= Self.maximumCandidates else { throw .ambiguousKey }
+      return fitting
+    }
+    guard keyID == nil else { throw named.isEmpty ? .unknownKey : .keyMismatch }
+    let others = keys.filter { $0.isFor(algorithm) }
+    guard !others.isEmpty else { throw .unknownKey }
+    guard others.count == 1 else { throw .ambiguousKey }
+    return others
   }
 
   private static func elements(_ json: [UInt8]) throws(JSONWebKeySetError) -> [JSONValue] {

@@ -114,6 +114,15 @@ extension JWTRefusal {
     }
   }
 
+  /// Whether a newer set may contain a key that verifies the token. Some providers replace a key and keep its `kid`, also
+  /// by a key of another kind.
+  var mayBeOfNewerKey: Bool {
+    switch self {
+    case .unknownKey, .badSignature, .keyMismatch, .ambiguousKey: true
+    default: false
+    }
+  }
+
   /// Whether the token may be forged. An expired token was valid once, and one from the future may become valid.
   var isGuess: Bool {
     switch self {

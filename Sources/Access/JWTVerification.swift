@@ -20,17 +20,24 @@ extension JWT {
 
   /// Verifies that a key of the set has signed the token.
   ///
-  /// - Throws: `JWTRefusal` if none has; `unknownKey` if a newer set may contain the key.
+  /// - Throws: `JWTRefusal` if none has; its `mayBeOfNewerKey` says whether a newer set may contain the key.
   public func verifySignature(by keys: JSONWebKeySet) throws(JWTRefusal) {
     let candidates = try keys.candidates(for: algorithm, keyID: keyID)
-    guard candidates.contains(where: { $0.key.verifies(jws.signature.span, of: jws.signingInput.span, algorithm) })
-    else { throw keyID == nil ? .unknownKey : .badSignature }
+    guard candidates.contains(where: { isSigned(by: $0.key) }) else { throw refusalOfSignature }
   }
+
+  /// Returns whether the key made the signature.
+  func isSigned(by key: PublicKey) -> Bool {
+    key.verifies(jws.signature.span, of: jws.signingInput.span, algorithm)
+  }
+
+  /// The refusal if no key made the signature.
+  var refusalOfSignature: JWTRefusal { keyID == nil ? .unknownKey : .badSignature }
 
   /// Checks the claims against the rules and verifies the signature.
   ///
   /// - Parameter now: Seconds since 1970.
-  /// - Throws: `JWTRefusal`; `unknownKey` if a newer set may contain the key.
+  /// - Throws: `JWTRefusal`; its `mayBeOfNewerKey` says whether a newer set may contain the key.
   public func verify(
     by keys: JSONWebKeySet, rules: JWTRules, now: Int
   ) throws(JWTRefusal) -> VerifiedJWT {

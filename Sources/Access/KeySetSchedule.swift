@@ -8,7 +8,7 @@ public struct KeySetSchedule: Sendable, Equatable {
   public enum Occasion: Sendable, Hashable, CaseIterable {
     /// The present keys are too old, or there are none yet.
     case age
-    /// A JWT names a key that is not in the present set.
+    /// A JWT names a key that is not in the present set, or one that did not make its signature.
     case unknownKey
   }
 
@@ -45,17 +45,24 @@ public struct KeySetSchedule: Sendable, Equatable {
   /// - Parameter now: Seconds of a monotonic clock, never below 0.
   /// - Returns: Whether the fetch begins.
   public mutating func begin(for occasion: Occasion, now: Int) -> Bool {
-    guard !isFetching, now >= notBefore else { return false }
-    switch occasion {
-    case .age: guard now >= dueAt else { return false }
-    case .unknownKey:
-      // Without a set, every key is unknown. The backoff then limits the fetches.
-      guard fetchedAt != nil else { break }
-      if let unknownKeyAt { guard now - unknownKeyAt >= Self.unknownKeyPause else { return false } }
-      unknownKeyAt = now
-    }
+    guard allows(occasion, now: now) else { return false }
+    // Without a set, every key is unknown. The backoff then limits the fetches.
+    if occasion == .unknownKey, fetchedAt != nil { unknownKeyAt = now }
     isFetching = true
     return true
+  }
+
+  /// Returns whether a fetch may begin.
+  ///
+  /// - Parameter now: Seconds of a monotonic clock, never below 0.
+  public func allows(_ occasion: Occasion, now: Int) -> Bool {
+    guard !isFetching, now >= notBefore else { return false }
+    switch occasion {
+    case .age: return now >= dueAt
+    case .unknownKey:
+      guard fetchedAt != nil, let unknownKeyAt else { return true }
+      return now - unknownKeyAt >= Self.unknownKeyPause
+    }
   }
 
   /// Records a fetch that returned a set.

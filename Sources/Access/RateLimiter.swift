@@ -8,6 +8,8 @@ import Locks
 public final class RateLimiter: Sendable {
   private let tables: Locked<Tables>
   private let failureBucket = TokenBucket(RateLimits.failures)
+  /// The JWTs that were valid lately, which failed attempts of their address do not slow down.
+  public let validJWTs = RecentCredentials()
   /// The buckets that all replicas share; nil for buckets of this process alone.
   package let shared: SharedRates?
 
@@ -68,6 +70,18 @@ public final class RateLimiter: Sendable {
         shared.takeFailure(failureBucket, from: address, now: now).wait
       } else {
         tables.withLock { $0.failures.take(failureBucket, BucketKey(address: address), now: now) }.wait
+      }
+    return wait > 0 ? ServiceLimit.seconds(wait) : nil
+  }
+
+  /// Returns the seconds until the address may try a credential again; nil if it may now. Counts nothing.
+  public func failureWait(of address: String, now: UInt64) -> Int? {
+    let now = TokenBucket.moment(now)
+    let wait =
+      if let shared {
+        shared.failureWait(failureBucket, of: address, now: now)
+      } else {
+        failureBucket.take(fullAt: tables.withLock { $0.failures[BucketKey(address: address)] }, now: now).wait
       }
     return wait > 0 ? ServiceLimit.seconds(wait) : nil
   }

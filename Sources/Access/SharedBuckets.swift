@@ -86,6 +86,15 @@ struct SharedBuckets {
     return Outcomes(caller: mine, total: ours)
   }
 
+  /// Returns the time until a token is available, and takes none. A bucket that refuses for a while asks the store for
+  /// news, as a bucket that is taken from does.
+  mutating func wait(_ bucket: TokenBucket, _ id: BucketID, now: Int64) -> Int64 {
+    let place = tables[id.table].place(of: id.bits)
+    let outcome = look(bucket, id, place, now: now)
+    keep(outcome, bucket, id, place, now: now)
+    return outcome.wait
+  }
+
   private func look(_ bucket: TokenBucket, _ id: BucketID, _ place: Int?, now: Int64) -> TokenBucket.Outcome {
     let fullAt = place.map { tables[id.table][place: $0].fullAt } ?? .min
     let mine = isTogether || replicas == 1 ? bucket : bucket.divided(by: replicas)

@@ -90,6 +90,14 @@ package final class SharedRates: Sendable {
     return take(bucket, key, now: now) ?? take(bucket, key, named: .failure(from: address, bucket), now: now)
   }
 
+  /// Returns the time until the address may try a credential again. An address without a known bucket may try now.
+  func failureWait(_ bucket: TokenBucket, of address: String, now: Int64) -> Int64 {
+    state.withLock { state in
+      guard let id = state.id(of: BucketKey(address: address), now: now) else { return 0 }
+      return state.buckets.wait(bucket, id, now: now)
+    }
+  }
+
   /// Takes a token if the bucket's ID is known; else returns nil.
   private func take(_ bucket: TokenBucket, _ key: BucketKey, now: Int64) -> TokenBucket.Outcome? {
     state.withLock { state in

@@ -23,7 +23,7 @@ in lower case and the generation, such as `es256-1`. What it does with a request
 On the admin URL:
 
     GET /          a JSON object: `requests` so far for the key set, `held` at present, `accept` and `target` of the last
-    POST /rotate   new keys in place of the old; `?keep=1` publishes the old ones beside them
+    POST /rotate   new keys in place of the old; `?keep=1` publishes the old ones beside them, `?same=1` under the old names
     POST /release  answers what is held
     POST /mint     a token: `?alg=RS256` (ES256 if not said), `?keys=old` by the keys before the last rotation or
                    `?keys=unpublished` by others, `?kid=…` (empty for none); the content, if any, is a JSON object of claims
@@ -97,8 +97,8 @@ class State:
     server = None
 
 
-def rotate(keeps_old=False):
-    State.generation += 1
+def rotate(keeps_old=False, keeps_names=False):
+    State.generation += 0 if keeps_names else 1
     State.old, State.keys = State.keys, Keys(State.generation)
     State.keeps_old = keeps_old
 
@@ -218,7 +218,7 @@ async def serve_admin(reader, writer, context):
         if method == "PUT":
             await behave(query["do"][0], context)
         elif path == "/rotate":
-            rotate("keep" in query)
+            rotate("keep" in query, "same" in query)
         elif path == "/release":
             State.release.set()
             State.release = asyncio.Event()

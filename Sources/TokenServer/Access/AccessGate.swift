@@ -38,7 +38,7 @@ struct AccessGate: Sendable {
   /// What a decision waits for.
   enum Wait: Sendable {
     /// Keys of identity providers.
-    case keys([KeySetSource], PresentedCredentials)
+    case keys(AccessPolicy.WantedKeys, PresentedCredentials)
     /// The decision of the replicas' store about the rates of a strict client.
     case store(StrictTake, Principal)
   }
@@ -72,13 +72,15 @@ struct AccessGate: Sendable {
     {
       presented.origin = .absent
     }
-    switch policy.identify(presented, now: Glibc.time(nil), keys: keys.present) {
+    switch judge(presented, after: nil, from: auditContext.rateLimitPrefix) {
     case .known(let caller):
       if let take = strictTake(caller, auditContext) { return .deferred(.store(take, caller)) }
       return .immediate(count(caller, auditContext))
     case .denied(let denial): return .immediate(.refused(refuse(denial, auditContext)))
-    // A slice would keep the whole head.
-    case .keysWanted(let sources): return .deferred(.keys(sources, presented.copied()))
+    case .keysWanted(let wanted):
+      guard keys.mayFetch(wanted.sources) else { return .immediate(.refused(refuse(wanted.denial, auditContext))) }
+      // A slice would keep the whole head.
+      return .deferred(.keys(wanted, presented.copied()))
     }
   }
 
@@ -88,10 +90,10 @@ struct AccessGate: Sendable {
   func admit(after wait: Wait, _ auditContext: AuditContext, on loop: IOLoop) async -> Verdict {
     switch wait {
     case .store(let take, let caller): return await count(caller, auditContext, take, on: loop)
-    case .keys(let sources, let presented):
+    case .keys(let wanted, let presented):
       let caller: Principal
       do throws(Denial) {
-        caller = try await identify(presented, afterKeysOf: sources)
+        caller = try await identify(presented, after: wanted, from: auditContext.rateLimitPrefix)
       } catch {
         return .refused(refuse(error, auditContext))
       }
@@ -105,19 +107,44 @@ struct AccessGate: Sendable {
     switch policy.identify(presented, now: Glibc.time(nil), keys: keys.present) {
     case .known(let caller): return caller
     case .denied(let denial): throw denial
-    case .keysWanted(let sources): return try await identify(presented, afterKeysOf: sources)
+    case .keysWanted(let wanted): return try await identify(presented, after: wanted, from: nil)
     }
   }
 
   private func identify(
-    _ presented: PresentedCredentials, afterKeysOf sources: [KeySetSource]
+    _ presented: PresentedCredentials, after wanted: AccessPolicy.WantedKeys, from address: String?
   ) async throws(Denial) -> Principal {
-    await keys.refresh(sources)
-    switch policy.identify(presented, now: Glibc.time(nil), isLastTry: true, keys: keys.present) {
+    await keys.refresh(wanted.sources)
+    switch judge(presented, after: wanted, from: address) {
     case .known(let caller): return caller
     case .denied(let denial): throw denial
-    case .keysWanted: throw AccessPolicy.providerUnavailable
+    case .keysWanted(let wanted): throw wanted.denial
     }
+  }
+
+  /// Identifies the caller. A JWT of an address with too many failed attempts is not judged, because its signature costs
+  /// as much as many requests, unless the same JWT was valid lately.
+  ///
+  /// - Parameter address: The address for rate limits; nil for a request that an operator describes.
+  private func judge(
+    _ presented: PresentedCredentials, after wanted: AccessPolicy.WantedKeys?, from address: String?
+  ) -> AccessPolicy.Identification {
+    let limiter = service.limiter
+    var judged: ArraySlice<UInt8>?
+    let identification = policy.identify(
+      presented, now: Glibc.time(nil), after: wanted,
+      postpones: { token in
+        guard let address else { return nil }
+        judged = token
+        let now = Deadline.now.nanoseconds
+        guard let seconds = limiter.failureWait(of: address, now: now), !limiter.validJWTs.remembers(token, now: now)
+        else { return nil }
+        return Self.tooManyFailures("The server has not judged this one.", retryAfter: seconds)
+      }, keys: keys.present)
+    if case .known = identification, let judged {
+      limiter.validJWTs.remember(judged, now: Deadline.now.nanoseconds)
+    }
+    return identification
   }
 
   /// Returns the facts behind a denial, for the operator only.
@@ -225,16 +252,23 @@ struct AccessGate: Sendable {
         route: auditContext.route, outcome: .explained, reason: denial?.reason, origin: denial?.origin))
   }
 
-  /// Returns a 429 for an address with many invalid credentials. Only failed attempts count, so a valid credential from
-  /// the same address never has to wait.
+  /// Returns a 429 for an address with many invalid credentials. Only failed attempts count. A valid API key or
+  /// certificate from the same address never has to wait, and neither does a JWT that was valid lately.
   private func slowedDown(_ denial: Denial, _ auditContext: AuditContext) -> Denial {
     guard denial.isGuess,
       let seconds = service.limiter.takeFailure(from: auditContext.rateLimitPrefix, now: Deadline.now.nanoseconds)
     else { return denial }
-    return Denial(
+    return Self.tooManyFailures(
+      denial.response.detail, retryAfter: seconds, client: denial.client, origin: denial.origin)
+  }
+
+  private static func tooManyFailures(
+    _ detail: String, retryAfter seconds: Int, client: String? = nil, origin: String? = nil
+  ) -> Denial {
+    Denial(
       .rateLimited, "failed_attempts",
-      "This address sent too many invalid credentials. \(denial.response.detail) Send a valid one in \(seconds) s.",
-      retryAfter: seconds, client: denial.client, origin: denial.origin)
+      "This address sent too many invalid credentials. \(detail) Send a valid one in \(seconds) s.",
+      retryAfter: seconds, client: client, origin: origin)
   }
 
   private func record(

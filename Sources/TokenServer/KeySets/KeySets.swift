@@ -207,6 +207,11 @@ struct KeySetTable: Sendable {
     }
   }
 
+  /// Returns whether a fetch of any of the sources is in flight, or may begin.
+  func mayFetch(_ sources: [KeySetSource]) -> Bool {
+    sources.contains { entries[$0]?.remote?.mayFetch ?? false }
+  }
+
   /// Waits for the keys of several sources at the same time: ten seconds in all, even if several providers hang.
   func refresh(_ sources: [KeySetSource]) async {
     await withTaskGroup { group in

@@ -87,6 +87,13 @@ final class RemoteKeySet: Sendable {
     state.withLock { begin(occasion, &$0) }
   }
 
+  /// Whether a fetch is in flight, or may begin for a JWT that the present keys do not verify.
+  var mayFetch: Bool {
+    state.withLock { state in
+      !state.isClosed && (state.fetch != nil || state.schedule.allows(.unknownKey, now: clock()))
+    }
+  }
+
   /// Waits for the fetch in flight, or for a new one if the schedule allows it, and returns the keys. Otherwise returns
   /// the present keys at once. A cancelled task stops waiting.
   func fresh() async -> JSONWebKeySet? {

@@ -143,7 +143,10 @@ struct SharedRatesTests {
     #expect(RateLimiter(shared: other).takeFailure(from: "a", now: Self.start) == nil)
     other.received(try Self.settle(one, &store)[...], now: Self.start)
     #expect(RateLimiter(shared: other).takeFailure(from: "a", now: Self.start) == 2)
+    #expect(RateLimiter(shared: other).failureWait(of: "a", now: Self.start) == 2)
     #expect(RateLimiter(shared: other).takeFailure(from: "b", now: Self.start) == nil)
+    #expect(RateLimiter(shared: other).failureWait(of: "b", now: Self.start) == nil)
+    #expect(RateLimiter(shared: other).failureWait(of: "c", now: Self.start) == nil)
   }
 
   @Test("take a token of the caller and of the total, or none")

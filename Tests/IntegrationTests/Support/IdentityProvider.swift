@@ -51,7 +51,9 @@ final class IdentityProvider {
   }
 
   /// Rotates the provider's keys.
-  func rotate() throws { _ = try ask("POST", "/rotate") }
+  ///
+  /// - Parameter keepsNames: Whether the new keys have the `kid` of the old ones.
+  func rotate(keepsNames: Bool = false) throws { _ = try ask("POST", "/rotate\(keepsNames ? "?same=1" : "")") }
 
   /// A token signed with a key of the provider, with some claims in place of the usual ones.
   func mint(_ query: String = "", claims: String = "{}") throws -> String {

@@ -36,7 +36,12 @@ final class KeyProvider {
   func behave(_ behaviour: String) throws { _ = try ask("PUT", "/?do=\(behaviour)") }
 
   /// Rotates the provider's keys.
-  func rotate(keepingOld: Bool = false) throws { _ = try ask("POST", "/rotate\(keepingOld ? "?keep=1" : "")") }
+  ///
+  /// - Parameter keepingNames: Whether the new keys have the `kid` of the old ones.
+  func rotate(keepingOld: Bool = false, keepingNames: Bool = false) throws {
+    let options = [keepingOld ? "keep=1" : "", keepingNames ? "same=1" : ""].filter { !$0.isEmpty }
+    _ = try ask("POST", "/rotate?\(options.joined(separator: "&"))")
+  }
 
   /// Lets the provider answer the requests in flight.
   func release() throws { _ = try ask("POST", "/release") }

@@ -134,6 +134,24 @@ struct KeySetsTests {
     #expect(try provider.requests() == requests + 1)
   }
 
+  @Test("may be fetched again for a signature that fails under a known key, within the same limit")
+  func replaced() async throws {
+    let ground = try KeySetGround()
+    let keys = try await ground.begin(having: provider.source)
+    try provider.rotate(keepingNames: true)
+    let next = try provider.mint()
+    #expect(refusal(next, keys) == .badSignature)
+    #expect(ground.keySets.table.mayFetch([provider.source]))
+    #expect(refusal(next, await ground.keySets.table.fresh(provider.source)) == nil)
+    ground.pass(29)
+    #expect(!ground.keySets.table.mayFetch([provider.source]))
+    ground.pass(1)
+    #expect(ground.keySets.table.mayFetch([provider.source]))
+    ground.keySets.close()
+    #expect(!ground.keySets.table.mayFetch([provider.source]))
+    #expect(!ground.keySets.table.mayFetch([.file("jwks.json")]))
+  }
+
   @Test("are fetched again after the provider's max-age, and withdrawn keys are dropped")
   func age() async throws {
     try provider.behave("max-age-600")

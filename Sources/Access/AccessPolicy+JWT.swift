@@ -1,0 +1,131 @@
+import Bytes
+import HTTPMessages
+
+/// The identification of a caller by a JSON Web Token.
+extension AccessPolicy {
+  /// The key sets to fetch before the server can decide about a JWT.
+  public struct WantedKeys: Sendable {
+    /// The sets that may contain the key after a fetch.
+    public let sources: [KeySetSource]
+    /// The denial if no fetch brings the key.
+    public let denial: Denial
+    /// The keys that did not make the signature.
+    let tried: [PublicKey]
+  }
+
+  /// Returns the client that a JWT is for, and the `sub` of the JWT.
+  func holder(
+    ofJWT token: ArraySlice<UInt8>, now: Int, after wanted: WantedKeys?, keys: (KeySetSource) -> JSONWebKeySet?
+  ) throws(Interruption) -> (Client, subject: ByteString?) {
+    let jwt: JWT
+    do throws(JWTRefusal) { jwt = try JWT(compact: token.span) } catch { throw .denied(Self.denial(error)) }
+    let candidates = try candidates(for: jwt, now: now)
+    var signature = SignatureCheck(jwt, tried: wanted?.tried ?? [])
+    let holders = candidates.filter { signature.holds(by: $0.source, keys: keys) }
+    guard holders.count < 2 else { throw .denied(Self.ambiguousClient) }
+    if let holder = holders.first { return (clients[holder.client], holder.subject) }
+    let denial = signature.lacksKeys ? Self.providerUnavailable : Self.denial(signature.refusal ?? .badSignature)
+    guard signature.wanted.isEmpty else {
+      throw .keysWanted(WantedKeys(sources: signature.wanted, denial: denial, tried: signature.failed))
+    }
+    throw .denied(denial)
+  }
+
+  private typealias Candidate = (client: Int, source: KeySetSource, subject: ByteString?)
+
+  /// Returns the clients whose rules the claims of the token meet; the signature is not checked yet. Throws a refusal
+  /// that does not depend on any key.
+  private func candidates(for jwt: JWT, now: Int) throws(Interruption) -> [Candidate] {
+    guard let indices = jwt.issuer.flatMap({ issuers[$0] }) else { throw .denied(unknownIssuer(jwt)) }
+    var candidates: [Candidate] = []
+    var refusal: JWTRefusal?
+    for index in indices {
+      guard case .jwt(let rules, let source) = clients[index].credential else { continue }
+      do throws(JWTRefusal) {
+        candidates.append((index, source, try jwt.check(rules, now: now).subject))
+      } catch {
+        // If several clients share a provider, report the refusal of the client that the token matches best.
+        if error.nearness > refusal?.nearness ?? -1 { refusal = error }
+      }
+    }
+    guard !candidates.isEmpty else { throw .denied(Self.denial(refusal ?? .wrongIssuer)) }
+    return candidates
+  }
+
+  /// A signature. Each key is tried once, even if several clients share it, and ``JSONWebKeySet/maximumCandidates`` keys
+  /// at most, however many key sets the clients of the issuer have.
+  private struct SignatureCheck {
+    private let jwt: JWT
+    private var known: [KeySetSource: Bool] = [:]
+    private var tries = 0
+    private var signer: PublicKey?
+    /// The keys that did not make the signature.
+    private(set) var failed: [PublicKey]
+    /// The key sets that may contain the key after a fetch.
+    private(set) var wanted: [KeySetSource] = []
+    /// Whether the server has no keys at all from one of the sets.
+    private(set) var lacksKeys = false
+    private(set) var refusal: JWTRefusal?
+
+    /// - Parameter tried: The keys that did not make the signature at an earlier try.
+    init(_ jwt: JWT, tried: [PublicKey]) {
+      self.jwt = jwt
+      failed = tried
+    }
+
+    mutating func holds(by source: KeySetSource, keys: (KeySetSource) -> JSONWebKeySet?) -> Bool {
+      if let known = known[source] { return known }
+      let holds = verify(by: source, keys(source))
+      known[source] = holds
+      return holds
+    }
+
+    private mutating func verify(by source: KeySetSource, _ keys: JSONWebKeySet?) -> Bool {
+      guard let keys else {
+        wanted.append(source)
+        lacksKeys = true
+        return false
+      }
+      do throws(JWTRefusal) {
+        for candidate in try keys.candidates(for: jwt.algorithm, keyID: jwt.keyID) {
+          if try isSigner(candidate.key) { return true }
+        }
+        throw jwt.refusalOfSignature
+      } catch {
+        if error.mayBeOfNewerKey { wanted.append(source) }
+        refusal = error
+        return false
+      }
+    }
+
+    private mutating func isSigner(_ key: PublicKey) throws(JWTRefusal) -> Bool {
+      if key == signer { return true }
+      if failed.contains(key) { return false }
+      guard tries < JSONWebKeySet.maximumCandidates else { throw .ambiguousKey }
+      tries += 1
+      if jwt.isSigned(by: key) {
+        signer = key
+        return true
+      }
+      failed.append(key)
+      return false
+    }
+  }
+
+  /// The denial of a token that matches several clients, which may have different rights.
+  private static let ambiguousClient = Denial(
+    .invalidCredentials, "jwt_ambiguous_client",
+    "The aud or other claims of the JWT match several clients of this server. They must match one client.")
+
+  /// Returns the denial for a refused JWT.
+  static func denial(_ refusal: JWTRefusal) -> Denial {
+    Denial(.invalidCredentials, refusal.reason, "\(refusal)", isGuess: refusal.isGuess)
+  }
+
+  private func unknownIssuer(_ jwt: JWT) -> Denial {
+    let issuer = jwt.issuer.map { "of the issuer \(Printable.quote($0, limit: 120))" } ?? "without iss"
+    return Denial(
+      .invalidCredentials, "jwt_unknown_issuer",
+      advice(onDeveloperToken: jwt) ?? "No client of this server uses tokens \(issuer).")
+  }
+}
