@@ -38,17 +38,20 @@ extension AccessPolicy {
   private func candidates(for jwt: JWT, now: Int) throws(Interruption) -> [Candidate] {
     guard let indices = jwt.issuer.flatMap({ issuers[$0] }) else { throw .denied(unknownIssuer(jwt)) }
     var candidates: [Candidate] = []
-    var refusal: JWTRefusal?
+    var refusal: (error: JWTRefusal, rules: JWTRules)?
     for index in indices {
       guard case .jwt(let rules, let source) = clients[index].credential else { continue }
       do throws(JWTRefusal) {
         candidates.append((index, source, try jwt.check(rules, now: now).subject))
       } catch {
         // If several clients share a provider, report the refusal of the client that the token matches best.
-        if error.nearness > refusal?.nearness ?? -1 { refusal = error }
+        if error.nearness > refusal?.error.nearness ?? -1 { refusal = (error, rules) }
       }
     }
-    guard !candidates.isEmpty else { throw .denied(Self.denial(refusal ?? .wrongIssuer)) }
+    guard !candidates.isEmpty else {
+      let words = refusal.flatMap { Self.explanation(of: $0.error, jwt, $0.rules) }
+      throw .denied(Self.denial(refusal?.error ?? .wrongIssuer, words))
+    }
     return candidates
   }
 
@@ -118,14 +121,53 @@ extension AccessPolicy {
     "The aud or other claims of the JWT match several clients of this server. They must match one client.")
 
   /// Returns the denial for a refused JWT.
-  static func denial(_ refusal: JWTRefusal) -> Denial {
-    Denial(.invalidCredentials, refusal.reason, "\(refusal)", isGuess: refusal.isGuess)
+  ///
+  /// - Parameter explanation: A sentence in place of the refusal's own.
+  static func denial(_ refusal: JWTRefusal, _ explanation: String? = nil) -> Denial {
+    Denial(.invalidCredentials, refusal.reason, explanation ?? "\(refusal)", isGuess: refusal.isGuess)
+  }
+
+  /// Returns a sentence about a claim that is missing, or that resembles what the rules require; nil if neither holds.
+  /// Like the refusal's own, it quotes nothing that the operator expects.
+  static func explanation(of refusal: JWTRefusal, _ jwt: JWT, _ rules: JWTRules) -> String? {
+    switch refusal {
+    case .wrongAudience where !jwt.claims.hasAudience:
+      return "The JWT has no aud, and this server requires one that names it."
+    case .wrongAudience: return difference(of: jwt.claims.audiences, to: rules.audiences).map { "\(refusal) It \($0)" }
+    case .requiredClaim(let name):
+      guard let claim = rules.requiredClaims.first(where: { $0.name == name }), claim.namesApplication else {
+        return nil
+      }
+      return difference(of: jwt.claims.texts(name), to: claim.values).map { "\(refusal) Its \(name) \($0)" }
+    default: return nil
+    }
+  }
+
+  /// The most values of a claim that the server compares with each expected one.
+  private static let mostCompared = 8
+
+  private static func difference(of presented: [ByteString]?, to expected: [String]?) -> String? {
+    for value in (presented ?? []).prefix(mostCompared) {
+      for expected in expected ?? [] {
+        guard let difference = IdentifierDifference(value, ByteString(expected)) else { continue }
+        return "differs from an accepted one \(difference)."
+      }
+    }
+    return nil
   }
 
   private func unknownIssuer(_ jwt: JWT) -> Denial {
     let issuer = jwt.issuer.map { "of the issuer \(Printable.quote($0, limit: 120))" } ?? "without iss"
     return Denial(
       .invalidCredentials, "jwt_unknown_issuer",
-      advice(onDeveloperToken: jwt) ?? "No client of this server uses tokens \(issuer).")
+      advice(onDeveloperToken: jwt) ?? "No client of this server uses tokens \(issuer).\(resemblance(of: jwt.issuer))")
+  }
+
+  /// Returns a sentence if the issuer of a client resembles this one.
+  private func resemblance(of issuer: ByteString?) -> String {
+    guard let issuer, let similar = similarIssuers[IdentifierDifference.core(issuer)],
+      let difference = IdentifierDifference(issuer, similar)
+    else { return "" }
+    return " It differs from the issuer of a client \(difference), and the server compares byte by byte."
   }
 }

@@ -87,12 +87,22 @@ extension AccessPolicy {
     guard !trusting.isEmpty else {
       let known = issuers.keys.sorted().map(\.text)
       return [Self.claims(of: jwt), "The clients accept \(Self.list(known, "iss"))."]
+        + resemblances(of: jwt.issuer)
     }
     return [Self.claims(of: jwt)]
       + trusting.prefix(Self.mostListed).compactMap { index in
         guard case .jwt(let rules, let source) = clients[index].credential else { return nil }
         return Self.particulars(of: jwt, to: clients[index], rules, now: now, keys(source))
       }
+  }
+
+  /// Returns the differences between the issuer and those of clients that resemble it.
+  private func resemblances(of issuer: ByteString?) -> [String] {
+    guard let issuer else { return [] }
+    let similar = issuers.keys.sorted().lazy.compactMap { known in
+      IdentifierDifference(issuer, known).map { "The iss differs from \(Printable.quote(known, limit: 120)) \($0)." }
+    }
+    return Array(similar.prefix(Self.mostListed))
   }
 
   /// Returns what the claims say, which the server has not verified.
@@ -116,7 +126,7 @@ extension AccessPolicy {
       return nil
     } catch {
       switch error {
-      case .wrongAudience: expected = " It accepts \(list(rules.audiences, "aud"))."
+      case .wrongAudience: expected = " It accepts \(list(rules.audiences ?? [], "aud"))."
       case .algorithmNotAllowed: expected = " It accepts \(list(rules.algorithms.map(\.rawValue).sorted(), "alg"))."
       case .requiredClaim(let name):
         let values = rules.requiredClaims.first { $0.name == name }?.values ?? []
@@ -125,7 +135,7 @@ extension AccessPolicy {
         expected = " Its key set has \(list(keys?.keyIDs.map(\.text) ?? [], "kid"))."
       default: expected = ""
       }
-      return "Client \(client.id): \(error)\(expected)"
+      return "Client \(client.id): \(explanation(of: error, jwt, rules) ?? "\(error)")\(expected)"
     }
   }
 
@@ -152,12 +162,15 @@ extension Denial {
     case "jwt_not_yet_valid", "jwt_issued_in_future":
       "Compare the clocks of the identity provider and of the server's machine."
     case "jwt_unknown_issuer": "Compare the iss with the jwt.issuer of the clients, byte by byte."
-    case "jwt_wrong_audience": "Let the app request a token for an accepted aud, or add this one to jwt.audience."
+    case "jwt_wrong_audience":
+      "Let the app request a token for an accepted aud, or add this one to jwt.audience. If the provider's tokens have no "
+        + "aud, leave jwt.audience out and name the application in jwt.requiredClaims."
     case "jwt_unknown_key", "jwt_key_mismatch", "jwt_ambiguous_key":
       "Let the app request a new token. If the server refuses that too, jwt.jwksURL or jwt.jwksFile has the keys of "
         + "another provider."
     case "jwt_bad_signature":
-      "Copy the whole token again. If the server still refuses it, it was changed, or another provider signed it."
+      "Copy the whole token again. If the server still refuses it, it was changed, or another provider signed it, or the "
+        + "keys of the provider are out of date."
     case "jwt_no_keys": "Read in the log why the keys of the provider do not arrive."
     case "origin_not_allowed": "Add the origin to the origins of the client, as browsers write it."
     case "no_origin": "Send the request from a page of one of the client's origins."

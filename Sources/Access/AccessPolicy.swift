@@ -13,6 +13,8 @@ public final class AccessPolicy: Sendable {
 
   let keys: APIKeyring
   let issuers: [ByteString: [Int]]
+  /// One issuer for each of those that differ only by an ``IdentifierDifference``, by what they have in common.
+  let similarIssuers: [ByteString: ByteString]
   let certificates: [SubjectName: Int]
   private let exactOrigins: [Origin: Int]
   private let originPatterns: [String: Int]
@@ -49,6 +51,7 @@ public final class AccessPolicy: Sendable {
     self.clients = clients
     self.anonymous = anonymous
     (self.keys, self.issuers, self.certificates) = (keys, issuers, certificates)
+    similarIssuers = Dictionary(issuers.keys.sorted().map { (IdentifierDifference.core($0), $0) }) { first, _ in first }
     (exactOrigins, originPatterns) = (exact, patterns)
     catalogIsShared = (clients + [anonymous].compactMap { $0 }).count { $0.catalog || $0.me } > 1
     let everybody = clients + [anonymous].compactMap { $0 }

@@ -113,6 +113,12 @@ struct JWTClaims: Sendable {
   /// The `aud`, not verified; nil if it is missing or has the wrong type.
   var audiences: [ByteString]? { object["aud"]?.texts }
 
+  /// Whether there is an `aud` of any type, not verified.
+  var hasAudience: Bool { object["aud"] != nil }
+
+  /// The strings of a claim, not verified; nil if it is missing or has the wrong type.
+  func texts(_ name: String) -> [ByteString]? { object[name]?.texts }
+
   /// The `exp`, not verified; nil if it is missing or has the wrong type.
   var expiry: Int? { object["exp"].flatMap(NumericDate.init)?.floor }
 
@@ -136,9 +142,13 @@ struct JWTClaims: Sendable {
     guard issuer == expected else { throw .wrongIssuer }
   }
 
-  private func checkAudience(_ ours: [String]) throws(JWTRefusal) {
-    guard let value = object["aud"] else { throw .wrongAudience }
+  private func checkAudience(_ ours: [String]?) throws(JWTRefusal) {
+    guard let value = object["aud"] else {
+      guard ours == nil else { throw .wrongAudience }
+      return
+    }
     guard let audiences = value.texts else { throw .invalidClaim(.audience) }
+    guard let ours else { return }
     guard audiences.contains(where: { audience in ours.contains { audience == $0 } }) else {
       throw .wrongAudience
     }

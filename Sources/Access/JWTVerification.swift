@@ -61,8 +61,9 @@ public struct VerifiedJWT: Sendable, Equatable {
 public struct JWTRules: Sendable, Equatable {
   /// The required `iss` (RFC 7519 §4.1.1), compared byte for byte.
   public var issuer: String
-  /// The accepted values, of which `aud` (RFC 7519 §4.1.3) must contain one; never empty.
-  public var audiences: [String]
+  /// The accepted values, of which `aud` (RFC 7519 §4.1.3) must contain one; never empty. Nil if `aud` does not matter,
+  /// because one of `requiredClaims` names the application.
+  public var audiences: [String]?
   /// The further claims that the token must have.
   public var requiredClaims: [RequiredClaim]
   /// The accepted signature algorithms; never empty.
@@ -75,6 +76,13 @@ public struct JWTRules: Sendable, Equatable {
     /// The accepted strings; never empty.
     public var values: [String]
 
+    /// The claims whose value is the application that the provider issued the token to: `client_id` (RFC 9068 §2.2),
+    /// `azp` (OpenID Connect Core §2), and what Okta, Microsoft Entra, Keycloak and FusionAuth call it.
+    public static let ofApplications = ["client_id", "azp", "cid", "appid", "clientId", "applicationId"]
+
+    /// Whether the claim says which application the token was issued to.
+    public var namesApplication: Bool { Self.ofApplications.contains(name) }
+
     /// Creates a requirement.
     public init(name: String, values: [String]) {
       self.name = name
@@ -84,7 +92,7 @@ public struct JWTRules: Sendable, Equatable {
 
   /// Creates rules, by default with all algorithms.
   public init(
-    issuer: String, audiences: [String], requiredClaims: [RequiredClaim] = [],
+    issuer: String, audiences: [String]?, requiredClaims: [RequiredClaim] = [],
     algorithms: Set<JWTAlgorithm> = Set(JWTAlgorithm.allCases)
   ) {
     self.issuer = issuer

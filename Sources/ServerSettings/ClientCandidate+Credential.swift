@@ -34,11 +34,12 @@ extension ClientCandidate {
   enum JWT {
     static let issuer = Setting(
       "issuer", .label("write the token's iss, \(text)"), example: #""https://id.example.com/""#,
-      "The `iss` of the JWT. Required.")
+      "The `iss` of the JWT, byte for byte. Required.")
     static let audience = Setting(
       "audience", .elements(of: .label("write the token's aud, \(text)"), atMost: 100, ifEmpty: "name one"),
       example: #""music""#,
-      "A value that `aud` has, or a list of which it has one. Required.")
+      "A value that `aud` has, or a list of which it has one. Required, unless `requiredClaims` names the "
+        + "[application](#tokens-without-aud).")
     static let jwksURL = Setting(
       "jwksURL", .secureURL, example: #""https://id.example.com/.well-known/jwks.json""#,
       "Where the provider publishes its [keys](#keys-of-identity-providers). This or `jwksFile` is required.")
@@ -116,7 +117,6 @@ extension ClientCandidate {
 
   private mutating func readJWT(_ reader: inout SettingsReader) -> Client.Credential? {
     reader.require(JWT.issuer.path, remedy: "write the token's iss")
-    reader.require(JWT.audience.path, remedy: "write the token's aud")
     let issuer = reader.read(JWT.issuer)
     let audiences = reader.readList(JWT.audience)
     let algorithms = reader.readList(JWT.algorithms)
@@ -125,13 +125,40 @@ extension ClientCandidate {
         claims.readList(JWT.claim(name)).map { JWTRules.RequiredClaim(name: name, values: $0) }
       }.whole()
     }
+    if !reader.isSet(JWT.audience.path) { Self.requireApplication(&reader, claims) }
     let source = readKeySource(&reader)
-    guard let issuer, let audiences, claims != nil || !reader.isSet(JWT.requiredClaims.path) else { return nil }
+    guard let issuer, audiences != nil || !reader.isSet(JWT.audience.path),
+      claims != nil || !reader.isSet(JWT.requiredClaims.path)
+    else { return nil }
     let rules = JWTRules(
       issuer: issuer, audiences: audiences, requiredClaims: claims ?? [],
       algorithms: algorithms.map(Set.init) ?? Set(JWTAlgorithm.allCases))
     self.rules = rules
     return source.map { .jwt(rules, $0) }
+  }
+
+  /// Reports a missing audience, unless a claim names the application. A provider signs tokens for all of its
+  /// applications, so one of the two must say that a token is for this one.
+  private static func requireApplication(_ reader: inout SettingsReader, _ claims: [JWTRules.RequiredClaim]?) {
+    guard let claims, !claims.isEmpty else {
+      // Invalid claims are already reported, and may be what names the application.
+      if !reader.isSet(JWT.requiredClaims.path) || claims?.isEmpty == true {
+        reader.missing(
+          JWT.audience.path,
+          remedy: "write the token's aud. If tokens have none, name the application in requiredClaims, such as "
+            + "{ client_id: \"…\" }")
+      }
+      return
+    }
+    guard !claims.contains(where: \.namesApplication) else { return }
+    let names = claims.map(\.name).sorted().prefix(4).map { shown($0) }.joined(separator: ", ")
+    let known = JWTRules.RequiredClaim.ofApplications.joined(separator: ", ")
+    reader.missing(
+      JWT.audience.path,
+      problem:
+        "is not set, and \(names) in requiredClaims \(claims.count == 1 ? "does" : "do") not name the application "
+        + "that a token is for, so a token for another application would count",
+      remedy: "write the token's aud. If tokens have none, require one of \(known)")
   }
 
   private mutating func readKeySource(_ reader: inout SettingsReader) -> KeySetSource? {

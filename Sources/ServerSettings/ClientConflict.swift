@@ -65,7 +65,8 @@ struct ClientConflict: Equatable {
 
     private static func name(_ index: Int) -> String { "\(Settings.Access.clients.path)[\(index)]" }
 
-    /// For the same provider, clients must differ in audience, or in a claim that both require.
+    /// For the same provider, clients must differ in audience, or in a claim that both require. A client without an
+    /// audience takes any.
     private mutating func add(_ rules: JWTRules, at index: Int) {
       for other in issuers[rules.issuer, default: []] where Self.canMeanBoth(rules, other.rules) {
         add(
@@ -77,7 +78,7 @@ struct ClientConflict: Equatable {
     }
 
     private static func canMeanBoth(_ one: JWTRules, _ other: JWTRules) -> Bool {
-      guard !Set(one.audiences).isDisjoint(with: other.audiences) else { return false }
+      if let ours = one.audiences, let theirs = other.audiences, Set(ours).isDisjoint(with: theirs) { return false }
       return !one.requiredClaims.contains { claim in
         other.requiredClaims.contains { $0.name == claim.name && Set($0.values).isDisjoint(with: claim.values) }
       }

@@ -1,9 +1,58 @@
+import JSON
 import TestSupport
 import Testing
 
-/// Providers as they are: with replaced keys, and with forgers.
+/// Providers as they are: without `aud`, with replaced keys, with forgers.
 @Suite("An identity provider")
 struct IdentityProviderTests {
+  // MARK: Tokens without aud
+
+  @Test("whose access tokens have no aud is usable if a claim names the application")
+  func withoutAudience() throws {
+    let provider = try IdentityProvider()
+    let source = "jwksURL: '\(provider.url)', caFile: '\(provider.certificateFile)'"
+    let ground = try AccessGround(
+      """
+      { id: "app", jwt: { issuer: "https://id.example.com/", \(source), requiredClaims: { azp: "https://app.example" } } },
+      """)
+    for (label, claims, status, words) in [
+      ("the application's", #"{"aud": null, "azp": "https://app.example"}"#, 200, ""),
+      ("the application's, with an aud", #"{"aud": "x", "azp": "https://app.example"}"#, 200, ""),
+      ("another application's", #"{"aud": null, "azp": "https://other.example"}"#, 401, "A claim of the JWT"),
+      ("without the claim", #"{"aud": null}"#, 401, "A claim of the JWT"),
+      (
+        "with a slash", #"{"aud": null, "azp": "https://app.example/"}"#, 401,
+        "azp differs from an accepted one only by a slash"
+      ),
+      ("aud is a number", #"{"aud": 1, "azp": "https://app.example"}"#, 401, "aud does not have the type"),
+    ] {
+      let response = try ground.request("/token", key: try provider.mint(claims: claims))
+      #expect(response.status == status && response.text.contains(words), "\(label): \(response.text)")
+    }
+  }
+
+  @Test("whose token differs by a slash, by case or by http learns it in words")
+  func differences() throws {
+    let provider = try IdentityProvider()
+    let ground = try AccessGround(provider.client())
+    for (claims, words) in [
+      (#"{"iss": "https://id.example.com"}"#, "only by a slash at the end"),
+      (#"{"iss": "http://id.example.com/"}"#, "only by http:// in place of https://"),
+      (#"{"iss": "id.example.com/"}"#, "only by https:// at the beginning"),
+      (#"{"iss": "https://ID.example.com/"}"#, "only by upper and lower case"),
+      (
+        #"{"aud": "Music"}"#,
+        "aud does not name the server. It differs from an accepted one only by upper and lower case"
+      ),
+      (#"{"aud": null}"#, "The JWT has no aud"), (#"{"aud": "films"}"#, "aud does not name the server."),
+    ] {
+      let response = try ground.request("/token", key: try provider.mint(claims: claims))
+      #expect(response.status == 401 && response.text.contains(words), "\(claims): \(response.text)")
+    }
+    #expect(
+      try !ground.request("/token", key: try provider.mint(claims: #"{"iss": "https://x/"}"#)).text.contains("only"))
+  }
+
   // MARK: Replaced keys
 
   @Test("that replaces a key under the same kid is trusted after one fetch, and forgeries cost one")

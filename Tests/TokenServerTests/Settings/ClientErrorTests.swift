@@ -143,6 +143,23 @@ struct ClientErrorTests {
       "a JWT without keys", "[{ id: 'a', jwt: { issuer: 'i', audience: 'a' } }]",
       error: "access.clients[0].jwt.jwksURL: is not set;"),
     Case(
+      "neither audience nor application",
+      "[{ id: 'a', jwt: { issuer: 'i', jwksFile: 'f', requiredClaims: { scope: 'music', token_use: 'access' } } }]",
+      error: "access.clients[0].jwt.audience: is not set, and scope, token_use in requiredClaims do not name the "
+        + "application that a token is for, so a token for another application would count; write the token's aud. If "
+        + "tokens have none, require one of client_id, azp,"),
+    Case(
+      "empty claims in place of an audience",
+      "[{ id: 'a', jwt: { issuer: 'i', jwksFile: 'f', requiredClaims: {} } }]",
+      error: "access.clients[0].jwt.audience: is not set; write the token's aud. If tokens have none, name the"),
+    Case(
+      "no audience beside another client of the issuer",
+      """
+      [{ id: 'a', jwt: { issuer: 'i', audience: 'music', jwksFile: 'f' } },
+       { id: 'b', jwt: { issuer: 'i', jwksFile: 'f', requiredClaims: { azp: 'b' } } }]
+      """,
+      error: "access.clients[1].jwt: matches tokens that access.clients[0] also matches;"),
+    Case(
       "keys from two places",
       "[{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksFile: 'f', jwksURL: 'https://a.example' } }]",
       error: "access.clients[0].jwt.jwksURL: is set, and so is jwksFile; keep one of the two."),
