@@ -95,7 +95,7 @@ public struct JSONWebKeySet: Sendable {
   private static func withoutKeys(_ value: JSONValue) -> String {
     if case .string(let address)? = value["jwks_uri"] {
       return "The key set is the provider's discovery document; its jwks_uri is the address of the key set: "
-        + "\(Printable.quote(address, limit: 200))."
+        + "\(Printable.quote(address, limit: 200)). Write that address, or leave jwksURL out."
     }
     if value["kty"] != nil { return "The key set is a single key; write it as {\"keys\": [ that key ]}." }
     return "The key set has no array “keys” (RFC 7517 §5)."
@@ -211,4 +211,6 @@ public enum KeySetSource: Sendable, Hashable {
   case file(String)
   /// An `https` URL, and the path of a PEM file with the CAs of its server; nil for the system's store.
   case url(String, caFile: String?)
+  /// An issuer with an `https` URL, whose discovery document has the URL of the keys, and the same CAs for both.
+  case issuer(String, caFile: String?)
 }

@@ -12,7 +12,7 @@ extension ClientCandidate {
     "sha256", .elements(of: .apiKeyDigest, atMost: 100), example: #""\#(exampleDigest)""#,
     "The SHA-256 of the key, as `new-api-key` prints it, or a list of several. Required.")
   static let jwt = Setting(
-    "jwt", .object(of: JWT.known, remedy: "write { issuer: …, audience: …, jwksURL: … }"),
+    "jwt", .object(of: JWT.known, remedy: "write { issuer: …, audience: … }"),
     example: #"{ issuer: "https://id.example.com/", audience: "music", jwksFile: "jwks.json" }"#,
     "The JWTs of an identity provider.")
   static let clientCertificate = Setting(
@@ -42,13 +42,14 @@ extension ClientCandidate {
         + "[application](#tokens-without-aud).")
     static let jwksURL = Setting(
       "jwksURL", .secureURL, example: #""https://id.example.com/.well-known/jwks.json""#,
-      "Where the provider publishes its [keys](#keys-of-identity-providers). This or `jwksFile` is required.")
+      "Where the provider publishes its [keys](#keys-of-identity-providers). Default: as the discovery document of the "
+        + "`issuer` says.")
     static let jwksFile = Setting(
       "jwksFile", .path, example: #""jwks.json""#,
       "A file with a copy of the keys.")
     static let caFile = Setting(
       "caFile", .path, example: #""internal-ca.pem""#,
-      "PEM, the CAs that the server trusts for `jwksURL`. Default: the system's store.")
+      "PEM, the CAs that the server trusts for the provider. Default: the system's store.")
     static let algorithms = Setting(
       "algorithms", .elements(of: SettingType<JWTAlgorithm>.word, atMost: 10, ifEmpty: "leave it out for all"),
       example: #"["ES256", "EdDSA"]"#,
@@ -126,7 +127,7 @@ extension ClientCandidate {
       }.whole()
     }
     if !reader.isSet(JWT.audience.path) { Self.requireApplication(&reader, claims) }
-    let source = readKeySource(&reader)
+    let source = readKeySource(&reader, issuer)
     guard let issuer, audiences != nil || !reader.isSet(JWT.audience.path),
       claims != nil || !reader.isSet(JWT.requiredClaims.path)
     else { return nil }
@@ -161,19 +162,25 @@ extension ClientCandidate {
       remedy: "write the token's aud. If tokens have none, require one of \(known)")
   }
 
-  private mutating func readKeySource(_ reader: inout SettingsReader) -> KeySetSource? {
+  private mutating func readKeySource(_ reader: inout SettingsReader, _ issuer: String?) -> KeySetSource? {
     let url = reader.read(JWT.jwksURL)
     (keySetFile, caFile) = (reader.read(JWT.jwksFile), reader.read(JWT.caFile))
-    fetchesKeySet = reader.isSet(JWT.jwksURL.path)
-    switch (reader.isSet(JWT.jwksFile.path), fetchesKeySet) {
+    fetchesKeySet = !reader.isSet(JWT.jwksFile.path)
+    switch (reader.isSet(JWT.jwksFile.path), reader.isSet(JWT.jwksURL.path)) {
     case (true, true):
       reader.reject(JWT.jwksURL.path, problem: "is set, and so is jwksFile", remedy: "keep one of the two")
       return nil
     case (false, false):
-      reader.require(
-        JWT.jwksURL.path,
-        remedy: "write where the provider publishes its keys, an https URL, or jwksFile for a copy of them")
-      return nil
+      guard let issuer else { return nil }
+      do throws(KeySetURL.Invalid) { _ = try KeySetURL(discoveryOf: issuer) } catch {
+        reader.missing(
+          JWT.jwksURL.path, problem: "is not set",
+          remedy:
+            "write where the provider publishes its keys, an https URL, or jwksFile for a copy of them. The server "
+            + "cannot find them by the issuer, because the issuer \(error)")
+        return nil
+      }
+      return .issuer(issuer, caFile: caFile)
     case (true, false):
       if reader.isSet(JWT.caFile.path) {
         reader.reject(JWT.caFile.path, problem: "has no effect beside jwksFile", remedy: "leave it out")
@@ -203,6 +210,15 @@ package struct KeySetURL: Sendable, Hashable, CustomStringConvertible {
 
   /// The maximum length of a URL, in bytes.
   static let limit = 2048
+
+  /// Creates the URL of the discovery document of an issuer, which has neither a query nor a fragment (OpenID Connect
+  /// Discovery §2).
+  package init(discoveryOf issuer: String) throws(Invalid) {
+    guard !issuer.contains("?") else { throw Invalid(description: "has a query (“?…”)") }
+    // The problem is the issuer's, not that of the whole URL.
+    _ = try KeySetURL(issuer)
+    try self.init(ProviderMetadata.url(of: issuer))
+  }
 
   /// Parses an `https` URL without credentials and fragment.
   package init(_ text: String) throws(Invalid) {

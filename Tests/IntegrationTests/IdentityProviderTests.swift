@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-/// Providers as they are: without `aud`, with replaced keys, with forgers.
+/// Providers as they are: without `aud`, with replaced keys, with a discovery document.
 @Suite("An identity provider")
 struct IdentityProviderTests {
   // MARK: Tokens without aud
@@ -73,6 +73,34 @@ struct IdentityProviderTests {
       #expect(try ground.request("/token", key: forged).status == 401)
     }
     #expect(try provider.requests() == requests + 1)
+  }
+
+  // MARK: Discovery
+
+  @Test("is found by its issuer alone, and doctor shows where its keys are", arguments: ["/", "/realms/music"])
+  func discovered(_ path: String) throws {
+    let provider = try IdentityProvider()
+    let issuer = provider.origin + path
+    let ground = try AccessGround(provider.discoveringClient(issuer))
+    #expect(try ground.request("/token", key: try provider.mint(claims: "{\"iss\": \"\(issuer)\"}")).status == 200)
+    let settings = ["ACCESS_CLIENTS": "[\(provider.discoveringClient(issuer))]", "CATALOG_ENABLED": "false"]
+    let report = try DoctorReport(try Ground(), settings)
+    #expect(report.status == 0 && report.passed.contains("identity-providers"), "\(report.text)")
+    #expect(report.text.contains("Client members: 4 usable keys at \(provider.url)."), "\(report.text)")
+    #expect(try Ground().run(["check-config"], settings).status == 0)
+  }
+
+  @Test("whose document is another issuer's gives 503, and log, readiness and doctor say why")
+  func otherIssuer() throws {
+    let provider = try IdentityProvider()
+    let client = provider.discoveringClient(provider.origin)
+    let ground = try AccessGround(client)
+    let token = try provider.mint(claims: "{\"iss\": \"\(provider.origin)\"}")
+    #expect(try ground.request("/token", key: token).status == 503)
+    try ground.server.process.waitForErrors("which differs only by a slash at the end")
+    let report = try DoctorReport(try Ground(), ["ACCESS_CLIENTS": "[\(client)]", "CATALOG_ENABLED": "false"])
+    #expect(report.status == 1 && report.failed == ["identity-providers"], "\(report.text)")
+    #expect(report.text.contains("differs only by a slash at the end"), "\(report.text)")
   }
 
   // MARK: Forged tokens

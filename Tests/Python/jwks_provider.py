@@ -4,7 +4,8 @@ usage: jwks_provider.py CERTIFICATE KEY [PORT]
 
 PORT 0, the default, is a free one. Prints `Listening on https://127.0.0.1:PORT` and `Admin on http://127.0.0.1:PORT`.
 
-On the first URL, `/jwks.json` is the key set: public keys for ES256, RS256, PS256 and EdDSA, whose `kid` is the algorithm
+On the first URL, `/.well-known/openid-configuration`, also behind a path, is the discovery document of the issuer at
+that path, and every other path is the key set: public keys for ES256, RS256, PS256 and EdDSA, whose `kid` is the algorithm
 in lower case and the generation, such as `es256-1`. What it does with a request is set by `PUT /?do=…` on the admin URL:
 
     ok             200 and the key set (the default)
@@ -18,11 +19,14 @@ in lower case and the generation, such as `es256-1`. What it does with a request
     hold           answers when told so by `POST /release`
     drip           the head at once, then a byte a second
     close          closes the connection without an answer
+    discovery-W    the key set as with ok, and W for the document: `status-N`, `rubbish`, `redirect`, `huge`, `hold`; or
+                   `slash` (another issuer), `plain` (an http URL of the keys), `keyless` (no URL), `other` (the keys
+                   are at another path), `twice` (a repeated member)
     down           does not listen any more; any other word lets it listen again, on the same port
 
 On the admin URL:
 
-    GET /          a JSON object: `requests` so far for the key set, `held` at present, `accept` and `target` of the last
+    GET /          a JSON object: `requests` so far for the key set, `discoveries` for the document, `held` at present, `accept` and `target` of the last
     POST /rotate   new keys in place of the old; `?keep=1` publishes the old ones beside them, `?same=1` under the old names
     POST /release  answers what is held
     POST /mint     a token: `?alg=RS256` (ES256 if not said), `?keys=old` by the keys before the last rotation or
@@ -89,7 +93,7 @@ def base64url(data):
 
 class State:
     behaviour = "ok"
-    requests = held = generation = 0
+    requests = discoveries = held = generation = 0
     accept = target = None
     keys = old = unpublished = None
     keeps_old = False
@@ -133,6 +137,34 @@ def answer(behaviour):
         content = json.dumps({"padding": "x" * 1_000_000}).encode()
         chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (len(content), content)
         return head(status, Transfer_Encoding="chunked", **fields) + chunks
+    return whole(status, content, fields, behaviour)
+
+
+def discovery(behaviour, target):
+    """The response for a discovery document."""
+    host = f"https://127.0.0.1:{State.socket.getsockname()[1]}"
+    path = target.removesuffix("/.well-known/openid-configuration")
+    kind = behaviour.removeprefix("discovery-") if behaviour.startswith("discovery-") else ""
+    if kind.startswith("status-") or kind in ("redirect", "rubbish", "huge"):
+        return answer(kind)
+    # An issuer without a path ends in a slash here, as Auth0's do.
+    issuer = host + (path or "/")
+    document = {"issuer": issuer, "jwks_uri": host + "/jwks.json", "response_types_supported": ["code"]}
+    if kind == "slash":
+        document["issuer"] = issuer[:-1] if issuer.endswith("/") else issuer + "/"
+    elif kind == "plain":
+        document["jwks_uri"] = host.replace("https", "http") + "/jwks.json"
+    elif kind == "other":
+        document["jwks_uri"] = host + "/other.json"
+    elif kind == "keyless":
+        del document["jwks_uri"]
+    content = json.dumps(document)
+    if kind == "twice":
+        content = content[:-1] + ', "issuer": "https://evil.example"}'
+    return whole(200, content.encode(), {"Content_Type": "application/json"}, behaviour)
+
+
+def whole(status, content, fields, behaviour):
     length = len(content) * 2 if behaviour in ("long", "drip") else len(content)
     return head(status, Content_Length=length, **fields) + content
 
@@ -141,8 +173,18 @@ async def serve(reader, writer):
     try:
         while lines := (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n"):
             fields = dict(line.lower().split(": ", 1) for line in lines[1:-2])
+            target = lines[0].split(" ")[1]
+            if target.endswith("/.well-known/openid-configuration"):
+                State.discoveries += 1
+                if State.behaviour == "discovery-hold":
+                    State.held += 1
+                    await State.release.wait()
+                    State.held -= 1
+                writer.write(discovery(State.behaviour, target))
+                await writer.drain()
+                continue
             State.requests += 1
-            State.accept, State.target = fields.get("accept"), lines[0].split(" ")[1]
+            State.accept, State.target = fields.get("accept"), target
             if State.behaviour == "hold":
                 State.held += 1
                 await State.release.wait()
@@ -224,7 +266,7 @@ async def serve_admin(reader, writer, context):
             State.release = asyncio.Event()
         elif path == "/mint":
             document = mint(query, content)
-        counts = {name: getattr(State, name) for name in ("requests", "held", "accept", "target", "generation")}
+        counts = {name: getattr(State, name) for name in ("requests", "discoveries", "held", "accept", "target", "generation")}
         document = document or json.dumps(counts).encode()
         writer.write(head(200, Connection="close", Content_Length=len(document)) + document)
         await writer.drain()

@@ -17,7 +17,7 @@ package struct SettingsDraft {
   let log: Settings.Log?
   let spanExport: Settings.SpanExport?
   let configurationFile: String?
-  let proxies: ProxyEnvironment
+  package let proxies: ProxyEnvironment
   package let errors: [SettingsError]
   package let warnings: [String]
 

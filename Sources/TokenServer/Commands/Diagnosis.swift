@@ -8,6 +8,8 @@ struct Diagnosis: Sendable {
     case key
     case token
     case origin
+    /// Only if the server fetches keys of identity providers.
+    case identityProviders = "identity-providers"
     case dns
     case tcp
     case proxy
@@ -49,7 +51,7 @@ struct Diagnosis: Sendable {
     let fix: String?
   }
 
-  private let subjects: [Subject]
+  private var subjects: [Subject]
   private var checks: [Subject: Check] = [:]
   /// The last failed check on which the checks without a result depend.
   private var blocker: Subject?
@@ -57,6 +59,11 @@ struct Diagnosis: Sendable {
   /// Creates a diagnosis without results for these subjects.
   init(of subjects: [Subject]) {
     self.subjects = subjects
+  }
+
+  /// Adds a subject that only some settings have.
+  mutating func add(_ subject: Subject, after other: Subject) {
+    subjects.insert(subject, at: (subjects.firstIndex(of: other) ?? subjects.endIndex - 1) + 1)
   }
 
   mutating func pass(_ subject: Subject, _ evidence: [String]) {

@@ -78,6 +78,7 @@ public struct DoctorCommand: Sendable {
     if loaded.nextKey == nil { diagnosis.skip(.nextKey, because: "musickit.keys names no next key.") }
     guard let tokens = mint(with: loaded, settings, &diagnosis) else { return warnings }
     checkOrigin(settings, &diagnosis)
+    ProviderDiagnosis(settings.access.clients, loaded.keySets, draft.proxies).run(&diagnosis)
     guard let catalog = settings.catalog else {
       let reason = "catalog.enabled is false, so the server sends nothing to Apple Music."
       for subject in Diagnosis.Subject.ofMachine.drop(while: { $0 != .dns }) {

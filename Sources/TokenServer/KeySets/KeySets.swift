@@ -1,12 +1,9 @@
 import Access
 import Dispatch
 import EventLoop
-import HTTPClient
 import HTTPMessages
 import Locks
 import Logging
-import ServerSettings
-import TLS
 
 /// The keys that verify JWTs, for the whole process: those from files as last read, and those of providers, which the
 /// server fetches and refreshes in the background. There is one instance; a reload changes its sources.
@@ -73,14 +70,16 @@ final class KeySets: Sendable {
   ) -> KeySetTable.Entry? {
     switch named {
     case .read(let keys): return .read(keys)
-    case .remote(let url, let configuration):
+    case .remote(let place):
       guard case .remote(let remote)? = earlier else {
         guard let loop = loops.first else { return nil }
-        return .remote(
-          RemoteKeySet(url, configuration, loop: loop, context: context) { [weak self] in self?.scheduleTimer() })
+        return .remote(RemoteKeySet(place, loop: loop, context: context) { [weak self] in self?.scheduleTimer() })
       }
-      // A set without its own CAs uses those of the system, which its present configuration has already.
-      if case .url(_, .some) = source { remote.use(configuration) }
+      // A set without its own CAs uses those of the system, which its present place has already.
+      switch source {
+      case .url(_, .some), .issuer(_, .some): remote.use(place)
+      case .file, .url, .issuer: break
+      }
       return .remote(remote)
     }
   }
@@ -221,75 +220,4 @@ struct KeySetTable: Sendable {
 
   /// The key sets that the server fetches.
   var remotes: [RemoteKeySet] { entries.values.compactMap(\.remote) }
-}
-
-/// The key sets in the settings, without network access: the keys from files, and how to fetch the rest. Creating it
-/// finds every error before the server uses any of the settings.
-struct NamedKeySets: Sendable {
-  /// The keys of one source, or how to fetch them.
-  enum Entry: Sendable {
-    case read(JSONWebKeySet)
-    case remote(KeySetURL, UpstreamClient.Configuration)
-  }
-
-  let entries: [KeySetSource: Entry]
-
-  /// Whether the server must fetch any of the sets.
-  var areFetched: Bool {
-    entries.values.contains { if case .remote = $0 { true } else { false } }
-  }
-
-  /// Checks all sources.
-  ///
-  /// - Parameters:
-  ///   - files: The contents of the files in `sources`.
-  ///   - proxies: The proxies in the environment.
-  /// - Throws: All errors, a sentence for each.
-  init(_ sources: Set<KeySetSource>, files: KeySetFiles, proxies: ProxyEnvironment) throws(StartError) {
-    var entries: [KeySetSource: Entry] = [:]
-    var errors: [String] = []
-    for source in sources {
-      do throws(StartError) { entries[source] = try Entry(source, files, proxies) } catch {
-        errors.append(error.description)
-      }
-    }
-    guard errors.isEmpty else { throw StartError(errors.sorted().joined(separator: " ")) }
-    self.entries = entries
-  }
-}
-
-extension NamedKeySets.Entry {
-  fileprivate init(
-    _ source: KeySetSource, _ files: KeySetFiles, _ proxies: ProxyEnvironment
-  ) throws(StartError) {
-    switch source {
-    case .file(let path):
-      guard let keys = files.keys[path] else { throw StartError("The server has not read the key set '\(path)'.") }
-      self = .read(keys)
-    case .url(let text, let caFile):
-      let url: KeySetURL
-      do { url = try KeySetURL(text) } catch { throw StartError("The key set's address '\(text)' \(error).") }
-      self = .remote(url, try Self.configuration(url, caFile, files, proxies))
-    }
-  }
-
-  private static func configuration(
-    _ url: KeySetURL, _ caFile: String?, _ files: KeySetFiles, _ proxies: ProxyEnvironment
-  ) throws(StartError) -> UpstreamClient.Configuration {
-    do {
-      var authorities = try TLSClientContext(caSetting: "jwt.caFile")
-      if let caFile {
-        guard let read = files.authorities[caFile] else { throw StartError("The server has not read '\(caFile)'.") }
-        authorities = read
-      }
-      var configuration = UpstreamClient.Configuration(
-        .https, host: url.origin.hostToResolve, port: url.origin.port, tls: authorities,
-        proxy: try proxies.proxy(for: url.origin).map { try UpstreamProxy($0) })
-      // HTTP/2 has no use for one request every few minutes.
-      configuration.http2 = .never
-      return configuration
-    } catch {
-      throw StartError("The server cannot fetch the key set at \(url): \(error)")
-    }
-  }
 }

@@ -1,20 +1,14 @@
 import Access
-import Bytes
 import Dispatch
 import EventLoop
-import HTTP1
-import HTTPClient
 import HTTPMessages
-import HTTPTypes
 import Locks
 import Logging
-import ServerSettings
 
 /// The key set of one provider. The server fetches it by its schedule, and keeps it until a newer one arrives.
 ///
 /// Many callers share one fetch.
 final class RemoteKeySet: Sendable {
-  private let url: KeySetURL
   private let loop: IOLoop
   private let clock: @Sendable () -> Int
   private let timeouts: UpstreamTimeouts
@@ -28,7 +22,9 @@ final class RemoteKeySet: Sendable {
   private let state: Locked<State>
 
   private struct State {
-    var configuration: UpstreamClient.Configuration
+    var place: KeySetPlace
+    /// The address of the keys in the provider's discovery document; nil before the first.
+    var discovered: KeySetDiscovery?
     var schedule = KeySetSchedule()
     var keys: JSONWebKeySet?
     var waiting: [Int: CheckedContinuation<Void, Never>] = [:]
@@ -48,12 +44,8 @@ final class RemoteKeySet: Sendable {
   /// - Parameters:
   ///   - clock: Returns the seconds of a monotonic clock.
   ///   - ended: Called on the loop after each fetch.
-  init(
-    _ url: KeySetURL, _ configuration: UpstreamClient.Configuration, loop: IOLoop, context: KeySetContext,
-    ended: @escaping @Sendable () -> Void
-  ) {
-    self.url = url
-    state = Locked(State(configuration: configuration))
+  init(_ place: KeySetPlace, loop: IOLoop, context: KeySetContext, ended: @escaping @Sendable () -> Void) {
+    state = Locked(State(place: place))
     self.loop = loop
     clock = context.clock
     timeouts = context.timeouts
@@ -77,9 +69,9 @@ final class RemoteKeySet: Sendable {
     }
   }
 
-  /// Uses another configuration for further fetches.
-  func use(_ configuration: UpstreamClient.Configuration) {
-    state.withLock { $0.configuration = configuration }
+  /// Uses other CAs or another proxy for further fetches.
+  func use(_ place: KeySetPlace) {
+    state.withLock { $0.place = place }
   }
 
   /// Fetches the set if its schedule allows it.
@@ -132,26 +124,25 @@ final class RemoteKeySet: Sendable {
   private func begin(_ occasion: KeySetSchedule.Occasion, _ state: inout State) {
     guard !state.isClosed, state.schedule.begin(for: occasion, now: clock()) else { return }
     underWay.enter()
-    let configuration = state.configuration
+    let fetch = KeySetFetch(
+      place: state.place, discovered: state.discovered, timeouts: timeouts, now: clock(), occasion: occasion)
     state.fetch = Task(executorPreference: loop) { [self] in
-      let client = UpstreamClient(configuration, loop: loop)
       do throws(KeySetFetch.Failure) {
-        end(.success(try await KeySetFetch(target: url.target, timeouts: timeouts).run(with: client)))
+        end(.success(try await fetch.run(on: loop)), of: fetch)
       } catch {
-        end(.failure(error))
+        end(.failure(error), of: fetch)
       }
-      client.close()
       underWay.leave()
     }
   }
 
   /// Records and logs the result before it resumes the waiters, because they may read both.
-  private func end(_ result: Result<KeySetFetch.Fetched, KeySetFetch.Failure>) {
+  private func end(_ result: Result<KeySetFetch.Fetched, KeySetFetch.Failure>, of fetch: KeySetFetch) {
     let (earlier, isClosed) = state.withLock { ($0.keys, $0.isClosed) }
     switch result {
     case _ where isClosed: break
-    case .success(let fetched): tell(fetched.keys, after: earlier)
-    case .failure(let failure): tell(failure, keeping: earlier)
+    case .success(let fetched): tell(fetched, of: fetch.place, after: earlier)
+    case .failure(let failure): tell(failure, of: fetch.place, keeping: earlier)
     }
     let waiting = state.withLock { state in
       note(result, &state)
@@ -167,118 +158,39 @@ final class RemoteKeySet: Sendable {
     switch result {
     case .success(let fetched):
       state.keys = fetched.keys
+      state.discovered = fetched.discovered
       state.schedule.succeeded(now: clock(), maxAge: fetched.maxAge)
     case .failure:
       state.failures += 1
+      // The keys may have moved: the next fetch asks the provider where they are.
+      state.discovered?.isDoubtful = true
       state.schedule.failed(now: clock())
     }
   }
 
   // MARK: The log
 
-  private func tell(_ keys: JSONWebKeySet, after earlier: JSONWebKeySet?) {
+  private func tell(_ fetched: KeySetFetch.Fetched, of place: KeySetPlace, after earlier: JSONWebKeySet?) {
+    let keys = fetched.keys
+    let url = fetched.discovered.map { "\($0.url)" } ?? "\(place)"
     logger.debug("Key set fetched", metadata: ["keys.url": "\(url)", "keys.count": "\(keys.count)"])
+    if let failure = fetched.discoveryFailure, let suppressed = throttle.admit("discovery") {
+      logger.warning(
+        """
+        The server could not fetch the discovery document \(place). \(failure) It took the keys from \(url), where they \
+        were before.
+        """, metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
+    }
     guard keys.findings != earlier?.findings else { return }
     for finding in keys.findings { logger.warning("\(url): \(finding)") }
   }
 
-  private func tell(_ failure: KeySetFetch.Failure, keeping earlier: JSONWebKeySet?) {
+  private func tell(_ failure: KeySetFetch.Failure, of place: KeySetPlace, keeping earlier: JSONWebKeySet?) {
     guard let suppressed = throttle.admit("failed") else { return }
     let consequence =
       earlier == nil ? "Until the server has them, it accepts no JWT that they sign." : "The earlier keys stay in use."
     logger.warning(
-      "The server could not fetch the keys at \(url). \(failure) \(consequence)",
+      "The server could not fetch the keys at \(failure.url ?? "\(place)"). \(failure) \(consequence)",
       metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
-  }
-}
-
-/// One request for a key set. The response can cost no more than its limits.
-struct KeySetFetch {
-  /// The result of a fetch.
-  struct Fetched: Sendable {
-    let keys: JSONWebKeySet
-    /// The lifetime in seconds that the provider states (RFC 9111 §4.2.1); nil if it states none.
-    let maxAge: Int?
-  }
-
-  /// The reason why a fetch failed: a sentence for the operator.
-  struct Failure: Error, CustomStringConvertible {
-    let description: String
-  }
-
-  /// The timeouts of a fetch: 5 s for the connection, 10 s in all.
-  static let timeouts = UpstreamTimeouts(connect: .seconds(5), firstByte: .seconds(10), whole: .seconds(10))
-
-  let target: String
-  let timeouts: UpstreamTimeouts
-
-  /// Sends the request and reads the response, on the client's loop.
-  func run(with client: UpstreamClient) async throws(Failure) -> Fetched {
-    let response: UpstreamResponse
-    do {
-      response = try await client.send(UpstreamRequest(.get, ByteString(target), fields: Self.fields), limits: timeouts)
-    } catch {
-      throw Failure(description: error.description)
-    }
-    guard response.status == .ok else {
-      response.content.cancel()
-      throw Failure(description: Self.sentence(of: response.status))
-    }
-    let json = try await content(of: response)
-    do {
-      return Fetched(keys: try JSONWebKeySet(json), maxAge: Self.maxAge(response.fields))
-    } catch {
-      throw Failure(description: error.description)
-    }
-  }
-
-  private static let fields: FieldLines = [
-    .accept: "application/jwk-set+json, application/json", .acceptEncoding: "identity",
-    .userAgent: "musickit-token-server/\(Release.version)",
-  ]
-
-  private func content(of response: UpstreamResponse) async throws(Failure) -> [UInt8] {
-    var content: [UInt8] = []
-    do throws(ContentError) {
-      while let part = try await response.content.read() {
-        guard content.count + part.count <= JSONWebKeySet.limit else {
-          response.content.cancel()
-          throw .tooLarge(limit: JSONWebKeySet.limit)
-        }
-        content += part
-      }
-    } catch {
-      throw Failure(description: "The server could not read the response. \(error)")
-    }
-    return content
-  }
-
-  /// Returns the sentence for a status. The server does not follow redirects, because only the operator chooses the
-  /// source of keys.
-  static func sentence(of status: HTTPResponse.Status) -> String {
-    switch status.code {
-    case 301, 302, 303, 307, 308: "The response has status \(status.code). Write the address that it redirects to."
-    case 304:
-      "The response has status 304 (Not Modified), although the request had no condition. The cause is the provider, "
-        + "or a cache in front of it."
-    default: "The response has status \(status.code)."
-    }
-  }
-
-  /// Returns Cache-Control's `max-age` less the `Age` of the response in caches (RFC 9111 §5.1, §5.2.2.1); nil without
-  /// it.
-  static func maxAge(_ fields: FieldLines) -> Int? {
-    let directives = fields[.cacheControl]?.utf8.split(separator: UInt8(ascii: ",")) ?? []
-    for directive in directives {
-      let parts = directive.split(separator: UInt8(ascii: "="), maxSplits: 1).map { part in
-        ByteString(part.filter { !" \t\"".utf8.contains($0) })
-      }
-      guard parts.count == 2, parts[0].lowercasedASCII == "max-age" else { continue }
-      // The value is bounded before the subtraction. A value that cannot be parsed counts as absent.
-      guard let seconds = UInt32(parts[1].text) else { return nil }
-      let age = fields[.age].flatMap { UInt32($0) } ?? 0
-      return Int(seconds) - Int(age)
-    }
-    return nil
   }
 }

@@ -5,6 +5,10 @@ import TestSupport
 final class IdentityProvider {
   /// The URL of the key set.
   let url: String
+  /// An issuer without a path, whose discovery document the provider has. It ends in a slash.
+  var issuer: String { "\(origin)/" }
+  /// The address of the provider: scheme, host and port.
+  let origin: String
   /// The file with the certificate that a client must trust.
   let certificateFile: String
   private let adminURL: String
@@ -20,7 +24,8 @@ final class IdentityProvider {
     guard let first = try process.line(), let second = try process.line() else {
       throw TestFailure("The provider ended: \(process.standardError)")
     }
-    url = "\(first.dropFirst("Listening on ".count))/jwks.json"
+    origin = String(first.dropFirst("Listening on ".count))
+    url = "\(origin)/jwks.json"
     adminURL = String(second.dropFirst("Admin on ".count))
   }
 
@@ -32,6 +37,11 @@ final class IdentityProvider {
     { id: "\(id)", catalog: true, jwt: { issuer: "https://id.example.com/", audience: "music", jwksURL: "\(url)",
       caFile: "\(certificateFile)" }, \(more) }
     """
+  }
+
+  /// A client with JWTs of an issuer whose keys the server discovers.
+  func discoveringClient(_ issuer: String, _ id: String = "members") -> String {
+    "{ id: \"\(id)\", jwt: { issuer: \"\(issuer)\", audience: \"music\", caFile: \"\(certificateFile)\" } }"
   }
 
   /// Sets the provider's behaviour for all later requests.

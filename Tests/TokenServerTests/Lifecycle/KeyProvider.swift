@@ -16,6 +16,9 @@ final class KeyProvider {
   /// The provider's key set, with the provider's certificate as trust anchor.
   var source: KeySetSource { .url("\(url)/jwks.json", caFile: directory.path(of: "tls.crt")) }
 
+  /// An issuer whose discovery document the provider has.
+  func issuer(_ path: String = "/") -> KeySetSource { .issuer("\(url)\(path)", caFile: directory.path(of: "tls.crt")) }
+
   init() throws {
     directory = try TemporaryDirectory()
     let certificate = try Certificate(key: KeyPair())
@@ -51,6 +54,9 @@ final class KeyProvider {
 
   /// The number of requests for the key set.
   func requests() throws -> Int { Int(try state("requests")) ?? 0 }
+
+  /// The number of requests for the discovery document.
+  func discoveries() throws -> Int { Int(try state("discoveries")) ?? 0 }
 
   /// A number or a text from the provider's own status.
   func state(_ name: String) throws -> String {

@@ -143,6 +143,16 @@ struct ClientErrorTests {
       "a JWT without keys", "[{ id: 'a', jwt: { issuer: 'i', audience: 'a' } }]",
       error: "access.clients[0].jwt.jwksURL: is not set;"),
     Case(
+      "a JWT without keys or a URL", "[{ id: 'a', jwt: { issuer: 'accounts.google.com', audience: 'a' } }]",
+      error: "access.clients[0].jwt.jwksURL: is not set; write where the provider publishes its keys, an https URL, or "
+        + "jwksFile for a copy of them. The server cannot find them by the issuer, because the issuer does not begin with https://."
+    ),
+    Case(
+      "an issuer with a query, without keys", "[{ id: 'a', jwt: { issuer: 'https://a.example/?p=1', audience: 'a' } }]",
+      error: "access.clients[0].jwt.jwksURL: is not set; write where the provider publishes its keys, an https URL, or "
+        + "jwksFile for a copy of them. The server cannot find them by the issuer, because the issuer has a query (“?…”)."
+    ),
+    Case(
       "neither audience nor application",
       "[{ id: 'a', jwt: { issuer: 'i', jwksFile: 'f', requiredClaims: { scope: 'music', token_use: 'access' } } }]",
       error: "access.clients[0].jwt.audience: is not set, and scope, token_use in requiredClaims do not name the "

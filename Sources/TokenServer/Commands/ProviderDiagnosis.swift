@@ -1,0 +1,84 @@
+import Access
+import Dispatch
+import EventLoop
+import Locks
+import ServerSettings
+
+/// The check of `doctor` on identity providers: it fetches the keys of each, as a start does.
+struct ProviderDiagnosis {
+  /// The most providers in the report of those that work.
+  private static let mostShown = 8
+
+  private let clients: [Client]
+  private let files: KeySetFiles
+  private let proxies: ProxyEnvironment
+
+  init(_ clients: [Client], _ files: KeySetFiles, _ proxies: ProxyEnvironment) {
+    (self.clients, self.files, self.proxies) = (clients, files, proxies)
+  }
+
+  /// Fetches all key sets at once, for at most the time of one, and adds the result to `diagnosis`. Adds nothing if the
+  /// server fetches no keys.
+  func run(_ diagnosis: inout Diagnosis) {
+    do {
+      let sources = AccessPolicy(clients: clients, anonymous: nil).keySources
+      let named = try NamedKeySets(sources, files: files, proxies: proxies)
+      guard named.areFetched else { return }
+      diagnosis.add(.identityProviders, after: .origin)
+      let results = try Self.fetch(named)
+      let failures = results.compactMap { source, result -> String? in
+        guard case .failure(let failure) = result else { return nil }
+        return "\(name(source)): \(failure)"
+      }
+      guard failures.isEmpty else {
+        return diagnosis.fail(
+          .identityProviders, failures.sorted(),
+          fix: "Until the server has the keys, JWTs of that provider get 503. Check issuer, jwksURL and caFile.",
+          blocks: false)
+      }
+      let lines = results.compactMap { source, result -> String? in
+        guard case .success(let fetched) = result else { return nil }
+        let place = fetched.discovered.map { " at \($0.url)" } ?? ""
+        return "\(name(source)): \(fetched.keys.count) usable \(fetched.keys.count == 1 ? "key" : "keys")\(place)."
+      }
+      let more =
+        lines.count > Self.mostShown ? ["The keys of \(lines.count - Self.mostShown) more arrive as well."] : []
+      diagnosis.pass(.identityProviders, lines.sorted().prefix(Self.mostShown) + more)
+    } catch {
+      diagnosis.fail(.identityProviders, "\(error)", fix: nil, blocks: false)
+    }
+  }
+
+  /// The clients of a provider.
+  private func name(_ source: KeySetSource) -> String {
+    let ids = clients.compactMap { client in
+      if case .jwt(_, source) = client.credential { client.id } else { nil }
+    }
+    let more = ids.count > 3 ? " and \(ids.count - 3) more" : ""
+    return "Client \(ids.prefix(3).joined(separator: ", "))\(more)"
+  }
+
+  private typealias Outcome = Result<KeySetFetch.Fetched, KeySetFetch.Failure>
+
+  private static func fetch(_ named: NamedKeySets) throws -> [KeySetSource: Outcome] {
+    let loop = try IOLoop.start(label: "doctor")
+    defer { loop.stopAndWait() }
+    let results = Locked<[KeySetSource: Outcome]>([:])
+    let underWay = DispatchGroup()
+    for case (let source, .remote(let place)) in named.entries {
+      underWay.enter()
+      Task(executorPreference: loop) {
+        do throws(KeySetFetch.Failure) {
+          let fetched = try await KeySetFetch(place: place).run(on: loop)
+          results.withLock { $0[source] = .success(fetched) }
+        } catch {
+          results.withLock { $0[source] = .failure(error) }
+        }
+        underWay.leave()
+      }
+    }
+    // The timeouts of the fetches bound this wait.
+    underWay.wait()
+    return results.withLock { $0 }
+  }
+}

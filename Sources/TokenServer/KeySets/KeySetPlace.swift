@@ -1,0 +1,49 @@
+import HTTPClient
+import HTTPMessages
+import ServerSettings
+import TLS
+
+/// Where the keys of a provider are, and how to reach them.
+struct KeySetPlace: Sendable, CustomStringConvertible {
+  /// The address in the settings.
+  enum Address: Sendable {
+    /// The URL of the key set.
+    case keySet(KeySetURL)
+    /// The URL of the discovery document of an issuer, which has the URL of the key set.
+    case discovery(KeySetURL, issuer: String)
+  }
+
+  let address: Address
+  private let authorities: TLSClientContext
+  private let proxies: ProxyEnvironment
+
+  /// Creates a place, and checks the proxy in front of it.
+  init(_ address: Address, authorities: TLSClientContext, proxies: ProxyEnvironment) throws(StartError) {
+    (self.address, self.authorities, self.proxies) = (address, authorities, proxies)
+    _ = try configuration(for: url)
+  }
+
+  /// The URL in the settings.
+  private var url: KeySetURL {
+    switch address {
+    case .keySet(let url), .discovery(let url, _): url
+    }
+  }
+
+  /// The URL in the settings, without its query.
+  var description: String { "\(url)" }
+
+  /// Returns the way to a URL of the provider. Its keys may be at another host than its discovery document.
+  func configuration(for url: KeySetURL) throws(StartError) -> UpstreamClient.Configuration {
+    do {
+      var configuration = UpstreamClient.Configuration(
+        .https, host: url.origin.hostToResolve, port: url.origin.port, tls: authorities,
+        proxy: try proxies.proxy(for: url.origin).map { try UpstreamProxy($0) })
+      // HTTP/2 has no use for one request every few minutes.
+      configuration.http2 = .never
+      return configuration
+    } catch {
+      throw StartError("The server cannot fetch the key set at \(url): \(error)")
+    }
+  }
+}

@@ -1,0 +1,68 @@
+import Access
+import ServerSettings
+import TLS
+
+/// The key sets in the settings, without network access: the keys from files, and how to fetch the rest. Creating it
+/// finds every error before the server uses any of the settings.
+struct NamedKeySets: Sendable {
+  /// The keys of one source, or how to fetch them.
+  enum Entry: Sendable {
+    case read(JSONWebKeySet)
+    case remote(KeySetPlace)
+  }
+
+  let entries: [KeySetSource: Entry]
+
+  /// Whether the server must fetch any of the sets.
+  var areFetched: Bool {
+    entries.values.contains { if case .remote = $0 { true } else { false } }
+  }
+
+  /// Checks all sources.
+  ///
+  /// - Parameters:
+  ///   - files: The contents of the files in `sources`.
+  ///   - proxies: The proxies in the environment.
+  /// - Throws: All errors, a sentence for each.
+  init(_ sources: Set<KeySetSource>, files: KeySetFiles, proxies: ProxyEnvironment) throws(StartError) {
+    var entries: [KeySetSource: Entry] = [:]
+    var errors: [String] = []
+    for source in sources {
+      do throws(StartError) { entries[source] = try Entry(source, files, proxies) } catch {
+        errors.append(error.description)
+      }
+    }
+    guard errors.isEmpty else { throw StartError(errors.sorted().joined(separator: " ")) }
+    self.entries = entries
+  }
+}
+
+extension NamedKeySets.Entry {
+  fileprivate init(
+    _ source: KeySetSource, _ files: KeySetFiles, _ proxies: ProxyEnvironment
+  ) throws(StartError) {
+    switch source {
+    case .file(let path):
+      guard let keys = files.keys[path] else { throw StartError("The server has not read the key set '\(path)'.") }
+      self = .read(keys)
+    case .url(let text, let caFile):
+      let url: KeySetURL
+      do { url = try KeySetURL(text) } catch { throw StartError("The key set's address '\(text)' \(error).") }
+      self = .remote(try KeySetPlace(.keySet(url), authorities: Self.authorities(caFile, files), proxies: proxies))
+    case .issuer(let issuer, let caFile):
+      let url: KeySetURL
+      do { url = try KeySetURL(discoveryOf: issuer) } catch { throw StartError("The issuer '\(issuer)' \(error).") }
+      self = .remote(
+        try KeySetPlace(
+          .discovery(url, issuer: issuer), authorities: Self.authorities(caFile, files), proxies: proxies))
+    }
+  }
+
+  private static func authorities(_ caFile: String?, _ files: KeySetFiles) throws(StartError) -> TLSClientContext {
+    guard let caFile else {
+      do { return try TLSClientContext(caSetting: "jwt.caFile") } catch { throw StartError("\(error)") }
+    }
+    guard let read = files.authorities[caFile] else { throw StartError("The server has not read '\(caFile)'.") }
+    return read
+  }
+}
