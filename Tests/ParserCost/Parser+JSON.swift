@@ -26,11 +26,15 @@
         Parser("key-set-kty", "{\"keys\":[{\"kty\":\"", "\"}]}", { _ = try? JSONWebKeySet($0) }),
         Parser("key-set-alg", "{\"keys\":[{\"alg\":\"", "\"}]}", { _ = try? JSONWebKeySet($0) }),
         Parser("key-set-name", "{\"", "\":[]}", { _ = try? JSONWebKeySet($0) }),
+        Parser("discovery-issuer", "{\"issuer\":\"", "\"}", metadata),
+        Parser("discovery-name", "{\"", "\":0}", metadata), Parser("discovery-members", "{", "\"b\":0}", metadata),
         Parser("key-set-keys", "{\"keys\":[", "0]}", { _ = try? JSONWebKeySet($0) }),
       ]
     }
 
     private static func read(_ bytes: [UInt8]) { _ = JSONReader.read(bytes)?.repeatedNames }
+
+    private static func metadata(_ bytes: [UInt8]) { _ = try? ProviderMetadata(bytes, issuer: "https://id.example") }
 
     private static func parameters(_ bytes: [UInt8]) {
       guard let parameters = try? TokenParameters(query: .init(), body: bytes) else { return }

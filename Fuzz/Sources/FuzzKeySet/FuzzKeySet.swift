@@ -1,6 +1,7 @@
 import Access
 
-/// Entry point of libFuzzer: parses the input as a JWK Set, and verifies a JWT of each algorithm with the result.
+/// Entry point of libFuzzer: parses the input as a JWK Set, and verifies a JWT of each algorithm with the result. Then
+/// parses it as a discovery document.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzKeySet(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   let bytes = Array(UnsafeBufferPointer(start: start, count: count))
@@ -9,6 +10,12 @@ public func fuzzKeySet(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     precondition((1...JSONWebKeySet.maximumKeys).contains(keys.count))
     precondition(keys.findings.allSatisfy(isHarmless))
     for token in tokens { precondition(!verifies(token, keys), "nobody has signed it") }
+  } catch {
+    precondition(isHarmless(error.description))
+  }
+  do throws(ProviderMetadataError) {
+    let metadata = try ProviderMetadata(bytes, issuer: "https://id.example.com")
+    precondition(metadata.keySetURL.count < bytes.count)
   } catch {
     precondition(isHarmless(error.description))
   }
