@@ -197,6 +197,11 @@ public enum JSONValue: Equatable, Sendable {
     public let name: ByteString
     /// The value.
     public let value: JSONValue
+
+    /// Creates a member.
+    public init(name: ByteString, value: JSONValue) {
+      (self.name, self.value) = (name, value)
+    }
   }
 
   /// The value of the first member with this name (byte for byte). Returns nil otherwise.
