@@ -105,8 +105,10 @@ let package = Package(
       "MusicSandbox",
       [
         "Bytes", "CZlib", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages", "HTTPServer",
-        "JSON", "Locks", httpTypes,
+        "JSON", "Locks", "MusicCatalog", httpTypes,
       ]),
+    // What the emulator knows of Apple's API is data, which the build embeds.
+    module("MusicCatalog", ["Bytes", "JSON", "Locks"], resources: [.embedInCode("Data")]),
     module("DeveloperToken", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks"]),
     module("Access", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks", httpTypes]),
     // The program has its files for browsers in itself, so that it stays one file.
@@ -122,8 +124,8 @@ let package = Package(
       "TokenServer",
       [
         "Access", "Bytes", "CPlatform", "CatalogProxy", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1",
-        "HTTPCache", "HTTPClient", "HTTPMessages", "HTTPServer", "JSON", "Locks", "Memory", "MusicSandbox", "Redis",
-        "ServerSettings", "TLS",
+        "HTTPCache", "HTTPClient", "HTTPMessages", "HTTPServer", "JSON", "Locks", "Memory", "MusicCatalog",
+        "MusicSandbox", "Redis", "ServerSettings", "TLS",
         "Telemetry", "Tracing",
         "UpstreamAdmission", "WebFiles", httpTypes, logging,
       ], confined),
@@ -174,7 +176,10 @@ let package = Package(
       ]),
     tests(
       "MusicSandboxTests",
-      ["Bytes", "MusicSandbox", "CZlib", "DeveloperToken", "EventLoop", "HTTP1", "HTTPServer", "JSON", "Locks", "TLS"]),
+      [
+        "Bytes", "MusicCatalog", "MusicSandbox", "CZlib", "DeveloperToken", "EventLoop", "HTTP1", "HTTPServer", "JSON",
+        "Locks", "TLS",
+      ]),
     tests("BytesTests", ["Bytes"]),
     tests("JSONTests", ["Bytes", "JSON"]),
     tests("MemoryTests", ["Memory"]),

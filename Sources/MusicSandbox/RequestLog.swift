@@ -1,4 +1,6 @@
+import JSON
 import Locks
+import MusicCatalog
 
 /// A log of the last requests, so that a test sees what a proxy sent to “Apple”. It contains no credentials.
 final class RequestLog: Sendable {
@@ -12,7 +14,7 @@ final class RequestLog: Sendable {
   private let state = Locked(State())
 
   private struct State {
-    var entries: [Document] = []
+    var entries: [JSONValue] = []
     var count = 0
     var statuses: [Int: Int] = [:]
   }
@@ -23,20 +25,20 @@ final class RequestLog: Sendable {
   ///   - token: The text that replaces the developer token.
   ///   - user: The text that replaces the music user token.
   func note(_ request: SandboxRequest, token: String, user: String, status: Int, faults: [Fault]) {
-    let fields = request.fields.prefix(Limit.fields).map { field -> Document in
-      ["name": .string(field.name), "value": .string(Self.visible(field, token: token, user: user))]
+    let fields = request.fields.prefix(Limit.fields).map { field -> JSONValue in
+      ["name": .text(field.name), "value": .text(Self.visible(field, token: token, user: user))]
     }
     state.withLock { state in
       state.count += 1
       state.statuses[status, default: 0] += 1
       if state.entries.count == Limit.requests { state.entries.removeFirst() }
       state.entries.append(
-        .object([
-          ("number", .number(state.count)), ("method", .string(request.method)),
-          ("path", .string(Self.shortened(request.path))), ("query", request.query.map { .string(Self.shortened($0)) }),
-          ("authority", .string(request.authority)), ("protocol", .string(request.protocolName)),
-          ("fields", .array(fields)), ("contentLength", .number(request.content.count)),
-          ("developerToken", .string(token)), ("status", .number(status)),
+        .object(of: [
+          ("number", .whole(state.count)), ("method", .text(request.method)),
+          ("path", .text(Self.shortened(request.path))), ("query", request.query.map { .text(Self.shortened($0)) }),
+          ("authority", .text(request.authority)), ("protocol", .text(request.protocolName)),
+          ("fields", .array(fields)), ("contentLength", .whole(request.content.count)),
+          ("developerToken", .text(token)), ("status", .whole(status)),
           ("faults", faults.isEmpty ? nil : .strings(faults.map(\.description))),
         ]))
     }
@@ -46,17 +48,17 @@ final class RequestLog: Sendable {
     state.withLock { $0 = State() }
   }
 
-  var document: Document {
+  var document: JSONValue {
     state.withLock { state in
-      let statuses = state.statuses.sorted { $0.key < $1.key }.map { ("\($0.key)", Document?.some(.number($0.value))) }
-      return ["count": .number(state.count), "statuses": .object(statuses), "requests": .array(state.entries)]
+      let statuses = state.statuses.sorted { $0.key < $1.key }.map { ("\($0.key)", JSONValue?.some(.whole($0.value))) }
+      return ["count": .whole(state.count), "statuses": .object(of: statuses), "requests": .array(state.entries)]
     }
   }
 
   private static func visible(_ field: SandboxField, token: String, user: String) -> String {
     switch field.name.lowercased() {
     case "authorization": token
-    case "music-user-token": user
+    case "music-user-token", "media-user-token": user
     case "cookie", "proxy-authorization", "x-api-key": "present, \(field.value.utf8.count) bytes"
     default: shortened(field.value)
     }
@@ -103,8 +105,8 @@ struct ControlEndpoint {
     }
     let counts = meter.current
     return .json([
-      "faults": .array(board.rules.map(\.document)), "clockSkew": .number(board.clockSkew),
-      "admitted": .number(counts.admitted), "limited": .number(counts.limited),
+      "faults": .array(board.rules.map(\.document)), "clockSkew": .whole(board.clockSkew),
+      "admitted": .whole(counts.admitted), "limited": .whole(counts.limited),
     ])
   }
 
@@ -116,5 +118,17 @@ struct ControlEndpoint {
       return SandboxResponse(204)
     default: throw .methodNotAllowed("GET, HEAD, DELETE")
     }
+  }
+}
+
+/// A generator of error identifiers in Apple's form: 26 characters of base32 (RFC 4648 §6). They differ within a run,
+/// and are the same in every run.
+final class ErrorIdentifiers: Sendable {
+  private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
+
+  private let numbers = Locked(Numbers(seed: 0x4D75_7369_63))
+
+  func next() -> String {
+    numbers.withLock { numbers in String((0..<26).map { _ in Self.alphabet[numbers.next(below: 32)] }) }
   }
 }

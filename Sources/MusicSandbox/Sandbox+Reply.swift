@@ -1,11 +1,11 @@
 import Bytes
-import CZlib
 import EventLoop
 import HTTP1
 import HTTPMessages
 public import HTTPServer
 import HTTPTypes
 import Locks
+import MusicCatalog
 
 /// The connection of the emulator to a server.
 extension Sandbox {
@@ -121,11 +121,11 @@ final class MadeResponses: Sendable {
   ///
   /// - Parameters:
   ///   - base: The beginning of absolute URLs in the response.
-  ///   - isPersonal: Whether the response may depend on the user; then it is not cached.
+  ///   - isShared: Whether the response depends only on the request; otherwise it is not cached.
   func respond(
-    to request: SandboxRequest, base: String, isPersonal: Bool, _ make: () throws(AppleError) -> SandboxResponse
+    to request: SandboxRequest, base: String, isShared: Bool, _ make: () throws(AppleError) -> SandboxResponse
   ) throws(AppleError) -> SandboxResponse {
-    guard !isPersonal, request.method == "GET" || request.method == "HEAD" else { return try make() }
+    guard isShared, request.method == "GET" || request.method == "HEAD" else { return try make() }
     let key = ByteString("\(request.target) \(base)")
     if let known = state.withLock({ $0.responses[key] }) { return known }
     let response = try make()
@@ -152,50 +152,6 @@ enum Pause {
     while Deadline.now < end, !Task.isCancelled {
       _ = await timer.pause(until: min(end, Deadline.now.advanced(by: slice)))
     }
-  }
-}
-
-/// Compression with gzip (RFC 1952), for clients that accept it.
-enum Compression {
-  /// Compresses the content if the request accepts gzip and the content is long enough.
-  static func apply(to response: inout SandboxResponse, for request: SandboxRequest) {
-    response.fields.append(SandboxField("Vary", "Accept-Encoding"))
-    guard accepts(request.fields), response.content.count >= 256, let compressed = gzip(response.content) else {
-      return
-    }
-    response.content = compressed
-    response.fields.append(SandboxField("Content-Encoding", "gzip"))
-  }
-
-  /// Returns whether gzip is named without a weight of zero (RFC 9110 §12.5.3).
-  private static func accepts(_ fields: [SandboxField]) -> Bool {
-    fields.values(of: "accept-encoding").joined(separator: ",").lowercased().split(separator: ",").contains { item in
-      let parts = item.split(separator: ";").map { $0.filter { $0 != " " } }
-      guard parts.first == "gzip" else { return false }
-      return !parts.dropFirst().contains { $0.hasPrefix("q=0") && !$0.dropFirst(3).contains { $0 != "." && $0 != "0" } }
-    }
-  }
-
-  private static func gzip(_ input: [UInt8]) -> [UInt8]? {
-    var stream = unsafe z_stream()
-    guard unsafe czlib_deflate_init_gzip(&stream, 6) == Z_OK else { return nil }
-    defer { unsafe _ = deflateEnd(&stream) }
-    // The bound of deflate, plus the header and trailer of gzip (§2.2).
-    var output = [UInt8](repeating: 0, count: Int(unsafe deflateBound(&stream, UInt(input.count))) + 32)
-    var source = input
-    let result = unsafe source.withUnsafeMutableBufferPointer { source in
-      unsafe output.withUnsafeMutableBufferPointer { output in
-        // Safe: both buffers are valid for the single call that reads and writes them.
-        unsafe stream.next_in = source.baseAddress
-        unsafe stream.avail_in = UInt32(clamping: source.count)
-        unsafe stream.next_out = output.baseAddress
-        unsafe stream.avail_out = UInt32(clamping: output.count)
-        return unsafe deflate(&stream, Z_FINISH)
-      }
-    }
-    guard result == Z_STREAM_END else { return nil }
-    output.removeLast(Int(unsafe stream.avail_out))
-    return output
   }
 }
 
@@ -232,15 +188,12 @@ public enum CacheFields: String, Sendable, CaseIterable {
   }
 
   /// Adds the fields.
-  ///
-  /// - Parameter isWeak: Whether the same tag stands for several encodings of the content (RFC 9110 §8.8.1).
-  func mark(_ response: inout SandboxResponse, isWeak: Bool) {
+  func mark(_ response: inout SandboxResponse) {
     if self == .maxAge || self == .both {
       response.fields.append(SandboxField("Cache-Control", "max-age=\(Self.maximumAge)"))
     }
     guard self == .etag || self == .both else { return }
-    let tag = "\"\(String(Numbers.hash(response.content), radix: 16))\""
-    response.fields.append(SandboxField("ETag", isWeak ? "W/\(tag)" : tag))
+    response.fields.append(SandboxField("ETag", "\"\(String(Numbers.hash(response.content), radix: 16))\""))
   }
 
   /// Turns a response into a 304 if the request names its tag (RFC 9110 §13.1.2).

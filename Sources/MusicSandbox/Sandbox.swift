@@ -1,6 +1,7 @@
 public import EventLoop
 import Glibc
 import HTTPMessages
+public import MusicCatalog
 
 /// An emulator of the Apple Music API for tests. It refuses what Apple refuses, has one real album and many invented
 /// ones, and produces faults on request.
@@ -10,7 +11,6 @@ import HTTPMessages
 public final class Sandbox: Sendable {
   private let options: SandboxOptions
   private let clock: SandboxClock
-  private let catalog = Catalog.builtIn
   private let judge: TokenJudge
   private let meter: RateMeter
   private let board: FaultBoard
@@ -29,7 +29,8 @@ public final class Sandbox: Sendable {
     board = FaultBoard(
       standing: options.faults, clockSkew: min(max(options.clockSkew, skews.lowerBound), skews.upperBound),
       latency: options.delay, retryAfter: options.retryAfter)
-    libraries = Dictionary(options.userTokens.map { ($0, UserLibrary()) }) { first, _ in first }
+    let libraries = options.userTokens.map { ($0, UserLibrary(options.catalog ?? .builtIn)) }
+    self.libraries = Dictionary(libraries) { first, _ in first }
   }
 
   /// Returns the response to a request, and the way to send it.
@@ -42,7 +43,7 @@ public final class Sandbox: Sendable {
       }
     case "image":
       return caught { () throws(AppleError) in
-        try PictureEndpoint.respond(request, segments?.dropFirst() ?? [], catalog: catalog)
+        try PictureEndpoint.respond(request, segments?.dropFirst() ?? [], catalog: options.catalog ?? .builtIn)
       }
     default: return apple(request, segments ?? [])
     }
@@ -60,7 +61,8 @@ public final class Sandbox: Sendable {
       faults.lazy.compactMap { $0.replacement(id: id) }.first
       ?? caught { () throws(AppleError) in
         if let mistake { throw mistake }
-        return try respond(to: request, segments, verdict, user, now: now)
+        return try respond(
+          to: request, segments, verdict, user, allowsChanges: faults.contains(.libraryChanges), now: now)
       }
     response.delivery.delay = board.latency
     for fault in faults { fault.apply(to: &response) }
@@ -70,22 +72,18 @@ public final class Sandbox: Sendable {
   }
 
   private func respond(
-    to request: SandboxRequest, _ segments: [String], _ verdict: TokenVerdict, _ user: APIRequest.UserAccess, now: Int
+    to request: SandboxRequest, _ segments: [String], _ verdict: TokenVerdict, _ user: APIRequest.UserAccess,
+    allowsChanges: Bool, now: Int
   ) throws(AppleError) -> SandboxResponse {
     if request.method == "OPTIONS" { return .preflight }
     guard case .accepted(let team, _, _) = verdict else { return .unauthorized }
     if let wait = meter.refusal(team, now: clock.now()) { return rateLimited(wait, now: now) }
     guard segments.first == "v1" else { throw .pathNotFound }
     let api = APIRequest(
-      method: request.method, segments: segments.dropFirst(), query: try Query(request.query),
-      content: request.content, catalog: catalog, base: base(request), user: user)
-    switch (api.segments.first, api.segments.count) {
-    case ("me", _): return try MeEndpoint(api, now: now).respond()
-    case ("test", 1):
-      try api.require("GET", "HEAD")
-      return SandboxResponse(200)
-    default: return try cacheable(request, api)
-    }
+      method: request.method, segments: Array(segments.dropFirst()), query: try Query(request.query),
+      content: request.content, catalog: options.catalog ?? .builtIn, base: base(request), user: user,
+      allowsChanges: allowsChanges, now: now)
+    return try shared(request, api)
   }
 
   private func rateLimited(_ wait: Duration, now: Int) -> SandboxResponse {
@@ -100,25 +98,16 @@ public final class Sandbox: Sendable {
     return response
   }
 
-  /// Returns a response that depends only on the request, so that it is created only once.
-  private func cacheable(_ request: SandboxRequest, _ api: APIRequest) throws(AppleError) -> SandboxResponse {
-    var response = try made.respond(to: request, base: api.base, isPersonal: api.isPersonal) { () throws(AppleError) in
-      var response = SandboxResponse.json(try document(api))
-      options.cacheFields.resolved(api.segments).mark(&response, isWeak: options.compresses)
+  /// Returns the response. One that depends only on the request is created only once.
+  private func shared(_ request: SandboxRequest, _ api: APIRequest) throws(AppleError) -> SandboxResponse {
+    let isShared = !api.isPersonal && api.segments != ["test"]
+    var response = try made.respond(to: request, base: api.base, isShared: isShared) { () throws(AppleError) in
+      var response = SandboxResponse(try api.respond())
+      if isShared { options.cacheFields.resolved(api.segments[...]).mark(&response) }
       return response
     }
     CacheFields.leaveOut(&response, knownTo: request)
-    if options.compresses { Compression.apply(to: &response, for: request) }
     return response
-  }
-
-  private func document(_ api: APIRequest) throws(AppleError) -> Document {
-    switch api.segments.first {
-    case "catalog": return try CatalogEndpoint(api).respond()
-    case "storefronts": return try StorefrontEndpoint(request: api).storefronts()
-    case "language": return try StorefrontEndpoint(request: api).bestLanguage()
-    default: throw .pathNotFound
-    }
   }
 
   /// Adds the fields of Apple's responses: every page may read them, and `Date` shows the emulator's time.
@@ -134,7 +123,10 @@ public final class Sandbox: Sendable {
   }
 
   private func user(_ request: SandboxRequest) -> APIRequest.UserAccess {
-    guard let token = request.fields.single("music-user-token") else { return .unknown }
+    // The field has an older name, which some clients still send.
+    let names = ["music-user-token", "media-user-token"]
+    let tokens = names.flatMap(request.fields.values)
+    guard tokens.count == 1, let token = tokens.first else { return .unknown }
     if let library = libraries[token] { return .user(library) }
     return options.unsubscribedUserTokens.contains(token) ? .withoutSubscription : .unknown
   }
@@ -185,11 +177,10 @@ public struct SandboxOptions: Sendable {
   public var clockSkew = 0
   /// The caching fields of responses. The default mixes all forms, because Apple's are unknown.
   public var cacheFields = CacheFields.mixed
-  /// Whether responses are compressed for clients that accept gzip. The default is off, so that captured traffic is
-  /// readable.
-  public var compresses = false
   /// The faults of every request under `/v1/`; none by default.
   public var faults: [Fault] = []
+  /// The resources; nil for those in the program, which are read when the first request needs them.
+  public var catalog: Catalog?
   /// The beginning of picture URLs, such as `https://localhost:8443`; nil for `http://` and the request's host.
   public var baseURL: String?
 

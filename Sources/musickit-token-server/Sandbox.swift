@@ -23,6 +23,9 @@ struct Sandbox: ParsableCommand {
   @Option(help: ArgumentHelp("The team whose tokens the emulator accepts.", valueName: "id"))
   var teamID = "DEMOTEAM01"
 
+  @Option(help: ArgumentHelp("A folder of JSON files with resources to add or replace.", valueName: "folder"))
+  var data: String?
+
   @Flag(help: "Serve HTTPS, HTTP/2 and HTTP/1.1, with a new certificate.")
   var tls = false
 
@@ -66,6 +69,7 @@ struct Sandbox: ParsableCommand {
     options.keyFiles = keyFile
     options.keyID = keyID
     options.teamID = teamID
+    options.dataFolder = data
     options.isSecure = tls
     options.certificateFile = certificateFile
     options.hasWrongCertificate = wrongCertificate

@@ -29,8 +29,11 @@ struct Demo: ParsableCommand {
   @Option(help: "The port to listen on; 0 picks a free one.")
   var port: UInt16 = 8080
 
+  @Option(help: ArgumentHelp("A folder of JSON files with resources for the emulator.", valueName: "folder"))
+  var data: String?
+
   func run() throws {
-    try DemoCommand(port: port, host: .current()).run(findings: ProcessSetup.findings) {
+    try DemoCommand(port: port, dataFolder: data, host: .current()).run(findings: ProcessSetup.findings) {
       CommandResult.print($0, to: STDOUT_FILENO)
     }.finish()
   }

@@ -107,6 +107,8 @@ struct CatalogUserTests {
       try ground.request(path, "-H", Self.token).json?["data"]?.elements.first?["attributes"]?["name"]?.string
     }
     #expect(try name() == "New")
+    #expect(try ground.request(path, "-X", "DELETE", "-H", Self.token).status == 401, "as Apple is reported to")
+    try ground.emulator.fail("library-changes")
     let change = "{\"attributes\":{\"name\":\"Newer\"}}"
     let changed = try ground.request(path, "-X", "PATCH", "-H", Self.token, "-H", type, "-d", change)
     #expect(changed.status == 204 && changed.body.isEmpty)

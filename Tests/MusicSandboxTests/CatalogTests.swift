@@ -2,6 +2,7 @@ import Bytes
 import JSON
 import Testing
 
+@testable import MusicCatalog
 @testable import MusicSandbox
 
 @Suite struct CatalogTests {
@@ -129,18 +130,20 @@ import Testing
   @Test("the href of every resource, relationship and view leads to that resource")
   func everything() throws {
     let ground = try Ground()
-    for type in ResourceType.allCases {
-      for item in Catalog.builtIn.all(type, in: "us").prefix(40) {
-        let include = type.relationships.map(\.name).joined(separator: ",")
-        let views = type.views.map(\.name).joined(separator: ",")
-        let path = "/v1/catalog/us/\(type.rawValue)/\(item.key.id)"
-        let resource = try #require(try ground.json("\(path)?include=\(include)&views=\(views)").at("data.0"))
-        #expect(resource["href"] == .string(ByteString(path)))
-        let relations = (resource["relationships"]?.members ?? []) + (resource["views"]?.members ?? [])
+    for type in TypeTable.builtIn.all where type.isOfCatalog || type.isOfLibrary {
+      let resources = type.isOfLibrary ? UserLibrary(.builtIn).contents.all(type.name) : Catalog.builtIn.all(type.name)
+      for resource in resources.filter({ $0.storefronts == nil }).prefix(40) {
+        let include = type.relationships.map(\.name.text).joined(separator: ",")
+        let views = type.views.map(\.name.text).joined(separator: ",")
+        let path = "\(type.path.head)\(type.path.tail.map { "us\($0)" } ?? "")/\(resource.key.id)"
+        let target = "\(path)?include=\(include)&views=\(views)"
+        let shown = try #require(try ground.json(target, user: Ground.userToken).at("data.0"))
+        #expect(shown["href"] == .string(ByteString(path)))
+        let relations = (shown["relationships"]?.members ?? []) + (shown["views"]?.members ?? [])
         #expect(relations.count == type.relationships.count + type.views.count)
         for relation in relations where relation.value["data"]?.elements.isEmpty == false {
           let href = try #require(relation.value["href"]?.text)
-          #expect(try ground.json(href).ids.isEmpty == false)
+          #expect(try ground.json(href, user: Ground.userToken).ids.isEmpty == false)
         }
       }
     }
@@ -157,7 +160,7 @@ import Testing
     let page = try ground.json("/v1/storefronts?limit=2")
     #expect(page.ids == ["ae", "ar"])
     #expect(page["next"] == .string("/v1/storefronts?offset=2"))
-    #expect(try ground.json("/v1/storefronts").ids == Storefront.all.map(\.id))
+    #expect(try ground.json("/v1/storefronts").ids == Catalog.builtIn.all("storefronts").map(\.key.id.text))
   }
 
   @Test(
@@ -172,10 +175,100 @@ import Testing
 
   @Test("every storefront has a unique two-letter identifier and plausible language tags")
   func table() {
-    #expect(Set(Storefront.all.map(\.id)).count == Storefront.all.count)
-    for storefront in Storefront.all {
+    let all = Catalog.builtIn.all("storefronts").map(Storefront.init)
+    #expect(Set(all.map(\.id)).count == all.count && all.count > 30)
+    for storefront in all {
       #expect(storefront.id.utf8.count == 2 && !storefront.languageTags.isEmpty)
       #expect(storefront.languageTags.allSatisfy(Storefront.isPlausible))
+      #expect(storefront.languageTags.contains(storefront.defaultLanguageTag))
+    }
+  }
+
+  @Test("unknown names in include and views have no effect")
+  func unknownNames() throws {
+    let ground = try Ground()
+    let plain = ground.respond(Self.album).content
+    for query in ["include=zzz", "views=zzz", "include[songs]=zzz", "include[zzz]=songs", "extend=zzz", "relate=zzz"] {
+      #expect(ground.respond("\(Self.album)?\(query)").content == plain, "\(query)")
+    }
+  }
+
+  @Test("every song and every artist has a station, whose songs a user can hear")
+  func stations() throws {
+    let ground = try Ground()
+    for path in ["songs/1200868874", "songs/9000002001", "artists/8000000002"] {
+      let id = try #require(path.split(separator: "/").last)
+      #expect(try ground.json("/v1/catalog/us/\(path)/station").ids == ["ra.\(id)"])
+      #expect(try ground.json("/v1/catalog/us/stations/ra.\(id)").ids == ["ra.\(id)"])
+      let next = ground.respond("/v1/me/stations/next-tracks/ra.\(id)", "POST", user: Ground.userToken)
+      #expect(next.status == 200)
+      #expect(try next.json.ids.isEmpty == false)
+    }
+    #expect(ground.respond("/v1/catalog/us/stations/ra.1").status == 404)
+    let live = try ground.json("/v1/catalog/us/stations?filter[featured]=apple-music-live-radio")
+    #expect(live.at("data.0.attributes.isLive") == .bool(true))
+  }
+
+  @Test("equivalents are the resource itself, or the one of the storefront that names it")
+  func equivalents() throws {
+    let ground = try Ground()
+    #expect(try ground.json("/v1/catalog/us/songs?filter[equivalents]=1200868616").ids == ["1200868616"])
+    let song = try #require(
+      try ground.json("\(Self.album)/tracks").at("data")?.elements.first { $0.at("attributes.name") == "Hopeless" })
+    let id = try #require(song["id"]?.text)
+    #expect(try ground.json("/v1/catalog/us/songs?filter[equivalents]=\(id)").ids == [id])
+    #expect(try ground.json("/v1/catalog/us/songs?filter[equivalents]=\(id)&restrict=explicit").ids == ["9000061001"])
+    let both = try ground.json("/v1/catalog/us/songs?ids=1200868616,1200868874&filter[equivalents]=1200868874")
+    #expect(both.ids == ["1200868874"])
+  }
+
+  @Test("a song may have no play parameters")
+  func notPlayable() throws {
+    let attributes = try Ground().json("/v1/catalog/us/songs/9000061003").at("data.0.attributes")
+    #expect(attributes?["name"] != nil && attributes?["playParams"] == nil)
+  }
+
+  @Test("a slash at the end, an upper-case storefront and a repeated parameter are accepted")
+  func spellings() throws {
+    let ground = try Ground()
+    for target in [
+      "/v1/catalog/us/albums/1200868601/", "/v1/catalog/US/albums/1200868601", "/v1/catalog/us/albums/?ids=1200868601",
+    ] {
+      #expect(try ground.json(target).at("data.0.href")?.text == Self.album, "\(target)")
+    }
+    #expect(ground.respond("/v1/me/library/?ids[songs]=1200868616", "POST", user: Ground.userToken).status == 202)
+    #expect(try ground.json("\(Self.album)/tracks?limit=1&limit=2").ids.count == 2)
+  }
+
+  @Test(
+    "every documented type answers",
+    arguments: [
+      "activities/976439514", "activities/976439514/playlists", "activities?ids=976439514,976439515",
+      "apple-curators/976439503/playlists", "curators/1000000001", "record-labels/7000000001/view/top-releases",
+      "station-genres", "station-genres/1149486245/stations", "genres?ids=14,34", "music-videos/8284242301/songs",
+      "music-videos/8284242301/view/more-by-artist?limit=1", "artists/8000000002/view/similar-artists",
+      "songs/1200868616/composers", "songs/1200868616/music-videos",
+      "playlists/pl.00000000000000000000000000000024/curator",
+      "search?term=waiting&types=activities", "search?term=khalid",
+      "?ids[activities]=976439514&ids[stations]=ra.82842423",
+    ])
+  func types(path: String) throws {
+    let response = try Ground().respond("/v1/catalog/us\(path.hasPrefix("?") ? "" : "/")\(path)")
+    // One artist has one video, so a view of the others is empty.
+    #expect(response.status == (path.contains("more-by-artist") ? 404 : 200))
+  }
+
+  @Test("no attribute of the program's data has a placeholder that nothing fills")
+  func placeholders() throws {
+    let ground = try Ground()
+    for type in TypeTable.builtIn.all where type.isOfCatalog {
+      for resource in Catalog.builtIn.all(type.name) {
+        let storefront = resource.storefronts?.first?.text ?? "us"
+        let path = "\(type.path.head)\(storefront)\(type.path.tail ?? "")/\(resource.key.id)"
+        let content = ground.respond("\(path)?extend=artistUrl,artistBio,isGroup").content
+        let text = String(decoding: content, as: UTF8.self).replacing("{w}x{h}", with: "")
+        #expect(!text.contains(try Regex(#"\{[a-z.A-Z]+\}"#)), "\(path)")
+      }
     }
   }
 }

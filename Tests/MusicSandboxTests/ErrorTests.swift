@@ -2,6 +2,7 @@ import Bytes
 import JSON
 import Testing
 
+@testable import MusicCatalog
 @testable import MusicSandbox
 
 /// The requests that the emulator refuses, and its error objects.
@@ -23,8 +24,8 @@ import Testing
     arguments: [
       Refused("/v1/catalog/us/albums/1", 404, "40400"),
       Refused("/v1/catalog/us/albums/9000040000", 404, "40400"),
-      Refused("/v1/catalog/us/albums/1200868601/nonsense", 404, "40403"),
-      Refused("/v1/catalog/us/albums/1200868601/view/nonsense", 404, "40403"),
+      Refused("/v1/catalog/us/albums/1200868601/nonsense", 400, "40008"),
+      Refused("/v1/catalog/us/albums/1200868601/view/nonsense", 400, "40008"),
       Refused("/v1/catalog/us/albums/1200868601/tracks?offset=15", 404, "40403"),
       Refused("/v1/catalog/us/albums/1200868601/tracks/1", 404, "40400"),
       Refused("/v1/catalog/us/nonsense/1", 400, "40008"),
@@ -36,9 +37,6 @@ import Testing
       Refused("/v1/catalog/us/albums?ids=", 400, "40005", "ids"),
       Refused("/v1/catalog/us/artists?ids=" + String(repeating: "1,", count: 26), 400, "40005", "ids"),
       Refused("/v1/catalog/us?ids[nonsense]=1", 400, "40004", "ids[nonsense]"),
-      Refused("/v1/catalog/us/albums/1200868601?include=nonsense", 400, "40005", "include"),
-      Refused("/v1/catalog/us/albums/1200868601?include[songs]=x", 400, "40005", "include[songs]"),
-      Refused("/v1/catalog/us/albums/1200868601?views=nonsense", 400, "40005", "views"),
       Refused("/v1/catalog/us/albums/1200868601?l=invalid-XX", 400, "40005", "l"),
       Refused("/v1/catalog/us/albums/1200868601?limit[tracks]=301", 400, "40005", "limit[tracks]"),
       Refused("/v1/catalog/us/albums/1200868601/tracks?limit=0", 400, "40005", "limit"),
@@ -64,7 +62,16 @@ import Testing
       Refused("/v1/language/xx/tag?acceptLanguage=en", 400, "40008"),
       Refused("/v1/nonsense", 404, "40400"),
       Refused("/v2/catalog/us/albums/1200868601", 404, "40400"),
-      Refused("/v1/catalog/us/albums/1200868601/", 404, "40403"),
+      Refused("/v1/catalog/us/songs/1200868616/lyrics", 400, "40012"),
+      Refused("/v1/catalog/us/albums/1200868601//", 400, "40008"),
+      Refused("/v1/catalog/us/storefronts/us", 400, "40008"),
+      Refused("/v1/catalog/us/library-songs/i.1200868616", 400, "40008"),
+      Refused("/v1/catalog/us/songs/1200868616?include=library", 403, "40300"),
+      Refused("/v1/catalog/us/songs/1200868616?include[songs]=library", 403, "40300"),
+      Refused("/v1/catalog/us/songs/1200868616?extend=inFavorites", 403, "40300"),
+      Refused("/v1/catalog/us/songs/1200868616?fields[songs]=name,inLibrary", 403, "40300"),
+      Refused("/v1/catalog/us/songs/1200868616/library", 403, "40300"),
+      Refused("/v1/catalog/us/stations?filter[identity]=personal", 403, "40300"),
       Refused("/v1//catalog/us/albums/1200868601", 404, "40400"),
       Refused("/v1/catalog/us/albums%2F1200868601", 404, "40400"),
       Refused("/v1/catalog/us/albums/%", 404, "40400"),

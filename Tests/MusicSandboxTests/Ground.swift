@@ -5,6 +5,7 @@ import JSON
 import Locks
 import TestSupport
 
+@testable import MusicCatalog
 @testable import MusicSandbox
 
 /// An emulator with a stopped clock, a trusted key, and a valid token.
@@ -84,11 +85,6 @@ extension SandboxResponse {
 }
 
 extension JSONValue {
-  var elements: [JSONValue] {
-    guard case .array(let elements) = self else { return [] }
-    return elements
-  }
-
   var text: String? {
     guard case .string(let text) = self else { return nil }
     return text.text

@@ -2,6 +2,7 @@ import Bytes
 import JSON
 import Testing
 
+@testable import MusicCatalog
 @testable import MusicSandbox
 
 @Suite struct LibraryTests {
@@ -51,7 +52,7 @@ import Testing
     #expect(search.at("results.library-songs.data.0.attributes.name") == .string("Location"))
   }
 
-  @Test("a client can create, extend, change and delete a playlist")
+  @Test("a client can create and extend a playlist, and change and delete it with the fault library-changes only")
   func playlist() throws {
     let ground = try Ground()
     let content = """
@@ -66,6 +67,12 @@ import Testing
     #expect(ground.respond("\(href)/tracks", "POST", user: Self.user, content: track).status == 204)
     #expect(try ground.json("\(href)/tracks", user: Self.user).ids == ["i.1200868616", "i.1200868874"])
     let name = #"{"attributes":{"name":"Newer"}}"#
+    for method in ["PATCH", "PUT", "DELETE"] {
+      let refused = ground.respond(href, method, user: Self.user, content: name)
+      #expect(refused.status == 401)
+      #expect(try refused.json.at("errors.0.detail")?.text?.contains("library-changes") == true)
+    }
+    _ = ground.respond("/sandbox/faults", "PUT", content: #"{"faults":[{"fault":"library-changes"}]}"#)
     #expect(ground.respond(href, "PATCH", user: Self.user, content: name).status == 204)
     let patched = try ground.json(href, user: Self.user).at("data.0.attributes")
     #expect(patched?["name"] == .string("Newer") && patched?.at("description.standard") == .string("Words"))
@@ -104,7 +111,7 @@ import Testing
     #expect(try ground.json("/v1/me/library/albums", user: Self.user).ids == ["l.1200868601", "l.9000001000"])
     #expect(try ground.json("/v1/me/library/albums", user: "another-user").ids == ["l.1200868601"])
     #expect(try ground.respond("/v1/me/library", "POST", user: Self.user).errorCode == "40003")
-    #expect(ground.respond("/v1/me/library", user: Self.user).status == 405)
+    #expect(ground.respond("/v1/me/library", "PUT", user: Self.user).status == 405)
   }
 
   @Test("a client can set, read and delete ratings")
@@ -129,5 +136,120 @@ import Testing
     let other = try ground.json("/v1/catalog/us/albums/9000001000?relate=library", user: Self.user)
     #expect(other.at("data.0.relationships.library.data")?.elements == [])
     #expect(try ground.json("/v1/catalog/us/albums/1200868601/library", user: Self.user).ids == ["l.1200868601"])
+  }
+
+  @Test("a request about the user needs the token in the catalog, and the response is the user's own")
+  func personal() throws {
+    let ground = try Ground { $0.userTokens.append("another-user") }
+    let song = "/v1/catalog/us/songs/1200868616"
+    #expect(ground.respond("/v1/me/favorites?ids[songs]=1200868616,1", "POST", user: Self.user).status == 202)
+    for (query, path) in [
+      ("extend=inFavorites", "inFavorites"), ("extend%5Bsongs%5D=inFavorites", "inFavorites"),
+      ("fields[songs]=name,inFavorites", "inFavorites"), ("fields=inLibrary", "inLibrary"),
+    ] {
+      let attribute = "data.0.attributes.\(path)"
+      #expect(try ground.json("\(song)?\(query)", user: Self.user).at(attribute) == .bool(true), "\(query)")
+      let isInLibrary = path == "inLibrary"
+      #expect(try ground.json("\(song)?\(query)", user: "another-user").at(attribute) == .bool(isInLibrary), "\(query)")
+      #expect(try ground.respond("\(song)?\(query)").errorCode == "40300")
+    }
+    let included = try ground.json("\(song)?include=library", user: Self.user).at("data.0.relationships.library.data.0")
+    #expect(included?.at("attributes.name") == .string("American Teen"))
+    #expect(included?["type"] == .string("library-songs"))
+    #expect(try ground.respond("/v1/catalog/us/songs/9000001001/library", user: Self.user).errorCode == "40403")
+    #expect(
+      try ground.json("/v1/catalog/us/stations?filter[identity]=personal", user: Self.user).ids == ["ra.u-sandbox"])
+    // The name of a parameter decides, not a text that has the same word.
+    #expect(ground.respond("/v1/catalog/us/search?term=library&types=songs").status == 200)
+  }
+
+  @Test("a library resource shows the relationships that Apple documents")
+  func relationships() throws {
+    let ground = try Ground()
+    let album = try ground.json("/v1/me/library/albums/l.1200868601?include=catalog,artists", user: Self.user)
+    #expect(album.at("data.0.relationships.tracks.data.0.id") == .string("i.1200868616"))
+    #expect(album.at("data.0.relationships.catalog.data.0.type") == .string("albums"))
+    #expect(album.at("data.0.relationships.artists.data.0.attributes.name") == .string("Khalid"))
+    let list = try ground.json("/v1/me/library/albums?include=catalog", user: Self.user)
+    #expect(list.at("data.0.relationships.catalog.data.0.attributes.name") == .string("American Teen"))
+    #expect(try ground.respond("/v1/me/library/playlists/p.sandbox0/catalog", user: Self.user).errorCode == "40403")
+    let empty = ground.respond(
+      "/v1/me/library/playlists", "POST", user: Self.user, content: #"{"attributes":{"name":"E"}}"#)
+    let href = try #require(try empty.json.at("data.0.href")?.text)
+    let tracks = try ground.respond("\(href)/tracks", user: Self.user).json
+    #expect(tracks.at("errors.0.title") == .string("No related resources"))
+    #expect(try ground.json("/v1/me/library/playlists?ids=p.nope,p.sandbox0", user: Self.user).ids == ["p.sandbox0"])
+    let types = "ids[library-songs]=i.1200868616&ids[library-albums]=l.1200868601"
+    #expect(try ground.json("/v1/me/library?\(types)", user: Self.user).ids == ["i.1200868616", "l.1200868601"])
+    #expect(try ground.respond("/v1/me/library?ids[songs]=1", user: Self.user).errorCode == "40004")
+    let names = try ground.json("/v1/me/library/songs?sort=-name&limit=2", user: Self.user)["data"]?.elements
+    #expect(names?.map { $0.at("attributes.name")?.text } == ["Young Dumb & Broke", "Winter"])
+  }
+
+  @Test("folders contain playlists and folders, and the root contains what has no other parent")
+  func folders() throws {
+    let ground = try Ground()
+    let path = "/v1/me/library/playlist-folders"
+    let made = ground.respond(path, "POST", user: Self.user, content: #"{"attributes":{"name":"Folder"}}"#)
+    #expect(made.status == 201)
+    let id = try #require(try made.json.at("data.0.id")?.text)
+    let parent = #""relationships":{"parent":{"data":[{"id":"\#(id)","type":"library-playlist-folders"}]}}"#
+    let playlist = ground.respond(
+      "/v1/me/library/playlists", "POST", user: Self.user, content: #"{"attributes":{"name":"In it"},\#(parent)}"#)
+    #expect(playlist.status == 201)
+    let children = try ground.json("\(path)/\(id)/children", user: Self.user)
+    #expect(children.at("data.0.attributes.name") == .string("In it"))
+    let root = try ground.json("\(path)?filter[identity]=playlistsroot", user: Self.user)
+    #expect(root.at("meta.filters.identity.playlistsroot.0.id") == .string("p.playlistsroot"))
+    #expect(try ground.json("\(path)/p.playlistsroot/children", user: Self.user).ids == ["p.sandbox0", id])
+    #expect(try ground.json("\(path)/\(id)/parent", user: Self.user).ids == ["p.playlistsroot"])
+    let wrong = parent.replacing(id, with: "p.none")
+    let refused = ground.respond(path, "POST", user: Self.user, content: #"{"attributes":{"name":"F"},\#(wrong)}"#)
+    #expect(try refused.errorCode == "40007")
+  }
+
+  @Test(
+    "every rated type can be rated",
+    arguments: [
+      "songs/1200868616", "albums/1200868601", "music-videos/8284242301", "stations/ra.82842423",
+      "playlists/pl.00000000000000000000000000000250", "library-songs/i.1200868616", "library-albums/l.1200868601",
+      "library-playlists/p.sandbox0",
+    ])
+  func rated(path: String) throws {
+    let ground = try Ground()
+    let path = "/v1/me/ratings/\(path)"
+    let content = #"{"type":"rating","attributes":{"value":1}}"#
+    #expect(ground.respond(path, "PUT", user: Self.user, content: content).status == 200)
+    let rating = try ground.json(path, user: Self.user)
+    #expect(rating.at("data.0.href")?.text == path)
+    let halves = path.split(separator: "/").suffix(2)
+    #expect(
+      try ground.json("/v1/me/ratings/\(halves.first ?? "")?ids=\(halves.last ?? ""),x", user: Self.user).ids.count == 1
+    )
+  }
+
+  @Test("a search of the library finds playlists too, and its groups have links")
+  func search() throws {
+    let ground = try Ground()
+    let target = "/v1/me/library/search?term=mine&types=library-playlists"
+    let playlists = try ground.json(target, user: Self.user)
+    #expect(playlists.at("results.library-playlists.data.0.id") == .string("p.sandbox0"))
+    let songs = try ground.json("/v1/me/library/search?term=khalid&types=library-songs&limit=2", user: Self.user)
+    let next = try #require(songs.at("results.library-songs.next")?.text)
+    #expect(next == "/v1/me/library/search?offset=2&term=khalid&types=library-songs")
+    #expect(songs.at("meta.results.order.0") == .string("library-songs"))
+    let rest = try ground.json(next, user: Self.user)
+    #expect(rest.at("results.library-songs.data")?.elements.count == 5)
+    #expect(try ground.respond("/v1/me/library/search?term=a", user: Self.user).errorCode == "40003")
+    #expect(try ground.respond("/v1/me/library/search?term=a&types=songs", user: Self.user).errorCode == "40005")
+  }
+
+  @Test("the older name of the user token's field is the same field")
+  func olderName() throws {
+    let ground = try Ground()
+    let older = SandboxField("Media-User-Token", Self.user)
+    #expect(ground.respond("/v1/me/storefront", fields: [older]).status == 200)
+    #expect(try ground.respond("/v1/me/storefront", fields: [older], user: Self.user).errorCode == "40300")
+    #expect(!String(decoding: ground.respond("/sandbox/log").content, as: UTF8.self).contains(Self.user))
   }
 }

@@ -3,6 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
+@testable import MusicCatalog
 @testable import MusicSandbox
 
 @Suite struct LinkTests {

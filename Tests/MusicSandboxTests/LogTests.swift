@@ -2,6 +2,7 @@ import Bytes
 import JSON
 import Testing
 
+@testable import MusicCatalog
 @testable import MusicSandbox
 
 @Suite struct LogTests {

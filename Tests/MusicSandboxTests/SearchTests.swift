@@ -2,6 +2,7 @@ import Bytes
 import JSON
 import Testing
 
+@testable import MusicCatalog
 @testable import MusicSandbox
 
 @Suite struct SearchTests {
@@ -55,5 +56,63 @@ import Testing
     ).at("results.suggestions")
     #expect(suggestions?.at("0.searchTerm") == .string("khalid"))
     #expect(suggestions?.at("1.content.id") == .string("82842423"))
+  }
+
+  @Test("search results and charts show no relationships unless the request includes them")
+  func bare() throws {
+    let ground = try Ground()
+    for target in ["search?term=american&types=songs,albums", "charts?types=songs,albums"] {
+      let results = try #require(try ground.json("/v1/catalog/us/\(target)")["results"])
+      for path in ["songs.data.0", "albums.data.0", "songs.0.data.0", "albums.0.data.0"] {
+        guard let resource = results.at(path) else { continue }
+        #expect(resource["attributes"] != nil && resource["relationships"] == nil, "\(target)")
+      }
+    }
+    let included = try ground.json("/v1/catalog/us/search?term=american&types=albums&include=artists")
+    #expect(included.at("results.albums.data.0.relationships")?.members.map(\.name) == ["artists"])
+  }
+
+  @Test(
+    "composed and decomposed text, other cases, and text without marks find the same resource",
+    arguments: [
+      ("Les Octets \u{C9}gar\u{E9}s", "artists", "8000000011"),
+      ("les octets E\u{301}gare\u{301}s", "artists", "8000000011"),
+      ("EGARES", "artists", "8000000011"), ("sen\u{303}or", "artists", "8000000013"),
+      ("Señor", "artists", "8000000013"),
+      ("偽のア\u{30FC}ティスト", "artists", "8000000014"), ("偽のアーテ\u{30A3}スト", "artists", "8000000014"),
+    ])
+  func unicode(term: String, type: String, id: String) throws {
+    let encoded = FormEncoding.encodeQueryValue(term)
+    for term in [encoded, term.replacing(" ", with: "+")] {
+      let response = try Ground().json("/v1/catalog/us/search?term=\(term)&types=\(type)")
+      #expect(response.at("results.\(type).data.0.id") == .string(ByteString(id)), "\(term)")
+    }
+  }
+
+  @Test("a hostile search term is refused, or costs little", arguments: ["e", "\u{1F3B8}", "\u{202E}", "\u{0}", "’"])
+  func hostile(text: String) throws {
+    let marks = text + String(repeating: "\u{301}\u{300}", count: 20_000)
+    let refused = try Ground().respond("/v1/catalog/us/search?term=\(FormEncoding.encodeQueryValue(marks))&types=songs")
+    #expect(try refused.errorCode == "40005")
+    let short = text + String(repeating: "\u{301}\u{300}", count: 60)
+    let allowed = try Ground().respond("/v1/catalog/us/search?term=\(FormEncoding.encodeQueryValue(short))&types=songs")
+    #expect(allowed.status == 200)
+  }
+
+  @Test("with adds the charts of cities and the daily charts, and restrict leaves out explicit content")
+  func charts() throws {
+    let ground = try Ground()
+    let charts = try ground.json("/v1/catalog/us/charts?types=playlists&with=cityCharts,dailyGlobalTopCharts")
+    #expect(charts["results"]?.members.map(\.name) == ["playlists", "cityCharts", "dailyGlobalTopCharts"])
+    #expect(charts.at("results.cityCharts.0.chart") == .string("city-top"))
+    #expect(charts.at("results.dailyGlobalTopCharts.0.data.0.attributes.isChart") == .bool(true))
+    let german = try ground.json("/v1/catalog/de/playlists?filter[storefront-chart]=de")
+    #expect(german.ids == ["pl.sandboxtop100de"])
+    for target in ["charts?types=songs&limit=50", "search?term=khalid&types=songs&limit=25"] {
+      let all = try ground.json("/v1/catalog/us/\(target)")["results"]
+      let clean = try ground.json("/v1/catalog/us/\(target)&restrict=explicit")["results"]
+      #expect(all?.bytes.count != clean?.bytes.count)
+      #expect(String(decoding: clean?.bytes ?? [], as: UTF8.self).contains(#""explicit""#) == false)
+    }
   }
 }

@@ -1,3 +1,6 @@
+import JSON
+import MusicCatalog
+
 /// A fault that a test or an option requests.
 public enum Fault: Sendable, Equatable {
   /// `delay=2s`: a delay before the response.
@@ -22,6 +25,8 @@ public enum Fault: Sendable, Equatable {
   case goaway
   /// `set-cookie`: fields that a proxy must not forward, such as cookies, CORS, authentication and tracing.
   case foreignFields
+  /// `library-changes`: the user can change and delete playlists, which Apple refuses.
+  case libraryChanges
 
   /// The maximum delay, so that a typing error does not hold connections forever.
   public static let maximumDelay = Duration.seconds(600)
@@ -52,6 +57,7 @@ public enum Fault: Sendable, Equatable {
     case ("truncate", nil): .truncate
     case ("goaway", nil): .goaway
     case ("set-cookie", nil): .foreignFields
+    case ("library-changes", nil): .libraryChanges
     default: nil
     }
   }
@@ -103,7 +109,7 @@ extension Fault {
     case .truncate: response.delivery.ending = .truncated
     case .goaway: response.delivery.closesConnection = true
     case .foreignFields: response.fields += Self.foreign
-    case .status, .unauthorized, .rateLimited, .redirect, .huge: break
+    case .status, .unauthorized, .rateLimited, .redirect, .huge, .libraryChanges: break
     }
   }
 
@@ -140,6 +146,7 @@ extension Fault: CustomStringConvertible {
     case .truncate: "truncate"
     case .goaway: "goaway"
     case .foreignFields: "set-cookie"
+    case .libraryChanges: "library-changes"
     }
   }
 
@@ -166,11 +173,11 @@ struct FaultRule: Sendable {
     remaining != 0 && request.path.hasPrefix(path) && (query.map { (request.query ?? "").contains($0) } ?? true)
   }
 
-  var document: Document {
-    .object([
-      ("fault", .string(faults.map(\.description).joined(separator: ","))), ("path", .string(path)),
-      ("query", query.map { .string($0) }),
-      ("remaining", remaining.map { .number($0) }), ("hits", .number(hits)),
+  var document: JSONValue {
+    .object(of: [
+      ("fault", .text(faults.map(\.description).joined(separator: ","))), ("path", .text(path)),
+      ("query", query.map { .text($0) }),
+      ("remaining", remaining.map { .whole($0) }), ("hits", .whole(hits)),
     ])
   }
 }

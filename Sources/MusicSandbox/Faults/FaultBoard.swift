@@ -1,6 +1,7 @@
 import Bytes
 import JSON
 import Locks
+import MusicCatalog
 
 /// The present faults, and the present offset of the clock.
 final class FaultBoard: Sendable {

@@ -1,3 +1,6 @@
+import JSON
+import MusicCatalog
+
 /// A request to the emulator: a value without a socket or a parser.
 public struct SandboxRequest: Sendable {
   /// The method in upper case, as registered.
@@ -40,6 +43,8 @@ public struct SandboxRequest: Sendable {
       }
       segments.append(segment)
     }
+    // Apple accepts a slash at the end, which three public programs send.
+    if segments.count > 1, segments.last == "" { segments.removeLast() }
     return segments
   }
 }
@@ -87,7 +92,7 @@ public struct SandboxResponse: Sendable, Equatable {
     (self.status, self.fields, self.content) = (status, fields, content)
   }
 
-  static func json(_ document: Document, status: Int = 200) -> SandboxResponse {
+  static func json(_ document: JSONValue, status: Int = 200) -> SandboxResponse {
     SandboxResponse(
       status, fields: [SandboxField("Content-Type", "application/json;charset=utf-8")], content: document.bytes)
   }
@@ -126,5 +131,23 @@ extension [SandboxField] {
     let lowercaseName = name.lowercased()
     removeAll { $0.name.lowercased() == lowercaseName }
     append(SandboxField(name, value))
+  }
+}
+
+extension SandboxResponse {
+  /// Converts a response of the catalog.
+  init(_ response: APIResponse) {
+    self = response.document.map { .json($0, status: response.status) } ?? SandboxResponse(response.status)
+  }
+}
+
+extension AppleError {
+  /// Returns the response.
+  ///
+  /// - Parameter id: The identifier of this occurrence.
+  func respond(id: String) -> SandboxResponse {
+    var response = SandboxResponse.json(document(id: id), status: status)
+    if let allow { response.fields.append(SandboxField("Allow", allow)) }
+    return response
   }
 }

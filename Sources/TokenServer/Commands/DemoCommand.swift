@@ -9,12 +9,16 @@ public import ServerSettings
 /// every page and program of this machine.
 public struct DemoCommand: Sendable {
   private let port: UInt16
+  private let dataFolder: String?
   private let host: HostFacts
 
-  /// Creates the command; port 0 picks a free one.
-  public init(port: UInt16, host: HostFacts) {
-    self.port = port
-    self.host = host
+  /// Creates the command.
+  ///
+  /// - Parameters:
+  ///   - port: The port; 0 picks a free one.
+  ///   - dataFolder: The folder with resources for the emulator to add or replace; nil for none.
+  public init(port: UInt16, dataFolder: String? = nil, host: HostFacts) {
+    (self.port, self.dataFolder, self.host) = (port, dataFolder, host)
   }
 
   /// Serves until a signal ends the process.
@@ -29,9 +33,9 @@ public struct DemoCommand: Sendable {
       let share = host.openFiles / 4
       // This check precedes all work that needs a descriptor.
       _ = try settings(upstream: "http://127.0.0.1:1", openFiles: host.openFiles - share)
-      let sandbox = try SandboxServer(
-        SandboxOptions(keys: [TrustedKey(team: try TeamID(Self.team), key: key)]), port: 0, openFiles: share,
-        observer: SilentObserver())
+      var options = SandboxOptions(keys: [TrustedKey(team: try TeamID(Self.team), key: key)])
+      options.catalog = try SandboxData.catalog(dataFolder)
+      let sandbox = try SandboxServer(options, port: 0, openFiles: share, observer: SilentObserver())
       defer { sandbox.stop() }
       var source = try RuntimeSnapshot.Source(
         settings: try settings(upstream: sandbox.url, openFiles: host.openFiles - share), key: key,

@@ -36,6 +36,8 @@ public struct SandboxCommand: Sendable {
     public var latency: String?
     /// The faults of every request, as in `delay=1s,status=503`.
     public var faults: String?
+    /// The folder with resources to add or replace; nil for none.
+    public var dataFolder: String?
     /// The number of seconds by which the emulator's clock is ahead.
     public var clockSkew = 0
     /// The caching fields of responses: `etag`, `max-age`, `both`, `none` or `mixed`.
@@ -110,6 +112,7 @@ public struct SandboxCommand: Sendable {
   private func sandboxOptions(_ keys: [SigningKey]) throws -> SandboxOptions {
     let team = try TeamID(options.teamID)
     var sandbox = SandboxOptions(keys: keys.map { TrustedKey(team: team, key: $0) })
+    sandbox.catalog = try SandboxData.catalog(options.dataFolder)
     let skews = SandboxOptions.clockSkews
     guard skews.contains(options.clockSkew) else {
       throw FlagError("--clock-skew is not a number of seconds from \(skews.lowerBound) to \(skews.upperBound).")

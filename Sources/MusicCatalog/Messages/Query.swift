@@ -1,7 +1,7 @@
 import Bytes
 
 /// The parameters of a query, decoded, in the order received.
-struct Query: Sendable {
+package struct Query: Sendable {
   /// The maximum number of parameters that are parsed.
   static let maximumCount = 64
 
@@ -14,60 +14,63 @@ struct Query: Sendable {
   init() {}
 
   /// Parses a query. Throws Apple's error for a malformed escape or an unknown parameter.
-  init(_ text: String?) throws(AppleError) {
+  package init(_ text: String?) throws(AppleError) {
     guard let text, !text.isEmpty else { return }
-    guard text.utf8.allSatisfy({ $0 < 0x80 }) else {
-      throw .invalidParameter("", "A query is ASCII; anything else is percent-encoded")
-    }
     for part in text.split(separator: "&", maxSplits: Self.maximumCount) {
       let halves = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
       guard let name = FormEncoding.decode(halves[0], plusIsSpace: true),
         let value = halves.count == 2 ? FormEncoding.decode(halves[1], plusIsSpace: true) : ""
-      else { throw .invalidParameter(String(halves[0]), "The query is not percent-encoded UTF-8") }
+      else {
+        throw .invalidParameter(String(halves[0].prefix(64)), "The query is not percent-encoded UTF-8")
+      }
+      guard name.utf8.allSatisfy({ $0 < 0x80 }), Self.isKnown(name) else {
+        throw .unknownParameter(String(name.prefix(64)))
+      }
       guard value.utf8.count <= Self.longestText || value.utf8.allSatisfy({ $0 < 0x80 }) else {
         throw .invalidParameter(name, "A value beyond ASCII has at most \(Self.longestText) bytes")
       }
-      guard name.utf8.allSatisfy({ $0 < 0x80 }), Self.isKnown(name) else { throw .unknownParameter(name) }
       parameters.append((name, value))
     }
   }
 
-  /// Returns the first value of a parameter; nil if the parameter is absent.
+  /// Returns the value of a parameter, the last one if it is repeated; nil if the parameter is absent.
   subscript(name: String) -> String? {
-    parameters.first { $0.name == name }?.value
+    parameters.last { $0.name == name }?.value
   }
 
   /// Returns the elements of a comma-separated value, without empty ones; nil if the parameter is absent.
-  func list(_ name: String) -> [String]? {
-    self[name].map { $0.split(separator: ",").map(String.init) }
+  func list(_ name: String) -> [ByteString]? { self[name].map(Self.elements) }
+
+  /// Returns the elements of all values of a parameter.
+  func values(_ name: String) -> [ByteString] {
+    parameters.filter { $0.name == name }.flatMap { Self.elements($0.value) }
   }
 
   /// Returns the parameters `name[inner]` with the text in the brackets.
-  func bracketed(_ name: String) -> [(inner: String, value: String)] {
+  package func bracketed(_ name: String) -> [(inner: String, value: String)] {
     parameters.compactMap { parameter in
       guard parameter.name.hasPrefix("\(name)["), parameter.name.hasSuffix("]") else { return nil }
       return (String(parameter.name.dropFirst(name.count + 1).dropLast()), parameter.value)
     }
   }
 
-  /// The parameters in Apple's documentation, with or without a bracketed part, and the emulator's own. Like Apple, the
-  /// emulator refuses any other with 40004.
-  private static let known: Set<String> = [
-    "acceptLanguage", "chart", "extend", "fields", "filter", "genre", "ids", "identity", "include", "kinds", "l",
-    "limit",
-    "offset", "omit", "relate", "restrict", "sandbox", "sort", "term", "types", "views", "with",
-  ]
+  /// Returns the elements of a comma-separated value, without empty ones.
+  static func elements(_ value: String) -> [ByteString] {
+    value.utf8.split(separator: UInt8(ascii: ",")).map { ByteString(Array($0)) }
+  }
 
+  /// Returns whether Apple documents a parameter, with or without a bracketed part, or it is the emulator's own. Like
+  /// Apple, the emulator refuses any other with 40004.
   private static func isKnown(_ name: String) -> Bool {
-    guard let bracket = name.firstIndex(of: "[") else { return known.contains(name) }
-    return name.hasSuffix("]") && known.contains(String(name[..<bracket]))
+    let plain = name.firstIndex(of: "[").map { name.hasSuffix("]") ? name[..<$0] : "" } ?? name[...]
+    return TypeTable.builtIn.parameters.contains { $0.bytes.elementsEqual(plain.utf8) }
   }
 }
 
 /// Percent-encoding (RFC 3986 §2.1), and the plus sign for a space as in forms.
-enum FormEncoding {
+package enum FormEncoding {
   /// Returns the decoded text; nil if an escape is malformed or the result is not UTF-8.
-  static func decode(_ text: some StringProtocol, plusIsSpace: Bool = false) -> String? {
+  package static func decode(_ text: some StringProtocol, plusIsSpace: Bool = false) -> String? {
     let text = text.utf8.map { plusIsSpace && $0 == UInt8(ascii: "+") ? UInt8(ascii: " ") : $0 }
     return PercentEncoding.decode(text.span).flatMap { String(validating: $0, as: UTF8.self) }
   }

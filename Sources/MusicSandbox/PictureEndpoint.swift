@@ -1,5 +1,6 @@
 import Bytes
 import CZlib
+import MusicCatalog
 
 /// The endpoint for artwork URLs: `/image/thumb/…/{type}-{id}/{w}x{h}bb.png`. Like Apple's, it needs no token.
 enum PictureEndpoint {
@@ -11,10 +12,9 @@ enum PictureEndpoint {
   ) throws(AppleError) -> SandboxResponse {
     guard request.method == "GET" || request.method == "HEAD" else { throw .methodNotAllowed("GET, HEAD") }
     guard segments.first == "thumb", segments.count >= 3, let size = size(segments[segments.endIndex - 1]),
-      let key = key(segments[segments.endIndex - 2])
+      let artwork = Artwork(named: segments[segments.endIndex - 2])
     else { throw .pathNotFound }
-    guard catalog.contains(key),
-      let png = PNG.gradient(width: size.width, height: size.height, Artwork(of: key).colours)
+    guard catalog.has(artwork), let png = PNG.gradient(width: size.width, height: size.height, artwork.colours)
     else { throw .resourceNotFound }
     return SandboxResponse(
       200,
@@ -30,49 +30,6 @@ enum PictureEndpoint {
       return nil
     }
     return (min(Int(width), Artwork.maximumSide), min(Int(height), Artwork.maximumSide))
-  }
-
-  /// Parses the resource of `albums-1200868601`; a type may contain a hyphen too.
-  private static func key(_ name: String) -> ResourceKey? {
-    for type in ResourceType.allCases where name.hasPrefix("\(type.rawValue)-") {
-      return ResourceKey(type, String(name.dropFirst(type.rawValue.utf8.count + 1)))
-    }
-    return nil
-  }
-}
-
-/// The picture of a resource: a gradient of a colour that depends only on the resource.
-struct Artwork: Sendable {
-  /// The maximum side in pixels, which is also the value of `width` and `height`.
-  static let maximumSide = 3000
-
-  private let key: ResourceKey
-  private let seed: UInt64
-
-  init(of key: ResourceKey) {
-    self.key = key
-    seed = Numbers.hash("\(key.type.rawValue)/\(key.id)".utf8)
-  }
-
-  /// The colours at the top and at the bottom, each as red, green and blue.
-  var colours: (top: [UInt8], bottom: [UInt8]) {
-    let top = [0, 8, 16].map { UInt8(truncatingIfNeeded: seed >> UInt64($0)) / 2 + 0x20 }
-    return (top, top.map { $0 + 0x60 })
-  }
-
-  /// The `artwork` attribute.
-  func document(base: String) -> Document {
-    var digits: [UInt8] = []
-    digits.append(hexadecimal: seed)
-    let name = String(decoding: digits, as: UTF8.self)
-    let path = "/image/thumb/Sandbox/v4/\(name.prefix(2))/\(name.dropFirst(2).prefix(2))/\(name)"
-    let colours = colours
-    return [
-      "width": .number(Self.maximumSide), "height": .number(Self.maximumSide),
-      "url": .string("\(base)\(path)/\(key.type.rawValue)-\(key.id)/{w}x{h}bb.png"),
-      "bgColor": .string(String(hexadecimal: colours.top.span)), "textColor1": "ffffff", "textColor2": "f4f4f4",
-      "textColor3": .string(String(hexadecimal: colours.bottom.span)), "textColor4": "d8d8d8",
-    ]
   }
 }
 

@@ -1,0 +1,52 @@
+import TestSupport
+import Testing
+
+/// Resources of a user's files in the emulator.
+@Suite("The flag --data")
+struct SandboxDataTests {
+  private static let song = #"{"id":"77","type":"songs","attributes":{"name":"Song of the Team"}}"#
+
+  @Test("adds songs to the emulator")
+  func sandbox() throws {
+    let ground = try Ground()
+    _ = try ground.directory.write(Self.song, to: "song.json")
+    let emulator = try Emulator(ground, ["--data", ground.directory.path])
+    let token =
+      try Program.run(
+        ["mint", "--key-file", ground.keyFile, "--team-id", Ground.teamID]).stdout.split(separator: "\n").first ?? ""
+    let response = try emulator.request("/v1/catalog/us/songs/77", "-H", "Authorization: Bearer \(token)")
+    #expect(response.status == 200)
+    #expect(response.text.contains("Song of the Team"))
+    emulator.stop()
+  }
+
+  @Test("adds songs to the demo")
+  func demo() throws {
+    let directory = try TemporaryDirectory()
+    _ = try directory.write(Self.song, to: "song.json")
+    let demo = try RunningServer(["demo", "--port", "0", "--data", directory.path], environment: [:])
+    #expect(try demo.request("/v1/catalog/us/search?term=team&types=songs").text.contains("Song of the Team"))
+    #expect(demo.stop() == 0)
+  }
+
+  @Test("names file and member of what does not fit, and ends with 78", arguments: ["sandbox", "demo"])
+  func refused(command: String) throws {
+    let directory = try TemporaryDirectory()
+    _ = try directory.write(Self.song, to: "good.json")
+    let file = try directory.write(#"{"data":[{"id":"1","type":"songs","attributes":{"nam":"A"}}]}"#, to: "wrong.json")
+    let result = try Program.run([command, "--port", "0", "--data", directory.path])
+    #expect(result.status == 78)
+    #expect(result.stderr == "The data of --data does not fit. \(file): data[0].attributes.name must be a string.\n")
+  }
+
+  @Test("needs a folder with JSON files", arguments: ["sandbox", "demo"])
+  func noFolder(command: String) throws {
+    let directory = try TemporaryDirectory()
+    let empty = try Program.run([command, "--port", "0", "--data", directory.path])
+    #expect(empty.status == 78)
+    #expect(empty.stderr.hasSuffix("must have from 1 to 256 files *.json.\n"))
+    let missing = try Program.run([command, "--port", "0", "--data", "\(directory.path)/none"])
+    #expect(missing.status == 78)
+    #expect(missing.stderr.hasSuffix("of --data cannot be read.\n"))
+  }
+}

@@ -1,0 +1,46 @@
+import Bytes
+import JSON
+import TestSupport
+import Testing
+
+@testable import MusicCatalog
+@testable import MusicSandbox
+
+/// The requests of Apple's talks, as the table in `docs/sandbox.md` lists them.
+@Suite struct TalkTests {
+  private static let requests: [String] = {
+    let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/")
+    guard let text = try? TextFile.read("\(root)/docs/sandbox.md") else { return [] }
+    return text.split(separator: "\n").compactMap { line in
+      guard line.hasPrefix("| `/v1/"), line.split(separator: "|").count == 3 else { return nil }
+      return line.split(separator: "`").dropFirst().first.map(String.init)
+    }
+  }()
+
+  @Test("the table names each request once")
+  func table() {
+    #expect(Self.requests.count >= 37)
+    #expect(
+      Self.requests.count == Self.requests.enumerated().count { !Self.requests[..<$0.offset].contains($0.element) })
+  }
+
+  @Test("the emulator answers the request of a talk with resources", arguments: requests)
+  func request(target: String) throws {
+    let response = try Ground().json(target, user: Ground.userToken)
+    #expect(response["data"]?.elements.isEmpty == false || response["results"]?.members.isEmpty == false)
+  }
+
+  @Test("the responses are those on the slides")
+  func slides() throws {
+    let ground = try Ground()
+    let tracks = try ground.json("/v1/catalog/us/albums/1200868601/tracks?limit=2")
+    #expect(tracks.ids == ["1200868616", "1200868874"])
+    #expect(tracks["next"] == "/v1/catalog/us/albums/1200868601/tracks?offset=2")
+    #expect(tracks.at("data.0.relationships") != nil)
+    let next = try ground.json("/v1/catalog/us/albums/1200868601/tracks?offset=2&limit=2")
+    #expect(next["next"] == "/v1/catalog/us/albums/1200868601/tracks?offset=4")
+    let search = try ground.json("/v1/catalog/us/search?term=khalid")
+    let groups = search["results"]?.members.map(\.name.text) ?? []
+    for name in ["albums", "artists", "songs", "playlists"] { #expect(groups.contains(name)) }
+  }
+}
