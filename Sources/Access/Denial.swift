@@ -36,7 +36,7 @@ public struct Denial: Error, Sendable {
     shortage: Shortage? = nil
   ) {
     response = ErrorResponse(
-      code, detail, fields: Self.challenge(code), retryAfter: retryAfter, closesConnection: endsConnection,
+      code, detail, fields: Self.challenge(code), retryAfter: retryAfter, end: endsConnection ? .connection : .nothing,
       shortage: shortage)
     self.reason = reason
     self.hint = hint

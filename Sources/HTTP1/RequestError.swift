@@ -1,6 +1,8 @@
+import Bytes
 public import HTTPTypes
 
-/// The reason why a request is refused. Every case ends the connection, because the next message has no clear start.
+/// The reason why a request is refused. Over HTTP/1.1 every case ends the connection, because the next message may have
+/// no clear start.
 ///
 /// ``status`` is the status of the response, and ``reason`` is the text for the caller.
 public enum RequestError: Error, Equatable, Sendable, CaseIterable {
@@ -139,6 +141,46 @@ extension RequestError {
     case .chunkExtensionsTooLong: "The chunk extensions are too long."
     case .malformedChunkEnd: "Chunk data does not end where its size says."
     case .trailerSectionTooLarge: "The trailer section is too large."
+    }
+  }
+}
+
+extension RequestError {
+  /// Returns the part of a request target that the error is about, for the caller; nil if the error is about no part, or
+  /// the part is not visible ASCII.
+  public func part(of target: Span<UInt8>) -> String? {
+    for index in target.indices {
+      let length: Int
+      switch self {
+      case .malformedPercentEncoding where target[index] == .percentSign:
+        guard target.percentEncodedByte(at: index, before: target.count) == nil else { continue }
+        length = min(3, target.count - index)
+      case .encodedNUL where target[index] == .percentSign:
+        guard target.percentEncodedByte(at: index, before: target.count) == 0 else { continue }
+        length = 3
+      case .fragmentInTarget where target[index] == .numberSign: length = 1
+      default: continue
+      }
+      let part = index..<index + length
+      guard part.allSatisfy({ (0x21..<0x7f).contains(target[$0]) }) else { return nil }
+      return "\(target.string(in: part)), at byte \(index + 1) of the target"
+    }
+    return nil
+  }
+
+  /// Whether the lines of the head that is refused are still clear, so that its other fields can be read.
+  public var leavesLinesClear: Bool {
+    switch self {
+    case .bareLineFeed, .bareCarriageReturn, .controlCharacter, .repeatedEmptyLine, .malformedRequestLine,
+      .malformedMethod, .methodTooLong, .unsupportedVersion, .obsoleteFolding, .emptyFieldName, .malformedFieldName,
+      .whitespaceInFieldName, .malformedChunkSize, .malformedChunkExtension, .chunkExtensionsTooLong,
+      .malformedChunkEnd, .trailerSectionTooLarge:
+      false
+    case .requestLineTooLong, .malformedTarget, .fragmentInTarget, .malformedPercentEncoding, .encodedNUL,
+      .unsupportedScheme, .missingHost, .repeatedHost, .malformedHost, .headerSectionTooLarge, .tooManyFieldLines,
+      .malformedContentLength, .repeatedContentLength, .contentLengthWithTransferEncoding, .transferEncodingInHTTP10,
+      .repeatedTransferEncoding, .malformedTransferEncoding, .unsupportedTransferCoding, .unsupportedExpectation:
+      true
     }
   }
 }

@@ -59,6 +59,20 @@ public struct RequestHead: Sendable, Equatable {
     return kept
   }
 
+  /// Clears every range, and has these lines of one field instead. Returns the bytes of the lines.
+  mutating func forget(keeping lowercaseName: StaticString, _ values: [[UInt8]]) -> [UInt8] {
+    var kept: [UInt8] = []
+    (methodRange, target, path, query, authority) = (0..<0, 0..<0, 0..<0, nil, 0..<0)
+    fields = values.map { value in
+      let start = kept.count
+      kept.append(lowercaseName)
+      let middle = kept.count
+      kept.append(contentsOf: value)
+      return FieldLine(name: start..<middle, value: middle..<kept.count)
+    }
+    return kept
+  }
+
   /// The size of the storage of ``fields`` in bytes.
   public var storageBytes: Int { fields.capacity * MemoryLayout<FieldLine>.stride }
 

@@ -56,6 +56,12 @@ public struct RequestHeadParser: Sendable {
     head.forget(bytes, except: lowercaseName)
   }
 
+  /// Clears all ranges of a ``head`` that was refused, and gives it these lines of one field instead. Returns the bytes
+  /// of the lines, which the ranges refer to.
+  public mutating func forgetHead(keeping lowercaseName: StaticString, _ values: [[UInt8]]) -> [UInt8] {
+    head.forget(keeping: lowercaseName, values)
+  }
+
   /// Parses the new bytes.
   ///
   /// - Parameter bytes: All bytes received since the end of the last message. A later call passes the same bytes and

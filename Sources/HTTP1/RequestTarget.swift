@@ -96,6 +96,9 @@ extension RequestHead {
   }
 
   /// Interprets `path-abempty [ "?" query ]`. Every escape in it must be complete and not a NUL.
+  ///
+  /// Bytes beyond ASCII pass, although a URI cannot contain them: they end no part of a message, so the connection can
+  /// go on after the refusal, which is for the route to write.
   private mutating func interpretPathAndQuery(_ range: Range<Int>, in bytes: Span<UInt8>) throws(RequestError) {
     var allowed = ByteSet.path
     path = range
@@ -110,7 +113,7 @@ extension RequestHead {
         path = range.lowerBound..<index
         query = index &+ 1..<range.upperBound
         allowed = .query
-      } else if !allowed.contains(byte) {
+      } else if !allowed.contains(byte), byte < 0x80 {
         throw byte == .numberSign ? .fragmentInTarget : .malformedTarget
       }
       index &+= 1

@@ -134,13 +134,14 @@ struct ByteSet: Sendable {
   /// `tchar`, RFC 9110 §5.6.2.
   static var token: Self { Self(low: 0x03ff_6cfa_0000_0000, high: 0x57ff_ffff_c7ff_fffe) }
 
-  /// The characters of a path: `pchar` and `/` (RFC 3986 §3.3), and `[ ] ^ |`, which browsers send unencoded (WHATWG
-  /// URL, path percent-encode set). `\` is not allowed, because some programs read it as `/`.
-  static var path: Self { Self(low: 0x2fff_fff2_0000_0000, high: 0x57ff_fffe_efff_ffff) }
+  /// The ASCII characters of a path: `pchar` and `/` (RFC 3986 §3.3), `[ ] ^ |`, which browsers send unencoded (WHATWG
+  /// URL, path percent-encode set), and `" < >`, which only scripts send unencoded. `\` is not allowed, because some
+  /// programs read it as `/`.
+  static var path: Self { Self(low: 0x7fff_fff6_0000_0000, high: 0x57ff_fffe_efff_ffff) }
 
-  /// The characters of a query: `pchar`, `/` and `?` (RFC 3986 §3.4), and ``[ ] \ ^ ` { | }``, which browsers send
-  /// unencoded (WHATWG URL, query percent-encode set).
-  static var query: Self { Self(low: 0xafff_fff2_0000_0000, high: 0x7fff_ffff_ffff_ffff) }
+  /// The ASCII characters of a query: `pchar`, `/` and `?` (RFC 3986 §3.4), ``[ ] \ ^ ` { | }``, which browsers send
+  /// unencoded (WHATWG URL, query percent-encode set), and `" < >`, which only scripts send unencoded.
+  static var query: Self { Self(low: 0xffff_fff6_0000_0000, high: 0x7fff_ffff_ffff_ffff) }
 
   /// `reg-name` (RFC 3986 §3.2.2) without the comma, because a host with a comma comes from two joined Host fields.
   static var registeredName: Self { Self(low: 0x2bff_6ff2_0000_0000, high: 0x47ff_fffe_87ff_fffe) }

@@ -60,7 +60,7 @@ struct ReceivedHead {
 struct ReceivedHeads {
   private(set) var bytes: [UInt8] = []
   private(set) var fields: [HTTP2FieldLine] = []
-  /// Whether the present section exceeded a limit. After that nothing of it is stored.
+  /// Whether the present section exceeded a limit. After that only its lines of `Origin` are stored.
   private(set) var isOversized = false
   private var control = ControlData()
   private var host: Range<Int>?
@@ -98,11 +98,11 @@ struct ReceivedHeads {
   mutating func add(
     _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, limits: HTTP2Limits
   ) {
-    guard !isOversized else { return }
+    guard !isOversized else { return unsafe addOrigin(name, value) }
     guard unsafe size.add(name, value, limits) else {
-      dropPresent()
+      dropPresentExceptOrigin()
       isOversized = true
-      return
+      return unsafe addOrigin(name, value)
     }
     if unsafe name.first == UInt8(ascii: ":") {
       unsafe addControlData(name, value)
@@ -123,6 +123,34 @@ struct ReceivedHeads {
     bytes.removeSubrange(end.bytes...)
     fields.removeSubrange(end.fields...)
   }
+
+  /// Keeps the lines that show whether a page may read the refusal of an oversized section.
+  private mutating func dropPresentExceptOrigin() {
+    let start = end.bytes
+    let origins = fields[end.fields...].filter { isNamed($0.name, "origin") }.prefix(Self.mostOrigins).map {
+      Array(bytes[start + $0.value.lowerBound..<start + $0.value.upperBound].prefix(Self.mostBytesOfOrigin))
+    }
+    dropPresent()
+    (control, host) = (ControlData(), nil)
+    for origin in origins {
+      let name = bytes.count - start
+      bytes.append("origin")
+      bytes.append(contentsOf: origin)
+      fields.append(HTTP2FieldLine(name: name..<name + 6, value: name + 6..<name + 6 + origin.count))
+    }
+  }
+
+  private mutating func addOrigin(_ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) {
+    // A browser sends one Origin of at most some hundred bytes. A second one makes both invalid.
+    guard name.count == 6, unsafe name.elementsEqual("origin".utf8), fields.count - end.fields < Self.mostOrigins else {
+      return
+    }
+    let kept = unsafe UnsafeBufferPointer(rebasing: value.prefix(Self.mostBytesOfOrigin))
+    fields.append(HTTP2FieldLine(name: unsafe append(name), value: unsafe append(kept)))
+  }
+
+  private static let mostOrigins = 2
+  private static let mostBytesOfOrigin = 600
 
   private mutating func addControlData(_ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) {
     // The library accepts these four only. Their second letters differ.
@@ -153,8 +181,10 @@ struct ReceivedHeads {
     return start..<start + part.count
   }
 
-  private func isHost(_ name: Range<Int>) -> Bool {
-    name.count == 4 && bytes[end.bytes + name.lowerBound..<end.bytes + name.upperBound].elementsEqual("host".utf8)
+  private func isHost(_ name: Range<Int>) -> Bool { isNamed(name, "host") }
+
+  private func isNamed(_ name: Range<Int>, _ text: StaticString) -> Bool {
+    bytes.span.equals(end.bytes + name.lowerBound..<end.bytes + name.upperBound, text)
   }
 
   /// Returns whether two parts of the present head are equal, ignoring the case of ASCII letters.

@@ -101,8 +101,8 @@ extension HTTP2Session {
     stream.hasHead = true
     if role == .client {
       events.append(.response(stream, builder.response()))
-    } else if heads.isOversized {
-      events.append(.oversizedRequest(stream))
+    } else if heads.isOversized, let rest = heads.complete() {
+      events.append(.oversizedRequest(stream, rest))
     } else if let head = heads.complete() {
       events.append(.request(stream, head))
     } else {
@@ -249,9 +249,9 @@ extension HTTP2Session {
       // A client that resets a stream at once, or breaks its rules, gets no work for it (CVE-2023-44487).
       guard !stream.isClosed, !stream.isAbandoned else { return stream.isUndelivered = true }
       delegate.receivedRequest(HTTP2ReceivedRequest(head, in: heads), on: stream.id)
-    case .oversizedRequest(let stream):
+    case .oversizedRequest(let stream, let rest):
       guard !stream.isClosed, !stream.isAbandoned else { return stream.isUndelivered = true }
-      delegate.receivedOversizedRequest(on: stream.id)
+      delegate.receivedOversizedRequest(HTTP2ReceivedRequest(rest, in: heads), on: stream.id)
     case .response(let stream, let head):
       if !stream.isAbandoned { delegate.receivedResponse(head, on: stream.id) }
     case .content(let stream, let range):
@@ -282,7 +282,7 @@ extension HTTP2Session {
 /// The event holds the stream itself, so that it can still be delivered if the stream closes later in the same bytes.
 enum SessionEvent {
   case request(Stream, ReceivedHead)
-  case oversizedRequest(Stream)
+  case oversizedRequest(Stream, ReceivedHead)
   case response(Stream, HTTP2ResponseHead)
   /// The range of the content in the received bytes. The event is delivered while those bytes are valid.
   case content(Stream, Range<Int>)

@@ -12,7 +12,9 @@ public protocol HTTP2SessionDelegate: AnyObject {
   func receivedRequest(_ request: HTTP2ReceivedRequest, on stream: HTTP2StreamID)
 
   /// Receives a request. Its header section exceeds the limits and is dropped: respond 431 (RFC 6585 §5) or `reset`.
-  func receivedOversizedRequest(on stream: HTTP2StreamID)
+  ///
+  /// - Parameter rest: What is kept of it: its lines of `Origin`, so that a page can read the response.
+  func receivedOversizedRequest(_ rest: HTTP2ReceivedRequest, on stream: HTTP2StreamID)
 
   /// Reports that a client's request ended before its delivery: it is malformed, or the client has reset it in the bytes
   /// that brought it. Nothing else is reported of its stream.
@@ -48,7 +50,7 @@ extension HTTP2SessionDelegate {
   public func receivedRequest(_ request: HTTP2ReceivedRequest, on stream: HTTP2StreamID) {}
 
   /// Does nothing: a client receives no requests.
-  public func receivedOversizedRequest(on stream: HTTP2StreamID) {}
+  public func receivedOversizedRequest(_ rest: HTTP2ReceivedRequest, on stream: HTTP2StreamID) {}
 
   /// Does nothing: a client receives no requests.
   public func lostRequest(_ closure: HTTP2StreamClosure) {}

@@ -19,8 +19,8 @@ public struct Response: Sendable {
   public var stream: (any ContentReader)?
   /// The length of `stream` in bytes, or nil if it is not known beforehand.
   public var streamLength: Int?
-  /// Whether the server closes the connection after this response, even if the client wants to keep it.
-  public var closesConnection = false
+  /// What ends with this response, even if the client wants to keep the connection.
+  public var end = MessageEnd.nothing
   /// What the server lacked for another response; nil if nothing. Only metrics use it.
   public var shortage: Shortage?
 
@@ -47,8 +47,8 @@ public struct ErrorResponse: Error, Sendable, Equatable {
   public var detail: String
   /// Additional header fields, such as `Allow`.
   public var fields: HTTPFields
-  /// Whether the server closes the connection after this response.
-  public var closesConnection: Bool
+  /// What ends with this response.
+  public var end: MessageEnd
   /// What the server lacks to serve the request; nil if the request itself is the reason.
   public var shortage: Shortage?
 
@@ -59,15 +59,46 @@ public struct ErrorResponse: Error, Sendable, Equatable {
   ///   - shortage: What the server lacks to serve the request.
   public init(
     _ code: ErrorCode, _ detail: String, fields: HTTPFields = [:], retryAfter: Int? = nil,
-    closesConnection: Bool = false, shortage: Shortage? = nil
+    end: MessageEnd = .nothing, shortage: Shortage? = nil
   ) {
     self.code = code
     status = code.status
     self.detail = detail
     self.fields = fields
     if let retryAfter { self.fields[.retryAfter] = "\(retryAfter)" }
-    self.closesConnection = closesConnection
+    self.end = end
     self.shortage = shortage
+  }
+}
+
+/// What ends with a response.
+///
+/// Over HTTP/1.1 the end of a message that was refused is not certain, so the bytes behind it may have no meaning. Over
+/// HTTP/2 frames state where a message ends, so a message that is refused, or malformed, costs its stream only (RFC 9113
+/// §8.1.1), and the requests beside it go on.
+///
+/// | refusal | HTTP/1.1 | HTTP/2 |
+/// | --- | --- | --- |
+/// | a head or content that the codec refuses, content too large, content or a head too late | connection | stream |
+/// | a host that the server does not serve (421, RFC 9110 §15.5.20) | connection | stream |
+/// | CONNECT, TRACE, an unknown method | connection | stream |
+/// | work that takes too long | connection | stream |
+/// | no memory, the end of the server, a client certificate that does not hold any more | connection | connection |
+/// | every other response | nothing | stream |
+public enum MessageEnd: Sendable, Equatable {
+  /// The client decides whether the connection goes on.
+  case nothing
+  /// The message: an HTTP/1.1 connection closes, and an HTTP/2 stream ends.
+  case message
+  /// The connection, in both versions.
+  case connection
+}
+
+extension Response {
+  /// Whether the connection ends in both versions.
+  public var closesConnection: Bool {
+    get { end == .connection }
+    set { end = newValue ? .connection : .nothing }
   }
 }
 

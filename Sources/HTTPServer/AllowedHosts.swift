@@ -34,7 +34,7 @@ public struct AllowedHosts: Sendable {
       request.authority.isEmpty
       ? "The request names no host. Send Host with an IP address, localhost or a name in"
       : "This server does not serve the host that the request names. Use an IP address or localhost, or add the name to"
-    return ErrorResponse(.misdirectedRequest, "\(advice) \(setting).", closesConnection: true)
+    return ErrorResponse(.misdirectedRequest, "\(advice) \(setting).", end: .message)
   }
 
   /// Returns whether the server accepts requests for this authority, with or without a port.

@@ -28,15 +28,31 @@ extension Connection {
     let bytes = transport.input
     let unread = bytes.span.extracting(transport.consumed...)
     guard !unread.isEmpty else { return false }
+    if exchange.refused != nil { return try readRefusedHead(unread) }
     if exchange.isEmptyLine(unread) {
       transport.dropInput()
       return false
     }
     let request = exchange.request ?? borrowRequest()
-    guard let length = try HTTP1Exchange.takeHead(unread, into: request) else { return false }
+    let length: Int
+    do throws(RequestError) {
+      guard let whole = try HTTP1Exchange.takeHead(unread, into: request) else { return false }
+      length = whole
+    } catch {
+      exchange.refuseHead(unread, error, keeping: worker.router.lastingField)
+      return try readRefusedHead(unread)
+    }
     transport.consumed += length
     state.headCompleted()
     return true
+  }
+
+  /// Reads more of a head that is refused. Returns false if more bytes are needed.
+  private func readRefusedHead(_ bytes: Span<UInt8>) throws(CloseReason) -> Bool {
+    exchange.refused?.read(bytes)
+    transport.dropInput()
+    guard let refused = exchange.refused, refused.isComplete else { return false }
+    throw .refused(refused.refusal)
   }
 
   private func borrowRequest() -> Request {
@@ -185,7 +201,7 @@ extension Connection {
     _ response: inout Response, to request: Request, bodyIsRead: Bool
   ) throws(CloseReason) -> PendingStep {
     channel.loop.assertCurrent()
-    let bodyIsRead = bodyIsRead || (!response.closesConnection && skipArrivedBody(of: request))
+    let bodyIsRead = bodyIsRead || (response.end == .nothing && skipArrivedBody(of: request))
     makeAffordable(&response, for: request)
     secure(&response)
     if let reader = response.stream { return .stream(response, reader, bodyIsRead: bodyIsRead) }
@@ -197,7 +213,7 @@ extension Connection {
   /// Returns whether the connection serves another request after this response.
   func goesOn(after response: Response, to request: Request, bodyIsRead: Bool) -> Bool {
     // A connection that waits for another request would hold one of the last descriptors.
-    !response.closesConnection && worker.spares.isComplete
+    response.end == .nothing && worker.spares.isComplete
       && state.goesOn(after: facts(of: request, bodyIsRead: bodyIsRead), isDraining: worker.stage != .serving)
   }
 
@@ -238,7 +254,7 @@ extension Connection {
     worker.observer.completed(
       CompletedRequest(
         id: request.id, trace: request.trace,
-        method: request.route == nil && request.head.fields.isEmpty ? nil : request.method,
+        method: request.route == nil && request.head.statedVersion == nil ? nil : request.method,
         route: request.route, path: request.recordedPath, status: status, bytes: bytes,
         duration: Deadline.now.duration(since: request.received), clientAddress: request.clientAddress,
         version: request.isHTTP2 ? "2" : request.head.statedVersion.map { $0 == .http10 ? "1.0" : "1.1" },
@@ -252,8 +268,11 @@ extension Connection {
     exchange.request = nil
     defer { worker.takeBack(request) }
     if request.route == nil { request.begin(worker.freshID()) }
-    var response = refusal.response(id: request.id)
-    if request.route != nil { worker.router.finish(&response, request) }
+    let refused = exchange.refused.take()
+    if let refused { request.keepRefused(worker.router.lastingField ?? "", refused.values) }
+    // If the rest of a refused head does not come in time, the first refusal is still the reason.
+    var response = (refused?.refusal ?? refusal).response(id: request.id)
+    if request.route != nil || refused != nil { worker.router.finish(&response, request) }
     secure(&response)
     write(response, to: request, keepAlive: false)
   }

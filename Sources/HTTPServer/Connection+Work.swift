@@ -93,7 +93,7 @@ extension Connection {
     state.workEnded()
     let isFinished = content?.isFinished ?? true
     // The rest of content that was read in part cannot be distinguished from the next request.
-    if let content, content.isBegun, !isFinished { response.closesConnection = true }
+    if let content, content.isBegun, !isFinished { response.end = .connection }
     guard let ending = state.interruption ?? content?.failure else {
       router.finish(&response, request)
       return try respond(&response, to: request, bodyIsRead: isFinished)

@@ -23,7 +23,7 @@ extension ErrorResponse {
     body.append(jsonString: detail)
     body.append("}]}\n")
     var response = Response(status, prepared: Self.commonFields, fields: fields, body: body)
-    response.closesConnection = closesConnection
+    response.end = end
     response.shortage = shortage
     return response
   }
@@ -38,37 +38,40 @@ extension ErrorResponse {
 extension ErrorResponse {
   /// Creates the response when the codec refused a head or a chunked body. Later bytes of the connection are
   /// meaningless.
-  init(_ error: RequestError) {
-    self.init(ErrorCode(codecStatus: error.status), error.reason, closesConnection: true)
+  ///
+  /// - Parameter part: The part of the message that is refused, safe to quote; nil to show none.
+  init(_ error: RequestError, showing part: String? = nil) {
+    let detail = part.map { "\(error.reason) It is \($0)." } ?? error.reason
+    self.init(ErrorCode(codecStatus: error.status), detail, end: .message)
   }
 
   static let headTimeout = ErrorResponse(
-    .requestTimeout, "The header section did not arrive in time.", closesConnection: true)
+    .requestTimeout, "The header section did not arrive in time.", end: .message)
 
   static let bodyTimeout = ErrorResponse(
-    .requestTimeout, "The content did not arrive in time.", closesConnection: true)
+    .requestTimeout, "The content did not arrive in time.", end: .message)
 
   static let workTimeout = ErrorResponse(
-    .upstreamTimeout, "The response took longer than the server's limit.", closesConnection: true)
+    .upstreamTimeout, "The response took longer than the server's limit.", end: .message)
 
   static let draining = ErrorResponse(
     .draining, "The server is shutting down. Send the request again in 1 s.", retryAfter: 1,
-    closesConnection: true, shortage: .draining)
+    end: .connection, shortage: .draining)
 
   static let overMemory = ErrorResponse(
     .overloaded, "The server has reached its memory limit. Send the request again in 1 s.",
-    retryAfter: 1, closesConnection: true, shortage: .memory)
+    retryAfter: 1, end: .connection, shortage: .memory)
 
   static let overBusy = ErrorResponse(
     .overloaded, "The server has more requests than it can serve in time. Send the request again in 1 s.",
     retryAfter: 1, shortage: .processorTime)
 
   static let plaintextOnTLS = ErrorResponse(
-    .malformedRequest, "This port speaks HTTPS: use https:// instead of http://.", closesConnection: true)
+    .malformedRequest, "This port speaks HTTPS: use https:// instead of http://.", end: .message)
 
   static func contentTooLarge(_ limit: Int) -> ErrorResponse {
     ErrorResponse(
-      .contentTooLarge, "The content is longer than this path's limit of \(limit) bytes.", closesConnection: true)
+      .contentTooLarge, "The content is longer than this path's limit of \(limit) bytes.", end: .message)
   }
 }
 

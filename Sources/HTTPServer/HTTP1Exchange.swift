@@ -5,6 +5,8 @@ import HTTPMessages
 struct HTTP1Exchange {
   /// The request that is being read or handled.
   var request: Request?
+  /// The present head if the codec has refused it, until its rest is read.
+  var refused: RefusedHead?
   /// The content of `request` that is not complete, or nil if the connection waits for none.
   private(set) var content: PendingContent?
 
@@ -17,14 +19,28 @@ struct HTTP1Exchange {
   }
 
   /// Parses the head at the start of `bytes` into `request`. Returns its length, or nil if the head is not complete.
-  static func takeHead(_ bytes: Span<UInt8>, into request: Request) throws(CloseReason) -> Int? {
-    do {
-      guard let length = try request.parser.parse(bytes) else { return nil }
-      request.keep(bytes.extracting(..<length))
-      return length
-    } catch {
-      throw .refused(ErrorResponse(error))
-    }
+  static func takeHead(_ bytes: Span<UInt8>, into request: Request) throws(RequestError) -> Int? {
+    guard let length = try request.parser.parse(bytes) else { return nil }
+    request.keep(bytes.extracting(..<length))
+    return length
+  }
+
+  /// Takes note of a head that the codec has refused.
+  ///
+  /// - Parameter name: The field that the refusal needs, in lower case; nil for none.
+  mutating func refuseHead(_ bytes: Span<UInt8>, _ error: RequestError, keeping name: StaticString?) {
+    let refusal = ErrorResponse(error, showing: error.part(of: bytes.extracting(Self.target(in: bytes))))
+    refused = RefusedHead(refusal, of: error, keeping: name)
+  }
+
+  /// Returns the range of the second word of the request line.
+  private static func target(in bytes: Span<UInt8>) -> Range<Int> {
+    var start = 0
+    while start < bytes.count, bytes[start] != 0x20 { start += 1 }
+    start = min(start + 1, bytes.count)
+    var end = start
+    while end < bytes.count, bytes[end] != 0x20, bytes[end] != 0x0D { end += 1 }
+    return start..<end
   }
 
   // MARK: Content that is read without a task

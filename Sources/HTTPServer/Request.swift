@@ -130,6 +130,11 @@ public final class Request {
     bytes.append(copying: head)
   }
 
+  /// Keeps the values of one field of a head that the parser has refused, and nothing else of it.
+  func keepRefused(_ name: StaticString, _ values: [[UInt8]]) {
+    bytes = parser.forgetHead(keeping: name, values)
+  }
+
   // MARK: Parts of the head
 
   /// Returns whether the path equals `path`, byte for byte.

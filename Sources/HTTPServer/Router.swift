@@ -52,7 +52,7 @@ public final class Router: Sendable {
     }
     throw ErrorResponse(
       .notFound, "This path does not exist. /openapi.json lists all paths.",
-      closesConnection: request.method == .trace)
+      end: request.method == .trace ? .message : .nothing)
   }
 
   /// Returns the error for a request that no route serves, or nil. Sets the request's route.
@@ -69,7 +69,7 @@ public final class Router: Sendable {
     if method == .options { return Self.options(allow: route.allow) }
     throw ErrorResponse(
       .methodNotAllowed, "This path supports \(route.allow).", fields: [.allow: route.allow],
-      closesConnection: method == .trace)
+      end: method == .trace ? .message : .nothing)
   }
 
   /// Returns the error for a method that no route has. CONNECT would make the connection a tunnel, so the connection
@@ -77,9 +77,9 @@ public final class Router: Sendable {
   private static func refusal(of method: RequestHead.Method) -> ErrorResponse? {
     switch method {
     case .connect:
-      ErrorResponse(.notImplemented, "This server is not a proxy: CONNECT is not available.", closesConnection: true)
+      ErrorResponse(.notImplemented, "This server is not a proxy: CONNECT is not available.", end: .message)
     case .other:
-      ErrorResponse(.notImplemented, "This server does not know the request's method.", closesConnection: true)
+      ErrorResponse(.notImplemented, "This server does not know the request's method.", end: .message)
     default: nil
     }
   }

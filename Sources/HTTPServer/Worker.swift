@@ -162,7 +162,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     var output: [UInt8] = []
     var body: [UInt8] = []
     let id = RequestID(ids.next())
-    let refusal = ErrorResponse(.overloaded, detail, retryAfter: 1, closesConnection: true)
+    let refusal = ErrorResponse(.overloaded, detail, retryAfter: 1, end: .connection)
     append(
       refusal.response(id: id), id: id, version: .http11, keepAlive: false, isHead: false, to: &output,
       sharing: &body)

@@ -62,6 +62,9 @@ extension AcceptedHead {
     .init("brackets as browsers send them", "GET /v1/catalog/us?ids[songs]=1|2 HTTP/1.1\r\nHost: a\r\n\r\n") {
       ($0.path, $0.query) = ("/v1/catalog/us", "ids[songs]=1|2")
     },
+    .init("what scripts do not encode stays", "GET /<é>?\"é\u{1f3b8}\"=<> HTTP/1.1\r\nHost: a\r\n\r\n") {
+      ($0.path, $0.query) = ("/<é>", "\"é\u{1f3b8}\"=<>")
+    },
     .init("escapes stay", "GET /%C3%A9/%2e%2E/a HTTP/1.1\r\nHost: a\r\n\r\n") { $0.path = "/%C3%A9/%2e%2E/a" },
     .init("two slashes in front", "GET //b.example/ HTTP/1.1\r\nHost: a\r\n\r\n") { $0.path = "//b.example/" },
     .init("absolute-form wins over Host", "GET http://b:80/c?d HTTP/1.1\r\nHost: a\r\n\r\n") {

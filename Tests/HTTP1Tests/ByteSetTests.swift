@@ -11,8 +11,8 @@ struct ByteSetTests {
     "contain exactly the characters of their grammars",
     arguments: [
       ("token", ByteSet.token, alphanumeric + "!#$%&'*+-.^_`|~"),
-      ("path", ByteSet.path, pchar + "/" + "[]^|"),
-      ("query", ByteSet.query, pchar + "/?" + "[]\\^`{|}"),
+      ("path", ByteSet.path, pchar + "/" + "[]^|" + "\"<>"),
+      ("query", ByteSet.query, pchar + "/?" + "[]\\^`{|}" + "\"<>"),
       ("reg-name", ByteSet.registeredName, alphanumeric + "-._~" + "!$&'()*+;=" + "%"),
     ])
   func members(name: String, set: ByteSet, characters: String) {

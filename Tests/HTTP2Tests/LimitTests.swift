@@ -20,6 +20,25 @@ struct LimitTests {
     #expect(server.recorder.cause(of: 1) == .finished)
   }
 
+  @Test(
+    "of an oversized request header section the lines of Origin are kept, wherever they are, and nothing else",
+    arguments: [
+      ([("origin", "https://a")], [("x", "y")], ["origin: https://a"]),
+      ([("x", "y")], [("origin", "https://a"), ("authorization", "secret")], ["origin: https://a"]),
+      ([("origin", "a"), ("cookie", "c")], [("origin", "b"), ("origin", "c")], ["origin: a", "origin: b"]),
+      ([], [("origin", String(repeating: "o", count: 900))], ["origin: " + String(repeating: "o", count: 600)]),
+      ([("origins", "a")], [("host", "h")], []),
+    ] as [([(String, String)], [(String, String)], [String])])
+  func oversizedOrigin(_ before: [(String, String)], _ after: [(String, String)], kept: [String]) throws {
+    let server = try End(.server)
+    let fields = before + Array(repeating: ("a", "b"), count: 101) + after
+    try server.receive(Frame.preface + Frame.headers(Frame.get + fields).bytes)
+    #expect(server.recorder.story == [.oversizedRequest(1), .end(1)])
+    #expect(server.recorder.rests == [kept])
+    try server.receive(Frame.headers(Frame.get, stream: 3).bytes)
+    #expect(server.recorder.requests == [3], "the next request is whole")
+  }
+
   @Test("an oversized response header section closes its stream", arguments: sections)
   func oversizedResponse(_ label: String, _ fields: [(String, String)], isTaken: Bool) throws {
     let client = try End(.client)

@@ -38,12 +38,13 @@ class Client:
     def flush(self):
         self.socket.sendall(self.connection.data_to_send())
 
-    def send(self, method, path, content=b"", fields=()):
+    def send(self, method, path, content=b"", fields=(), authority="localhost"):
         stream = self.connection.get_next_available_stream_id()
-        head = [(":method", method), (":scheme", "https"), (":authority", "localhost"), (":path", path), *fields]
+        head = [(":method", method), (":scheme", "https"), (":authority", authority), (":path", path), *fields]
         self.connection.send_headers(stream, head, end_stream=not content)
-        if content:
-            self.connection.send_data(stream, content, end_stream=True)
+        frame = 16_384
+        for start in range(0, len(content), frame):
+            self.connection.send_data(stream, content[start:start + frame], end_stream=start + frame >= len(content))
         return stream
 
     def receive(self):
@@ -96,6 +97,22 @@ def main():
     client.connection.reset_stream(stream, h2.errors.ErrorCodes.CANCEL)
     client.connection.ping(b"12345678")
     expect(client.responses([client.send("GET", "/healthz")])[0][0] == 200, "a request after a reset and a ping")
+
+    # A refusal ends its stream and nothing else (RFC 9113 section 8.1.1): the request right behind it is served.
+    long = b"x" * 20_000
+    for wanted, method, path, content, authority in (
+            (421, "GET", "/token", b"", "stranger.example"), (501, "BREW", "/token", b"", "localhost"),
+            (405, "TRACE", "/token", b"", "localhost"), (404, "TRACE", "/nothing", b"", "localhost"),
+            (400, "GET", "/%zz", b"", "localhost"), (414, "GET", "/" + "a" * 9000, b"", "localhost"),
+            (417, "GET", "/token", b"", "localhost"), (431, "GET", "/token", b"", "localhost"),
+            (413, "POST", "/token", long, "localhost")):
+        fields = {417: [("expect", "tea")], 431: [("x-pad", "a" * 12_000)] * 4}.get(wanted, [])
+        if content:
+            fields = [("content-type", "application/json")]
+        refused, good = client.send(method, path, content, fields, authority), client.send("GET", "/healthz")
+        statuses = [status for status, _ in client.responses([refused, good])]
+        expect(statuses == [wanted, 200], f"{wanted} and 200 instead of {statuses}")
+        expect(client.last is None and not client.closed, f"no GOAWAY after {wanted}")
 
     print("ready", flush=True)
     while client.last is None:

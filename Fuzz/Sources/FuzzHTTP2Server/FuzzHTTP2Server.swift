@@ -57,7 +57,7 @@ final class Owner: HTTP2SessionDelegate {
     news[stream, default: []].append("\(bytes) \(request.fields)")
   }
 
-  func receivedOversizedRequest(on stream: HTTP2StreamID) {
+  func receivedOversizedRequest(_ rest: HTTP2ReceivedRequest, on stream: HTTP2StreamID) {
     precondition(open.updateValue(0, forKey: stream) == nil)
     news[stream, default: []].append("too large")
   }

@@ -127,11 +127,11 @@ extension HTTP2Connection: HTTP2SessionDelegate {
     exchange.begin(request)
   }
 
-  func receivedOversizedRequest(on stream: HTTP2StreamID) {
+  func receivedOversizedRequest(_ rest: HTTP2ReceivedRequest, on stream: HTTP2StreamID) {
     let exchange = HTTP2Exchange(stream, of: self)
     exchanges[stream] = exchange
     note(.headerSection)
-    exchange.refuseHead(.headerSectionTooLarge)
+    exchange.refuseHead(.headerSectionTooLarge, rest)
   }
 
   /// Records the request, as HTTP/1.1 does, so that no volume of such requests is invisible.

@@ -58,7 +58,7 @@ final class HTTP2Exchange: @unchecked Sendable {
     do {
       try request.take(received)
     } catch {
-      return refuseHead(error)
+      return refuseHead(error, received)
     }
     owner.connection.identify(request)
     if case .fixed(let length) = request.head.framing { declaredLength = length }
@@ -100,16 +100,15 @@ final class HTTP2Exchange: @unchecked Sendable {
     return content
   }
 
-  /// Responds to a head that the codec refused. Other streams of the connection go on.
-  func refuseHead(_ error: RequestError) {
+  /// Responds to a head that the codec refused. Other streams of the connection go on (RFC 9113 §8.1.1).
+  func refuseHead(_ error: RequestError, _ received: HTTP2ReceivedRequest) {
     guard let request else { return }
+    request.keep(router.lastingField, of: received)
     owner.connection.identify(request)
-    var refusal = ErrorResponse(error)
-    refusal.closesConnection = false
+    let refusal = ErrorResponse(error, showing: error.part(of: received.bytes.span.extracting(received.path)))
     if refusal.code == .headerFieldsTooLarge { owner.note(.headerSection) }
     hasBegun = true
-    var response = refusal.response(id: request.id)
-    respond(&response, to: request)
+    finish(refusal.response(id: request.id), to: request)
   }
 
   // MARK: Deadlines
@@ -144,9 +143,6 @@ final class HTTP2Exchange: @unchecked Sendable {
     // The task ends without a response, because the stream has one. Its handler may still use the request.
     task?.cancel()
     content?.fail(.timedOut)
-    var error = error
-    // The streams beside it go on.
-    error.closesConnection = false
     hasBegun = true
     finish(error.response(id: request.id), to: request)
   }
@@ -286,7 +282,7 @@ final class HTTP2Exchange: @unchecked Sendable {
       response.stream?.cancel()
       return owner.session.reset(stream, .internalError)
     }
-    if response.closesConnection { owner.sendGoAway() }
+    if response.end == .connection { owner.sendGoAway() }
     if hasContent, let reader = response.stream { return start(copying: reader, status: response.status.code) }
     response.stream?.cancel()
     if hasContent {

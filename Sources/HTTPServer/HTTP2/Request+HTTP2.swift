@@ -1,3 +1,4 @@
+import Bytes
 import HTTP1
 import HTTP2
 
@@ -11,6 +12,18 @@ extension Request {
     for line in received.fields { try parser.take(name: line.name, value: line.value, in: bytes) }
     try parser.takeEnd()
     keep(bytes)
+  }
+
+  /// Keeps the lines of one field of a head that the parser has refused.
+  func keep(_ name: StaticString?, of received: HTTP2ReceivedRequest) {
+    guard let name else { return keepRefused("", []) }
+    let bytes = received.bytes.span
+    keepRefused(
+      name,
+      received.fields.filter { bytes.equalsIgnoringCase($0.name, name) }.map { line in
+        // The ranges count from the first byte of the slice.
+        Array(received.bytes.dropFirst(line.value.lowerBound).prefix(line.value.count))
+      })
   }
 }
 

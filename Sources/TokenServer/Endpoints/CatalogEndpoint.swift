@@ -209,7 +209,7 @@ final class CatalogEndpoint: Sendable {
       case .failure(let error): error.response(id: admitted.auditContext.id)
       case .cancelled:
         // The caller is gone and does not read this response.
-        ErrorResponse(.internalError, "The server cancelled the request.", closesConnection: true).response(
+        ErrorResponse(.internalError, "The server cancelled the request.", end: .message).response(
           id: admitted.auditContext.id)
       }
     // A response that any cache may store must not contain one caller's limit.

@@ -55,7 +55,17 @@ final class Recorder: HTTP2SessionDelegate {
   func receivedRequest(_ request: HTTP2ReceivedRequest, on stream: HTTP2StreamID) {
     note(.request(stream, HTTP2RequestHead(request)))
   }
-  func receivedOversizedRequest(on stream: HTTP2StreamID) { note(.oversizedRequest(stream)) }
+  /// The lines that were kept of oversized requests.
+  private(set) var rests: [[String]] = []
+
+  func receivedOversizedRequest(_ rest: HTTP2ReceivedRequest, on stream: HTTP2StreamID) {
+    func text(_ range: Range<Int>) -> String {
+      let start = rest.bytes.startIndex
+      return String(decoding: rest.bytes[start + range.lowerBound..<start + range.upperBound], as: UTF8.self)
+    }
+    rests.append(rest.fields.map { "\(text($0.name)): \(text($0.value))" })
+    note(.oversizedRequest(stream))
+  }
   func receivedResponse(_ head: HTTP2ResponseHead, on stream: HTTP2StreamID) { note(.response(stream, head)) }
   func receivedContent(_ content: Span<UInt8>, on stream: HTTP2StreamID) {
     note(.content(stream, content.indices.map { content[$0] }))

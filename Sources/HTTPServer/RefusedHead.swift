@@ -1,0 +1,70 @@
+import Bytes
+import HTTP1
+import HTTPMessages
+
+/// A head over HTTP/1.1 that the codec has refused, while the rest of it is read for one field.
+///
+/// A page reads a refusal only if it has the CORS fields for its origin, and the line with the origin may follow what is
+/// refused. So the connection reads on to the end of the head, keeps that line and nothing else, and then responds.
+///
+/// An object, because nearly no connection has one, and each would have room for it. Confined to its connection.
+final class RefusedHead {
+  /// The response.
+  let refusal: ErrorResponse
+  /// The values of the field.
+  private(set) var values: [[UInt8]] = []
+  /// Whether the head has ended, or nothing more of it is to be read.
+  private(set) var isComplete = false
+
+  /// The maximum number of bytes of a refused head that are read: twice as many as a head may have.
+  static let mostBytes = 81_920
+  /// The maximum length of a line that is kept. The lines of the field are shorter.
+  static let mostBytesOfLine = 600
+  /// The maximum number of values. The field occurs once in a request of a browser.
+  private static let mostValues = 2
+
+  /// The name of the field in lower case; nil to read nothing.
+  private let name: StaticString?
+  private let readsOn: Bool
+  private var left = RefusedHead.mostBytes
+  private var line: [UInt8] = []
+  private var hasRequestLine = false
+
+  /// Creates a head that begins with the bytes of the next `read`.
+  init(_ refusal: ErrorResponse, of error: RequestError, keeping name: StaticString?) {
+    (self.refusal, self.name) = (refusal, name)
+    readsOn = error.leavesLinesClear && name != nil
+  }
+
+  /// Reads the next bytes of the head.
+  func read(_ bytes: Span<UInt8>) {
+    guard readsOn else { return isComplete = true }
+    for index in bytes.indices {
+      left -= 1
+      guard left > 0 else { return isComplete = true }
+      let byte = bytes[index]
+      if byte == 0x0A {
+        endLine()
+        if isComplete { return }
+      } else if line.count <= Self.mostBytesOfLine {
+        line.append(byte)
+      }
+    }
+  }
+
+  private func endLine() {
+    defer { line.removeAll(keepingCapacity: true) }
+    if line.last == 0x0D { line.removeLast() }
+    guard hasRequestLine else { return hasRequestLine = !line.isEmpty }
+    guard !line.isEmpty else { return isComplete = true }
+    guard let name, line.count < Self.mostBytesOfLine, values.count < Self.mostValues else { return }
+    let length = name.utf8CodeUnitCount
+    guard line.count > length, line[length] == UInt8(ascii: ":"), line.span.equalsIgnoringCase(0..<length, name) else {
+      return
+    }
+    let isBlank: (UInt8) -> Bool = { $0 == 0x20 || $0 == 0x09 }
+    let value = line[(length + 1)...].drop(while: isBlank)
+    let end = value.lastIndex { !isBlank($0) }.map { $0 + 1 } ?? value.startIndex
+    values.append(Array(value[..<end]))
+  }
+}
