@@ -233,12 +233,23 @@ public struct Principal: Sendable {
     }
   }
 
-  /// Checks whether the caller may use `/v1/me/`, or a music user token elsewhere.
+  /// Checks whether the caller may use `/v1/me/`.
   ///
   /// - Throws: The denial if it may not.
   public func mayUseMe() throws(Denial) {
     guard client.me else { throw notPermitted("no_me", "cannot use /v1/me", "me") }
     try checkOrigin()
+  }
+
+  /// Checks whether the caller may have something of a user's from the catalog, with a music user token.
+  ///
+  /// - Throws: The denial if it may not.
+  public func mayUseUserTokens() throws(Denial) {
+    guard client.me else {
+      var denial = notPermitted("no_me", "cannot have anything of a user's", "me")
+      denial.response.detail += " Leave Music-User-Token out to get what is the same for all users."
+      throw denial
+    }
   }
 
   private func notPermitted(_ reason: StaticString, _ verb: String, _ setting: String) -> Denial {

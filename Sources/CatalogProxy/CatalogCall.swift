@@ -54,17 +54,15 @@ public final class CatalogCall: Sendable {
     key = CacheKey(target.cacheKey)
   }
 
-  private init(_ call: CatalogCall, caller: QuotaCaller, fields: FieldLines) {
+  private init(_ call: CatalogCall, caller: QuotaCaller) {
     (method, target, self.caller, directives) = (call.method, call.target, caller, call.directives)
-    (preconditions, coding, self.fields, span) = (call.preconditions, call.coding, fields, call.span)
+    (preconditions, coding, fields, span) = (call.preconditions, call.coding, call.fields, call.span)
     key = call.key
   }
 
-  /// Returns the request as that of an identified caller, without the music user token if the caller may not use it.
-  public func charged(to caller: QuotaCaller, mayUseUserToken: Bool) -> CatalogCall {
-    var fields = fields
-    if !mayUseUserToken { target.removeUserToken(from: &fields) }
-    return CatalogCall(self, caller: caller, fields: fields)
+  /// Returns the request as that of an identified caller.
+  public func charged(to caller: QuotaCaller) -> CatalogCall {
+    CatalogCall(self, caller: caller)
   }
 
   /// Whether the cache may store or serve the response.
@@ -197,8 +195,8 @@ final class CatalogExchange: @unchecked Sendable {
   /// The caller that the quota is charged to.
   var caller: QuotaCaller { call.caller }
 
-  /// Whether the response depends on a user, so that a 401 may be about the user's token.
-  var isForUser: Bool { call.target.wantsUserToken }
+  /// Whether the response depends on a user, so that a 401 may be about the user's token, or about its absence.
+  var isForUser: Bool { call.target.asksForUser }
 
   /// Whether the content is unread, so that the request can be sent again.
   var isUntouched: Bool { !(content?.isTouched ?? false) }

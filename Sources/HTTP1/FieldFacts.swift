@@ -10,6 +10,7 @@ struct FieldFacts: Sendable {
   private var expectsContinue = false
   private var forwarding: ForwardingFields = []
   private var hasTraceParent = false
+  private var hasUserToken = false
 
   /// Records one field line.
   mutating func note(_ line: FieldLine, version: HTTPVersion, in bytes: Span<UInt8>) throws(RequestError) {
@@ -32,6 +33,9 @@ struct FieldFacts: Sendable {
       try noteContentLength(line.value, in: bytes)
     case 15 where bytes.equalsIgnoringCase(name, "x-forwarded-for"):
       forwarding.insert(.forwardedFor)
+    case 16
+    where bytes.equalsIgnoringCase(name, "music-user-token") || bytes.equalsIgnoringCase(name, "media-user-token"):
+      hasUserToken = true
     case 17 where bytes.equalsIgnoringCase(name, "transfer-encoding"):
       try noteTransferEncoding(line.value, version: version, in: bytes)
     default: break
@@ -50,6 +54,7 @@ struct FieldFacts: Sendable {
     head.expectsContinue = expectsContinue && head.framing != .none
     head.forwarding = forwarding
     head.hasTraceParent = hasTraceParent
+    head.hasUserToken = hasUserToken
   }
 }
 

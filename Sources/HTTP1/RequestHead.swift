@@ -41,6 +41,9 @@ public struct RequestHead: Sendable, Equatable {
   public internal(set) var forwarding: ForwardingFields = []
   /// Whether there is a `traceparent`. The parser records it, so that a request without it costs no lookup.
   public internal(set) var hasTraceParent = false
+  /// Whether there is a music user token: `Music-User-Token`, or `Media-User-Token`, the older name. The parser records
+  /// it, so that a request without it costs no lookup.
+  public internal(set) var hasUserToken = false
 
   /// Clears every range except the lines of one field. Returns a copy of the bytes of these lines.
   mutating func forget(_ bytes: Span<UInt8>, except lowercaseName: StaticString?) -> [UInt8] {

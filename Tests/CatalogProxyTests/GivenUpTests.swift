@@ -39,7 +39,8 @@ struct GivenUpTests {
     let proxy = CatalogGateway(
       .init(upstream: "https://a.example", nextHop: "a.example"), observer: Silent(), clock: clock)
     proxy.use(Tokens())
-    let target = try CatalogTarget(path: Array("/v1/catalog/us/songs/1".utf8).span, query: nil, allowsMe: false)
+    let target = try CatalogTarget(
+      path: Array("/v1/catalog/us/songs/1".utf8).span, query: nil, allowsMe: false, hasUserToken: false)
     let call = CatalogCall(
       .get, target, caller: QuotaCaller(client: "a", share: nil, rateLimitPrefix: "b"), directives: RequestDirectives(),
       preconditions: Preconditions(), coding: .identity, fields: [:])

@@ -32,4 +32,16 @@ struct RefusedPartTests {
     ]
     #expect(error.leavesLinesClear == !(ofBytes + ofContent).contains(error))
   }
+
+  @Test("shows whether it has a music user token, by either name", arguments: ["Music-User-Token", "media-user-TOKEN"])
+  func userToken(_ name: String) throws {
+    for (line, isThere) in [("\(name): a\r\n", true), ("\(name):\r\n", true), ("X-\(name): a\r\n", false), ("", false)]
+    {
+      var parser = RequestHeadParser()
+      _ = try parser.parse(array: Array("GET / HTTP/1.1\r\nHost: a\r\n\(line)\r\n".utf8))
+      #expect(parser.head.hasUserToken == isThere)
+      parser.reset()
+      #expect(!parser.head.hasUserToken)
+    }
+  }
 }

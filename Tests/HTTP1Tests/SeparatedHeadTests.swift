@@ -30,7 +30,7 @@ struct SeparatedHeadTests {
       func text(_ range: Range<Int>) -> String { String(decoding: bytes[range], as: UTF8.self) }
       let head = parser.head
       let parts = [head.methodRange, head.target, head.path, head.query ?? 0..<0, head.authority]
-      let facts = "\(head.forwarding) \(head.hasTraceParent) \(head.keepAlive) \(head.version)"
+      let facts = "\(head.forwarding) \(head.hasTraceParent) \(head.hasUserToken) \(head.keepAlive) \(head.version)"
       self = .accepted(
         head.method, head.targetForm, parts: parts.map(text) + [facts],
         lines: head.fields.map { text($0.name) + ": " + text($0.value) }, head.framing, head.expectsContinue)

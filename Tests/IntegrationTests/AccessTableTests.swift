@@ -151,12 +151,14 @@ struct AccessTableTests {
   func userToken() throws {
     let ground = try AccessGround()
     let target = "/v1/catalog/us/songs/1200868616?relate=library"
-    _ = try ground.request(target, "-H", "Music-User-Token: sandbox-user-token")
+    let refused = try ground.request(target, "-H", "Music-User-Token: sandbox-user-token")
+    #expect(refused.status == 404 && refused.errorCode == "not_permitted")
+    #expect(refused.errorDetail?.contains("Client android cannot have anything of a user's") == true)
     let other = try ground.request(
       target, key: AccessGround.studio, "-H", "Origin: https://studio.example.com", "-H",
       "Music-User-Token: sandbox-user-token")
     #expect(other.status == 200)
-    #expect(try ground.catalog.emulator.requests().map { $0["music-user-token"] } == [nil, "good"])
+    #expect(try ground.catalog.emulator.requests().map { $0["music-user-token"] } == ["good"])
   }
 
   @Test("the error for a page without Origin, or with a developer token, says what to do")

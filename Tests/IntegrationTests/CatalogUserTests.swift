@@ -57,7 +57,10 @@ struct CatalogUserTests {
     arguments: [
       "/v1/me/storefront", "/v1/catalog/us/songs/1?relate=library", "/v1/catalog/us/songs/1?relate%5Bsongs%5D=library",
       "/v1/catalog/us/playlists?filter[identity]=personal", "/v1/catalog/us/playlists?filter%5bidentity%5D=%70ersonal",
-      "/v1/catalog/us/songs/1?relate=x,library&l=de",
+      "/v1/catalog/us/songs/1?relate=x,library&l=de", "/v1/catalog/us/songs/1?include=library",
+      "/v1/catalog/us/songs?ids=1&inc%6cude%5bsongs%5D=artists%2Clibrary", "/v1/catalog/us/songs/1?extend=inFavorites",
+      "/v1/catalog/us/songs/1?fields[songs]=name,inLibrary", "/v1/catalog/us/albums/1/library",
+      "/v1/catalog/us/albums/1/libr%61ry",
     ])
   func users(_ target: String) throws {
     let upstream = try RawUpstream()
@@ -69,6 +72,10 @@ struct CatalogUserTests {
       #expect(try upstream.next().field("music-user-token") == user)
     }
     #expect(try server.request(target).json?["user"]?.string == nil)
+    _ = try upstream.next()
+    let older = try server.request(target, "-H", "Media-User-Token: three")
+    #expect(older.json?["user"]?.string == "three")
+    #expect(try upstream.next().field("music-user-token") == "three")
   }
 
   @Test("other catalog requests forward no user token and share cached responses")
@@ -83,16 +90,23 @@ struct CatalogUserTests {
     #expect(try upstream.next().field("music-user-token") == nil)
   }
 
-  @Test("forwards no user token in catalog requests unless it is enabled")
-  func personalCatalog() throws {
+  @Test(
+    "forwards no request for something of a user's unless it is enabled, and says so without 403",
+    arguments: [false, true])
+  func personalCatalog(_ isForwarded: Bool) throws {
     let upstream = try RawUpstream()
-    let server = try upstream.serve(try Ground())
-    for user in ["one", "two"] {
-      let response = try server.request("/v1/catalog/us/songs/1?relate=library", "-H", "Music-User-Token: \(user)")
-      #expect(response.json?["user"]?.string == nil)
+    let server = try upstream.serve(try Ground(), ["CATALOG_ME": "\(isForwarded)"])
+    for target in ["/v1/catalog/us/songs/1?include=library", "/v1/catalog/us/albums/1/library"] {
+      let response = try server.request(target, "-H", "Music-User-Token: one")
+      #expect(response.status == 404 && response.errorCode == "not_permitted")
+      #expect(response.errorDetail?.contains(isForwarded ? "access.anonymous.me" : "catalog.me") == true)
       #expect(response["Cache-Control"] == "no-store")
+      let shared = try server.request(target)
+      #expect(shared.status == 200 && shared.json?["user"]?.string == nil)
       #expect(try upstream.next().field("music-user-token") == nil)
     }
+    let plain = try server.request("/v1/catalog/us/songs/1?term=library", "-H", "Music-User-Token: one")
+    #expect(plain.status == 200 && plain.json?["user"]?.string == nil)
   }
 
   @Test("allows a client to create, change and delete a playlist", arguments: [false, true])

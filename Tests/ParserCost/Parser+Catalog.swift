@@ -17,7 +17,7 @@ import HTTPCache
 
     private static func query(_ bytes: [UInt8]) {
       guard let path = try? CatalogPath(Array("/v1/catalog/us/songs/1".utf8).span, allowsMe: true) else { return }
-      _ = try? CatalogTarget(path, query: bytes.span)
+      _ = try? CatalogTarget(path, query: bytes.span, hasUserToken: true)
     }
 
     /// Fields of requests and of responses, as the proxy and its cache read them.
@@ -60,7 +60,7 @@ import HTTPCache
 
     private static func forwarded(_ caller: Caller) {
       guard let path = try? CatalogPath(Array("/v1/me/library/songs".utf8).span, allowsMe: true),
-        let target = try? CatalogTarget(path, query: nil)
+        let target = try? CatalogTarget(path, query: nil, hasUserToken: true)
       else { return }
       var caller = caller
       // A range is refused before anything else is looked at.

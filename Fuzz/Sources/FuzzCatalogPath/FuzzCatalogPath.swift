@@ -19,8 +19,10 @@ public func fuzzCatalogPath(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CIn
 
 private func judge(_ bytes: [UInt8], allowsMe: Bool) throws(TargetRefusal) -> CatalogTarget {
   let (path, query) = split(bytes)
-  guard let query else { return try CatalogTarget(path: path.span, query: nil, allowsMe: allowsMe) }
-  return try CatalogTarget(path: path.span, query: query.span, allowsMe: allowsMe)
+  guard let query else {
+    return try CatalogTarget(path: path.span, query: nil, allowsMe: allowsMe, hasUserToken: allowsMe)
+  }
+  return try CatalogTarget(path: path.span, query: query.span, allowsMe: allowsMe, hasUserToken: allowsMe)
 }
 
 private func split(_ bytes: [UInt8]) -> (path: [UInt8], query: [UInt8]?) {
@@ -30,7 +32,10 @@ private func split(_ bytes: [UInt8]) -> (path: [UInt8], query: [UInt8]?) {
 
 private func check(_ target: CatalogTarget, of received: [UInt8]) {
   let (path, query) = split(target.bytes)
-  precondition(query == split(received).query, "the query is sent byte for byte")
+  let encoded = split(received).query?.flatMap { byte in
+    "\"<>".utf8.contains(byte) ? Array(byte == 0x22 ? "%22".utf8 : byte == 0x3C ? "%3C".utf8 : "%3E".utf8) : [byte]
+  }
+  precondition(query == encoded, "the query is sent byte for byte, except for what only needs encoding")
   let safe = Set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/".utf8)
   precondition(path.allSatisfy(safe.contains), "a path without a second reading")
   let segments = path.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
@@ -42,7 +47,7 @@ private func check(_ target: CatalogTarget, of received: [UInt8]) {
   precondition(again == target && again.cacheKey == target.cacheKey && again.kind == target.kind)
   precondition(again.route.description == target.route.description && again.wantsUserToken == target.wantsUserToken)
   precondition((target.kind == .me) == segments[2].elementsEqual("me".utf8), "me is me, however it was spelled")
-  precondition(!target.isStorable || !target.forwardsUserToken)
+  precondition(!target.isStorable || !target.wantsUserToken)
 
   guard let key = try? judge(target.cacheKey, allowsMe: true) else { preconditionFailure("no key") }
   precondition(key.cacheKey == target.cacheKey && key.wantsUserToken == target.wantsUserToken, "a key is its own key")

@@ -12,7 +12,7 @@ public struct CatalogPath: Sendable {
   public let route: StaticString
   /// The storefront in the path, two lower-case letters. Nil if the path has none.
   public let storefront: String?
-  /// The path to send upstream: the same segments without escapes.
+  /// The path to send upstream: the same segments without escapes, the storefront in lower case, and no slash at the end.
   let bytes: [UInt8]
   let allowsMe: Bool
 
@@ -23,7 +23,8 @@ public struct CatalogPath: Sendable {
   ///   - allowsMe: Whether the proxy forwards `/v1/me`.
   /// - Throws: The defect of the path.
   public init(_ path: Span<UInt8>, allowsMe: Bool, limits: TargetLimits = TargetLimits()) throws(TargetRefusal) {
-    let segments = try PathSegments(path, limits: limits)
+    var segments = try PathSegments(path, limits: limits)
+    segments.lowercaseStorefront()
     let route = try CatalogRoute(segments, allowsMe: allowsMe)
     (kind, self.route, storefront) = (route.kind, route.template, route.storefront)
     (bytes, self.allowsMe) = (segments.path, allowsMe)
@@ -131,8 +132,9 @@ struct PathSegments {
     var index = 1
     while index < raw.count {
       if raw[index] == UInt8(ascii: "/") {
-        guard index + 1 < raw.count || path.count == start else { throw .trailingSlash }
         try endSegment(from: start)
+        // Programs that send a slash at the end mean the path without it, as Apple documents it.
+        if index + 1 == raw.count { return }
         path.append(UInt8(ascii: "/"))
         start = path.count
         index += 1
@@ -153,6 +155,14 @@ struct PathSegments {
   /// Returns whether the segment at `index` exists and equals `name` byte for byte.
   func has(_ name: StaticString, at index: Int) -> Bool {
     index < ranges.count && path.span.equals(ranges[index], name)
+  }
+
+  /// Writes a storefront in lower case, as Apple does. Some programs send the codes of ISO 3166, which are in capitals.
+  mutating func lowercaseStorefront() {
+    guard has("catalog", at: 1) || has("storefronts", at: 1) || has("language", at: 1), count > 2 else { return }
+    let segment = ranges[2]
+    guard segment.count == 2, segment.allSatisfy({ (path[$0] | 0x20) &- UInt8(ascii: "a") < 26 }) else { return }
+    for index in segment { path[index] |= 0x20 }
   }
 
   /// Returns the storefront at `index`: two lower-case ASCII letters, as Apple writes them. Throws otherwise.

@@ -1,12 +1,12 @@
 public import Bytes
-public import HTTP1
 public import HTTPMessages
 public import HTTPTypes
 
 /// The target of a request under `/v1`, validated once, before the proxy forwards any part of it.
 ///
 /// The path is split into segments, which are decoded. The proxy sends exactly what it has validated: the same segments
-/// without escapes. It sends the query byte for byte.
+/// without escapes and without a slash at the end. It sends the query byte for byte, except for characters that only
+/// need encoding.
 public struct CatalogTarget: Sendable, Equatable {
   /// The kind of the resource.
   public let kind: Kind
@@ -19,53 +19,64 @@ public struct CatalogTarget: Sendable, Equatable {
   /// The key for the cache: the path, and the query in a normal form. Its order and spelling do not matter to Apple.
   /// Targets that may differ in meaning have different keys.
   public let cacheKey: [UInt8]
-  /// Whether the response depends on a user: everything under `/v1/me`, and requests with `relate=library` or
-  /// `filter[identity]=personal`. Only one caller may have such a response: the proxy never stores or shares it.
+  /// Whether the response is one user's: everything under `/v1/me`, and a request that has a music user token and selects
+  /// more than what is known to be the same for all users. The proxy forwards the token, and never stores or shares such
+  /// a response.
   public let wantsUserToken: Bool
-  /// Whether the proxy forwards the caller's music user token: if the response depends on it and `/v1/me` is enabled.
-  public let forwardsUserToken: Bool
 
   /// Validates a request target.
   ///
   /// - Parameters:
   ///   - path: The path as received, with its escapes.
   ///   - query: The query as received, without its question mark; nil if the target has no query.
-  ///   - allowsMe: Whether the proxy forwards `/v1/me`.
+  ///   - allowsMe: Whether the proxy forwards `/v1/me`, and with it music user tokens.
+  ///   - hasUserToken: Whether the request has a music user token.
   /// - Throws: The defect of the target.
   public init(
-    path: Span<UInt8>, query: Span<UInt8>?, allowsMe: Bool, limits: TargetLimits = TargetLimits()
+    path: Span<UInt8>, query: Span<UInt8>?, allowsMe: Bool, hasUserToken: Bool, limits: TargetLimits = TargetLimits()
   ) throws(TargetRefusal) {
-    try self.init(CatalogPath(path, allowsMe: allowsMe, limits: limits), query: query, limits: limits)
+    let path = try CatalogPath(path, allowsMe: allowsMe, limits: limits)
+    try self.init(path, query: query, hasUserToken: hasUserToken, limits: limits)
   }
 
   /// Validates the query of a validated path.
   ///
-  /// - Parameter query: The query as received, without its question mark; nil if the target has no query.
+  /// - Parameters:
+  ///   - query: The query as received, without its question mark; nil if the target has no query.
+  ///   - hasUserToken: Whether the request has a music user token. Without one, nothing decides whether the response
+  ///     depends on a user, because Apple cannot know the user.
   /// - Throws: The defect of the query.
-  public init(_ path: CatalogPath, query: Span<UInt8>?, limits: TargetLimits = TargetLimits()) throws(TargetRefusal) {
+  public init(
+    _ path: CatalogPath, query: Span<UInt8>?, hasUserToken: Bool, limits: TargetLimits = TargetLimits()
+  ) throws(TargetRefusal) {
     kind = path.kind
     route = path.route
     storefront = path.storefront
     var bytes = path.bytes
     var cacheKey = bytes
-    var asksAboutUser = false
+    var isUsers = kind == .me || (hasUserToken && !ResponseSelection.isSameForAll(path: bytes, kind))
     if let query {
       let parameters = try QueryParameters(query, limits: limits)
-      asksAboutUser = parameters.asksAboutUser
+      if hasUserToken, kind != .test, !isUsers { isUsers = !ResponseSelection.isSameForAll(query: query) }
       bytes.append(UInt8(ascii: "?"))
-      bytes.append(copying: query)
+      parameters.append(query, to: &bytes)
       cacheKey.append(UInt8(ascii: "?"))
       cacheKey.append(contentsOf: parameters.normalForm)
     }
+    guard !isUsers || path.allowsMe else { throw .userTokensDisabled }
     self.bytes = bytes
     self.cacheKey = cacheKey
-    wantsUserToken = kind == .me || (kind == .catalog && asksAboutUser)
-    forwardsUserToken = wantsUserToken && path.allowsMe
+    wantsUserToken = isUsers
   }
 
-  /// Removes the music user token from the fields of a caller that may not use it.
-  public func removeUserToken(from fields: inout FieldLines) {
-    if forwardsUserToken { fields[.musicUserToken] = nil }
+  /// Whether the request asks for something of a user's, with or without a music user token. Reads the target again,
+  /// because only a 401 makes a difference between the two.
+  var asksForUser: Bool {
+    if wantsUserToken { return true }
+    let mark = bytes.firstIndex(of: UInt8(ascii: "?")) ?? bytes.endIndex
+    let (path, query) = (Array(bytes[..<mark]), bytes[mark...].dropFirst())
+    return kind != .test
+      && !(ResponseSelection.isSameForAll(path: path, kind) && ResponseSelection.isSameForAll(query: query.span))
   }
 
   /// The target, for an `UpstreamRequest`.
@@ -87,7 +98,7 @@ public struct CatalogTarget: Sendable, Equatable {
 
   /// Returns whether two targets are the same.
   public static func == (left: CatalogTarget, right: CatalogTarget) -> Bool {
-    left.bytes == right.bytes && left.forwardsUserToken == right.forwardsUserToken
+    left.bytes == right.bytes && left.wantsUserToken == right.wantsUserToken
   }
 }
 
@@ -170,7 +181,6 @@ public enum TargetRefusal: Error, Sendable, Equatable, CaseIterable {
   case backslash
   case dotSegment
   case emptySegment
-  case trailingSlash
   case pathParameter
   case fragment
   case notASCII
@@ -188,12 +198,18 @@ public enum TargetRefusal: Error, Sendable, Equatable, CaseIterable {
   case unknownPath
   case storefront
   case meDisabled
+  case userTokensDisabled
 
   /// The response to the caller: 404 for a valid path that the server does not serve, 400 for everything else.
   public var response: ErrorResponse {
     switch self {
-    case .unknownPath, .storefront, .meDisabled: ErrorResponse(.notFound, detail)
-    default: ErrorResponse(.malformedRequest, detail)
+    case .unknownPath, .storefront, .meDisabled: return ErrorResponse(.notFound, detail)
+    case .userTokensDisabled:
+      var response = ErrorResponse(.notPermitted, detail)
+      // Apps take 403 as the sign to fetch a new music user token.
+      response.status = .notFound
+      return response
+    default: return ErrorResponse(.malformedRequest, detail)
     }
   }
 
@@ -208,13 +224,12 @@ public enum TargetRefusal: Error, Sendable, Equatable, CaseIterable {
     case .backslash: "The path contains a backslash, plain or percent-encoded."
     case .dotSegment: "A segment of the path consists of dots only."
     case .emptySegment: "The path has two slashes in a row."
-    case .trailingSlash: "The path ends in a slash: leave it out."
     case .pathParameter: "The path contains a semicolon: paths of Apple Music have no parameters."
     case .fragment: "The target contains a number sign: clients do not send fragments to servers."
     case .notASCII: "The path contains a character beyond ASCII, which no identifier of Apple Music has."
     case .reservedCharacter:
       "The path contains a character other than letters, digits, hyphens, periods, underscores and tildes."
-    case .queryByte: "The query contains a character that must be percent-encoded."
+    case .queryByte: "The query contains a character beyond ASCII, which must be percent-encoded as UTF-8."
     case .queryNotUTF8: "The percent-decoded query is not UTF-8."
     case .pathTooLong: "The path is too long."
     case .segmentTooLong: "A segment of the path is too long."
@@ -225,8 +240,13 @@ public enum TargetRefusal: Error, Sendable, Equatable, CaseIterable {
       This path does not exist. The server serves /v1/catalog/{storefront}, /v1/storefronts, \
       /v1/language/{storefront}/tag and /v1/test, in lower case.
       """
-    case .storefront: "The storefront is not a code of two lower-case letters, as in /v1/catalog/us."
+    case .storefront: "The storefront is not a code of two letters, as in /v1/catalog/us."
     case .meDisabled: "This server does not forward /v1/me: its setting catalog.me is off."
+    case .userTokensDisabled:
+      """
+      The request has a music user token and asks for something of the user's, which this server does not forward: its \
+      setting catalog.me is off. Leave the token out to get what is the same for all users.
+      """
     }
   }
 }

@@ -11,7 +11,7 @@ import Tracing
 /// request or share the response: a field that is not part of the key must not change the response. The parameter `l`
 /// selects the language, the cache sends validators, and the proxy does not forward ranges. Below `/v1/me`, where the
 /// proxy shares nothing, it also sends preconditions and the fields that describe the content. It sends
-/// `Music-User-Token` where ``CatalogTarget/forwardsUserToken`` says so. It adds the trace context and then the credential
+/// `Music-User-Token` where ``CatalogTarget/wantsUserToken`` says so. It adds the trace context and then the credential
 /// to each attempt, last, so that no other field can replace them.
 ///
 /// **To the caller** the proxy sends the fields that describe the representation, and those that developers need for
@@ -60,9 +60,7 @@ public final class HeaderPolicy: Sendable {
     var fields = acceptsGzip ? gzipFields : identityFields
     guard target.wantsUserToken else { return fields }
     let copier = FieldCopier(caller)
-    if target.forwardsUserToken {
-      try copier.copy("music-user-token", upTo: Self.longestUserToken, isSecret: true, to: &fields)
-    }
+    try copier.copyUserToken(to: &fields)
     guard target.kind == .me else { return fields }
     for name in Self.preconditions { try copier.copy(name, upTo: Self.longestValue, to: &fields) }
     if hasContent { try copyContentFields(copier, to: &fields) }
@@ -186,6 +184,18 @@ struct FieldCopier<Fields: RequestFields> {
     }
   }
 
+  /// Copies the music user token, which may have its older name. Apple gets it by the documented one.
+  ///
+  /// - Throws: A refusal if both names occur, with different values: one server could choose one, and Apple the other.
+  func copyUserToken(to fields: inout FieldLines) throws(FieldRefusal) {
+    let (present, older): (StaticString, StaticString) = ("music-user-token", "media-user-token")
+    let isOlder = isAbsent(present)
+    guard isOlder || isAbsent(older) || caller.value(of: present) == caller.value(of: older) else {
+      throw .repeated(present)
+    }
+    try copy(isOlder ? older : present, as: present, upTo: HeaderPolicy.longestUserToken, isSecret: true, to: &fields)
+  }
+
   /// Returns whether the request has no field with this name.
   func isAbsent(_ name: StaticString) -> Bool {
     caller.value(of: name) == .absent
@@ -193,10 +203,13 @@ struct FieldCopier<Fields: RequestFields> {
 
   /// Copies the field with this lower-case name, if the request has one.
   ///
-  /// - Parameter isSecret: Whether the value must have no spaces, and HPACK must not index it (RFC 7541 §7.1.3).
+  /// - Parameters:
+  ///   - newName: The name of the copy; nil for the same name.
+  ///   - isSecret: Whether the value must have no spaces, and HPACK must not index it (RFC 7541 §7.1.3).
   /// - Throws: A refusal if there are several such fields, or the value is malformed.
   func copy(
-    _ name: StaticString, upTo limit: Int, isSecret: Bool = false, to fields: inout FieldLines
+    _ name: StaticString, as newName: StaticString? = nil, upTo limit: Int, isSecret: Bool = false,
+    to fields: inout FieldLines
   ) throws(FieldRefusal) {
     switch caller.value(of: name) {
     case .absent: return
@@ -210,7 +223,7 @@ struct FieldCopier<Fields: RequestFields> {
         throw .malformed(name)
       }
       guard !options.names(name.description) else { return }
-      fields.append(name, value.span, isUnindexed: isSecret)
+      fields.append(newName ?? name, value.span, isUnindexed: isSecret)
     }
   }
 }

@@ -1,6 +1,6 @@
 import Bytes
 
-/// The parameters of a validated query: the key for the cache, and whether the response depends on a user.
+/// The parameters of a validated query: the key for the cache.
 ///
 /// The proxy forwards the query as received. The normal form is only a key. It is equal only for queries that certainly
 /// mean the same to Apple, and different in case of doubt: a key that is too coarse would give a caller the response to
@@ -8,23 +8,22 @@ import Bytes
 struct QueryParameters {
   /// The parameters in normal form, joined by `&`.
   let normalForm: [UInt8]
-  /// Whether the query contains `relate=library` or `filter[identity]=personal`.
-  private(set) var asksAboutUser = false
+  /// Whether the query has characters that only need encoding: scripts send `"`, `<` and `>`, which browsers encode.
+  let needsEncoding: Bool
 
   /// Validates a query as received, without its question mark, and throws its defect.
   init(_ raw: Span<UInt8>, limits: TargetLimits) throws(TargetRefusal) {
     var buffer: [UInt8] = []
     buffer.reserveCapacity(raw.count + 16)
     var parameters: [Parameter] = []
-    var isBeyondASCII = false
+    var findings = Findings()
     var start = 0
     while start <= raw.count {
       guard parameters.count < limits.parameters else { throw .tooManyParameters }
-      let parameter = try Parameter(at: &start, in: raw, to: &buffer, &isBeyondASCII)
-      asksAboutUser = asksAboutUser || parameter.asksAboutUser(buffer)
-      parameters.append(parameter)
+      parameters.append(try Parameter(at: &start, in: raw, to: &buffer, &findings))
     }
-    guard !isBeyondASCII || Self.isUTF8(raw) else { throw .queryNotUTF8 }
+    guard !findings.isBeyondASCII || Self.isUTF8(raw) else { throw .queryNotUTF8 }
+    needsEncoding = findings.needsEncoding
     normalForm = Self.joined(parameters, buffer)
   }
 
@@ -63,11 +62,27 @@ struct QueryParameters {
   }
 }
 
+extension QueryParameters {
+  /// Appends a validated query as Apple gets it: byte for byte, except for the characters that need encoding.
+  func append(_ raw: Span<UInt8>, to output: inout [UInt8]) {
+    guard needsEncoding else { return output.append(copying: raw) }
+    for index in raw.indices {
+      let byte = raw[index]
+      if byte.onlyNeedsEncoding { output.append(percentEncoding: byte) } else { output.append(byte) }
+    }
+  }
+}
+
+/// What the characters of a query show.
+private struct Findings {
+  var isBeyondASCII = false
+  var needsEncoding = false
+}
+
 /// One `name=value` of a query, as ranges of a buffer with the normal form.
 private struct Parameter {
   let whole: Range<Int>
   let name: Range<Int>
-  let value: Range<Int>
   /// Whether the name is not empty and consists of unreserved characters and brackets.
   let hasPlainName: Bool
 
@@ -78,7 +93,7 @@ private struct Parameter {
   /// characters that a URI cannot contain. All else stays: `,` is not the same as `%2C` there, nor `+` the same as
   /// `%20`.
   init(
-    at start: inout Int, in raw: Span<UInt8>, to buffer: inout [UInt8], _ isBeyondASCII: inout Bool
+    at start: inout Int, in raw: Span<UInt8>, to buffer: inout [UInt8], _ findings: inout Findings
   ) throws(TargetRefusal) {
     if start > 0 { buffer.append(UInt8(ascii: "&")) }
     let first = buffer.count
@@ -92,14 +107,14 @@ private struct Parameter {
         continue
       }
       let character = try Self.character(at: &start, in: raw)
-      isBeyondASCII = isBeyondASCII || character.byte >= 0x80
+      if character.byte >= 0x80 { findings.isBeyondASCII = true }
+      if character.isEncodedFirst { findings.needsEncoding = true }
       if equals == nil, !character.byte.isPlainInName { isPlain = false }
       buffer.append(character)
     }
     start += 1
     whole = first..<buffer.count
     name = first..<(equals ?? buffer.count)
-    value = (equals.map { $0 + 1 } ?? buffer.count)..<buffer.count
     hasPlainName = isPlain && !name.isEmpty
   }
 
@@ -112,57 +127,15 @@ private struct Parameter {
       index += 3
       return QueryCharacter(byte: decoded, isEscaped: !decoded.isUnreservedInURI)
     }
+    if byte.onlyNeedsEncoding {
+      index += 1
+      return QueryCharacter(byte: byte, isEscaped: true, isEncodedFirst: true)
+    }
     guard byte.isAllowedInQuery else {
       throw byte == UInt8(ascii: "#") ? .fragment : byte.isControlOrSpace ? .controlByte : .queryByte
     }
     index += 1
     return QueryCharacter(byte: byte, isEscaped: byte.isOutsideOfURI)
-  }
-
-  /// Returns whether the response depends on the user. In the normal form, the names have only one spelling.
-  func asksAboutUser(_ buffer: [UInt8]) -> Bool {
-    guard name.count >= 6 else { return false }
-    let name = buffer[name]
-    if name.elementsEqual("filter%5Bidentity%5D".utf8) { return lists("personal", in: buffer) }
-    guard name.starts(with: "relate".utf8), name.count == 6 || name.dropFirst(6).starts(with: "%5B".utf8) else {
-      return false
-    }
-    return lists("library", in: buffer)
-  }
-
-  /// Returns whether the value, a list separated by commas, contains this element, ignoring spaces. It reads the value
-  /// in place, because a value may consist of commas only.
-  private func lists(_ element: StaticString, in buffer: [UInt8]) -> Bool {
-    let length = element.utf8CodeUnitCount
-    /// The number of bytes of `element` that the current list element has matched; nil if it is different.
-    var matched: Int? = 0
-    var index = value.lowerBound
-    while index < value.upperBound {
-      var byte = buffer[index]
-      index += 1
-      if byte == UInt8(ascii: "%"), index + 1 < value.upperBound, buffer[index] == UInt8(ascii: "2") {
-        // In the normal form, these two escapes have only one spelling.
-        switch buffer[index + 1] {
-        case UInt8(ascii: "C"): (byte, index) = (UInt8(ascii: ","), index + 2)
-        case UInt8(ascii: "0"): (byte, index) = (UInt8(ascii: "+"), index + 2)
-        default: break
-        }
-      }
-      switch byte {
-      case UInt8(ascii: "+"): continue
-      case UInt8(ascii: ","):
-        if matched == length { return true }
-        matched = 0
-      default:
-        // Safe: `known` is below the literal's length.
-        if let known = matched, known < length, unsafe byte == element.utf8Start[known] {
-          matched = known + 1
-        } else {
-          matched = nil
-        }
-      }
-    }
-    return matched == length
   }
 }
 
@@ -170,6 +143,8 @@ private struct Parameter {
 private struct QueryCharacter {
   let byte: UInt8
   let isEscaped: Bool
+  /// Whether the server encodes the character before it sends it.
+  var isEncodedFirst = false
 }
 
 extension UInt8 {
@@ -194,6 +169,12 @@ extension UInt8 {
     case UInt8(ascii: "\""), UInt8(ascii: "#"), UInt8(ascii: "<"), UInt8(ascii: ">"), UInt8(ascii: "%"): false
     default: self > 0x20 && self < 0x7F
     }
+  }
+
+  /// Whether the byte is one of `" < >`. A URI cannot contain them (RFC 3986 §2), and no parser gives them a meaning of
+  /// their own, so the server encodes them as browsers do (WHATWG URL, query percent-encode set).
+  var onlyNeedsEncoding: Bool {
+    self == UInt8(ascii: "\"") || self == UInt8(ascii: "<") || self == UInt8(ascii: ">")
   }
 
   /// Whether the byte is one of ``[ ] \ ^ ` { | }``. A URI cannot contain them (RFC 3986 §2), so each means its escape.

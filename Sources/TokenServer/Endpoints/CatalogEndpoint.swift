@@ -56,7 +56,7 @@ final class CatalogEndpoint: Sendable {
       request.route = path.route
       return path
     } catch {
-      throw error.response
+      throw error.response(path: request.path, query: nil)
     }
   }
 
@@ -84,9 +84,16 @@ final class CatalogEndpoint: Sendable {
   /// Checks whether the server forwards a request for the caller, and forwards nothing.
   func check(_ caller: Principal, _ request: Request, to destination: Destination) throws(Denial) {
     try Self.check(caller, destination.path)
+    let described: CatalogCall
     do throws(ErrorResponse) {
-      _ = try call(destination.method, destination.path, of: request, mayUseUserToken: caller.client.me)
+      described = try call(destination.method, destination.path, of: request)
     } catch { throw Denial(error, "invalid_request") }
+    try Self.check(caller, described.target)
+  }
+
+  /// Checks whether the caller may have something of a user's that the catalog has.
+  private static func check(_ caller: Principal, _ target: CatalogTarget) throws(Denial) {
+    if target.wantsUserToken, target.kind != .me { try caller.mayUseUserTokens() }
   }
 
   private static func check(_ caller: Principal, _ path: CatalogPath) throws(Denial) {
@@ -101,16 +108,16 @@ final class CatalogEndpoint: Sendable {
     let auditContext = AuditContext(request)
     switch gate.admit(request, auditContext) {
     case .immediate(let verdict):
-      return reply(to: verdict, path, on: request.loop) { (payer, mayUseUserToken) throws(ErrorResponse) in
-        try call(method, path, of: request, charging: payer, mayUseUserToken: mayUseUserToken)
+      return reply(to: verdict, path, on: request.loop) { (payer) throws(ErrorResponse) in
+        try call(method, path, of: request, charging: payer)
       }
     case .deferred(let wait):
-      // The request no longer exists after the wait. Then `charged` removes the user token if the caller may not use it.
-      let parsed = Result { () throws(ErrorResponse) in try call(method, path, of: request, mayUseUserToken: true) }
+      // The request no longer exists after the wait.
+      let parsed = Result { () throws(ErrorResponse) in try call(method, path, of: request) }
       let work = DeferredWork { [self] context in
         let verdict = await gate.admit(after: wait, auditContext, on: context.loop)
-        let reply = reply(to: verdict, path, on: context.loop) { (payer, mayUseUserToken) throws(ErrorResponse) in
-          try parsed.get().charged(to: payer, mayUseUserToken: mayUseUserToken)
+        let reply = reply(to: verdict, path, on: context.loop) { (payer) throws(ErrorResponse) in
+          try parsed.get().charged(to: payer)
         }
         switch reply {
         case .immediate(let response): return response
@@ -125,25 +132,25 @@ final class CatalogEndpoint: Sendable {
   ///
   /// - Parameter payer: The caller that the quota is charged to; nil if it is not known yet.
   private func call(
-    _ method: HTTPRequest.Method, _ path: CatalogPath, of request: Request, charging payer: QuotaCaller? = nil,
-    mayUseUserToken: Bool
+    _ method: HTTPRequest.Method, _ path: CatalogPath, of request: Request, charging payer: QuotaCaller? = nil
   ) throws(ErrorResponse) -> CatalogCall {
     let target: CatalogTarget
     do throws(TargetRefusal) {
+      let hasUserToken = request.head.hasUserToken
       if let query = request.query {
-        target = try CatalogTarget(path, query: query.span)
+        target = try CatalogTarget(path, query: query.span, hasUserToken: hasUserToken)
       } else {
-        target = try CatalogTarget(path, query: nil)
+        target = try CatalogTarget(path, query: nil, hasUserToken: hasUserToken)
       }
-    } catch { throw error.response }
+    } catch { throw error.response(path: [], query: request.query) }
     return try CatalogCall(
-      method, target, of: request, charging: payer, mayUseUserToken: mayUseUserToken, policy: service.proxy.policy,
+      method, target, of: request, charging: payer, policy: service.proxy.policy,
       span: request.trace.context(service.spans?.sampler))
   }
 
   private func reply(
     to verdict: AccessGate.Verdict, _ path: CatalogPath, on loop: IOLoop,
-    _ call: (_ payer: QuotaCaller, _ mayUseUserToken: Bool) throws(ErrorResponse) -> CatalogCall
+    _ call: (_ payer: QuotaCaller) throws(ErrorResponse) -> CatalogCall
   ) -> Reply {
     let admitted: AccessGate.AuthorizedCaller
     switch verdict {
@@ -189,7 +196,7 @@ final class CatalogEndpoint: Sendable {
 
   private func permit(
     _ path: CatalogPath, _ admitted: AccessGate.AuthorizedCaller,
-    _ parse: (_ payer: QuotaCaller, _ mayUseUserToken: Bool) throws(ErrorResponse) -> CatalogCall
+    _ parse: (_ payer: QuotaCaller) throws(ErrorResponse) -> CatalogCall
   ) throws(Denial) -> CatalogCall {
     let caller = admitted.caller
     try Self.check(caller, path)
@@ -197,9 +204,12 @@ final class CatalogEndpoint: Sendable {
       client: caller.client.id,
       share: caller.client.share ?? (gate.policy.catalogIsShared ? QuotaCaller.usualShare : nil),
       rateLimitPrefix: caller.identity(at: admitted.auditContext.rateLimitPrefix).bytes)
+    let call: CatalogCall
     do throws(ErrorResponse) {
-      return try parse(payer, caller.client.me)
+      call = try parse(payer)
     } catch { throw Denial(error, "invalid_request") }
+    try Self.check(caller, call.target)
+    return call
   }
 
   private func response(_ reply: consuming CatalogReply, _ admitted: AccessGate.AuthorizedCaller) -> Response {
@@ -222,7 +232,7 @@ extension CatalogCall {
   /// Copies the parts of a request that the server may forward.
   fileprivate convenience init(
     _ method: HTTPRequest.Method, _ target: CatalogTarget, of request: Request, charging payer: QuotaCaller?,
-    mayUseUserToken: Bool, policy: HeaderPolicy, span: SpanContext
+    policy: HeaderPolicy, span: SpanContext
   ) throws(ErrorResponse) {
     var directives = RequestDirectives()
     var preconditions = Preconditions()
@@ -235,10 +245,9 @@ extension CatalogCall {
     }
     request.forEach("accept-encoding") { coding = ContentCoding.preferred(acceptEncoding: $0) }
     do throws(FieldRefusal) {
-      var fields = try policy.requestFields(
+      let fields = try policy.requestFields(
         for: target, from: CallerFields(request: request), hasContent: request.head.framing != .none,
         acceptsGzip: coding == .gzip)
-      if !mayUseUserToken { target.removeUserToken(from: &fields) }
       self.init(
         method, target,
         caller: payer

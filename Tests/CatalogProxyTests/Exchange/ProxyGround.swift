@@ -57,7 +57,7 @@ final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
     _ target: String, by client: String = "client", user: String? = nil,
     directives: RequestDirectives = RequestDirectives(), method: HTTPRequest.Method = .get, span: SpanContext? = nil
   ) throws -> CatalogCall {
-    let target = try CatalogTarget(target)
+    let target = try CatalogTarget(target, hasUserToken: user != nil)
     let lines: KeyValuePairs<String, String> = user.map { ["Music-User-Token": $0] } ?? [:]
     return CatalogCall(
       method, target,

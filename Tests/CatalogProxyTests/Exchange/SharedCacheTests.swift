@@ -282,7 +282,8 @@ struct SharedCacheTests {
     let store = MemoryStore()
     let replica = try Replica(store) { _ in .scripted(.ok, Self.fresh) }
     let route = UpstreamRoute(replica.ground.upstream, executor: globalConcurrentExecutor, shared: replica.cache)
-    let user = try CatalogTarget(path: Array("/v1/me/library/songs".utf8).span, query: nil, allowsMe: true)
+    let user = try CatalogTarget(
+      path: Array("/v1/me/library/songs".utf8).span, query: nil, allowsMe: true, hasUserToken: true)
     let calls = [
       try replica.ground.call("/v1/test"), try replica.ground.call(Self.song + "?relate=library", user: "token"),
       try replica.ground.call(Self.song, directives: Sample.request("no-store")),

@@ -13,7 +13,8 @@ import Testing
       ("/v1/catalog/us/search?term=%c3%a4", "/v1/catalog/us/search?term=%C3%A4"),
       ("/v1/catalog/us/search?%74erm=a&l=de", "/v1/catalog/us/search?l=de&term=a"),
       ("/v1/catalog/us/search?term={a|b}", "/v1/catalog/us/search?term=%7Ba%7cb%7D"),
-      ("/v1/c%61talog/us/albums/1", "/v1/catalog/us/albums/1"),
+      ("/v1/c%61talog/us/albums/1", "/v1/catalog/us/albums/1"), ("/v1/catalog/US/albums/1/", "/v1/catalog/us/albums/1"),
+      ("/v1/catalog/us/search?term=<\">", "/v1/catalog/us/search?term=%3c%22%3E"),
       ("/v1/catalog/us?a=1&a=2&b=3", "/v1/catalog/us?b=3&a=1&a=2"),
     ])
   func same(left: String, right: String) throws {

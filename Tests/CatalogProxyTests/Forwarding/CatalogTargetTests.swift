@@ -18,10 +18,11 @@ import Testing
     for reason in reasons {
       #expect(reason.detail.hasSuffix(".") || reason.detail.hasSuffix("case."), "\(reason)")
       let notFound: [TargetRefusal] = [.unknownPath, .storefront, .meDisabled]
+      guard reason != .userTokensDisabled else { continue }
       #expect(
         reason.response == ErrorResponse(notFound.contains(reason) ? .notFound : .malformedRequest, reason.detail))
     }
-    let provoked = Set(RefusedTarget.all.map(\.reason)).union([.meDisabled])
+    let provoked = Set(RefusedTarget.all.map(\.reason)).union([.meDisabled, .userTokensDisabled])
     #expect(provoked == Set(reasons))
   }
 
@@ -90,6 +91,47 @@ import Testing
     #expect(try CatalogTarget(sent).target.text == sent)
   }
 
+  @Test(
+    "a slash at the end, a storefront in capitals, and characters that only need encoding pass on",
+    arguments: [
+      ("/v1/me/library/?ids[songs]=1", "/v1/me/library?ids[songs]=1"), ("/v1/catalog/us/", "/v1/catalog/us"),
+      ("/v1/catalog/us/search/?term=a/", "/v1/catalog/us/search?term=a/"), ("/v1/test/", "/v1/test"),
+      ("/v1/catalog/GB/albums/1", "/v1/catalog/gb/albums/1"), ("/v1/catalog/Gb/charts/", "/v1/catalog/gb/charts"),
+      ("/v1/catalog/%47B/albums", "/v1/catalog/gb/albums"), ("/v1/storefronts/DE", "/v1/storefronts/de"),
+      ("/v1/language/JP/tag", "/v1/language/jp/tag"), ("/v1/catalog/us/albums/AB", "/v1/catalog/us/albums/AB"),
+      ("/v1/catalog/us/search?term=\"a\"", "/v1/catalog/us/search?term=%22a%22"),
+      ("/v1/catalog/us/search?term=<3&l=x", "/v1/catalog/us/search?term=%3C3&l=x"),
+      ("/v1/catalog/us/search?t>=%22{a}", "/v1/catalog/us/search?t%3E=%22{a}"),
+    ])
+  func passedOn(received: String, sent: String) throws {
+    let (target, again) = (try CatalogTarget(received), try CatalogTarget(sent))
+    #expect(target.target.text == sent)
+    #expect(target == again && target.cacheKey == again.cacheKey)
+    #expect(target.storefront == again.storefront)
+  }
+
+  @Test(
+    "a refusal shows the part that it is about, and nothing that a reader cannot see",
+    arguments: [
+      ("/v1/catalog/us?term=Beyoncé", "It is “é”, at byte 12: write %C3%A9."),
+      ("/v1/catalog/us/albums/é", "It is “é”, at byte 23: write %C3%A9."),
+      ("/v1/catalog/us/albums/%C3%A9", "It is %C3, at byte 23."),
+      ("/v1/catalog/us?term=a\u{202e}b", "It is a byte that is not UTF-8, at byte 7: %E2%80%AE."),
+      ("/v1/catalog/us?term=%zz", "It is %zz, at byte 6."), ("/v1/catalog/us?term=100%", "It is %, at byte 9."),
+      ("/v1/catalog/us?a=%41&term=a%0ab", "It is %0a, at byte 13."), ("/v1/catalog/us?a=b c", "It is %20, at byte 4."),
+      ("/v1/catalog/us;x", "It is ;, at byte 15."), ("/v1/catalog/us%2Fa", "It is %2F, at byte 15."),
+      ("/v1/catalog/us/a%252e", "It is %25, at byte 17."), ("/v1/catalog/us/a\\b", "It is \\, at byte 17."),
+      ("/v1/catalog/us/<a>", "It is <, at byte 16."), ("/v1/catalog/us?a=b#c", "It is #, at byte 4."),
+    ])
+  func part(target: String, sentence: String) throws {
+    let bytes = Array(target.utf8)
+    let mark = bytes.firstIndex(of: UInt8(ascii: "?")) ?? bytes.count
+    let reason = #expect(throws: TargetRefusal.self) { try CatalogTarget(target) }
+    let response = try #require(reason).response(path: bytes[..<mark], query: bytes[mark...].dropFirst())
+    #expect(response.detail.hasSuffix(" \(sentence)"), "\(response.detail)")
+    #expect(response.detail.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F })
+  }
+
   @Test("every spelling of a path under /v1/me is refused unless /v1/me is forwarded")
   func disabled() {
     for path in ["/v1/me/library", "/v1/%6de/library", "/v1/m%65/storefront?x=1"] {
@@ -126,7 +168,7 @@ import Testing
   @Test("each template in the description matches itself", arguments: CatalogTarget.templates)
   func templates(_ template: String) throws {
     let path = Array(Self.filled(template).utf8)
-    let target = try CatalogTarget(path: path.span, query: nil, allowsMe: false)
+    let target = try CatalogTarget(path: path.span, query: nil, allowsMe: false, hasUserToken: false)
     #expect(target.route.description == template)
     #expect(target.kind != .me)
   }
@@ -134,10 +176,12 @@ import Testing
   @Test("each user template matches a /v1/me resource if /v1/me is forwarded", arguments: CatalogTarget.userTemplates)
   func userTemplates(_ template: String) throws {
     let path = Array(Self.filled(template).utf8)
-    let target = try CatalogTarget(path: path.span, query: nil, allowsMe: true)
+    let target = try CatalogTarget(path: path.span, query: nil, allowsMe: true, hasUserToken: false)
     #expect(target.kind == .me)
     #expect(target.route.description == template.replacing("{path}", with: "*"))
-    #expect(throws: TargetRefusal.self) { try CatalogTarget(path: path.span, query: nil, allowsMe: false) }
+    #expect(throws: TargetRefusal.self) {
+      try CatalogTarget(path: path.span, query: nil, allowsMe: false, hasUserToken: true)
+    }
   }
 
   private static func filled(_ template: String) -> String {

@@ -46,8 +46,23 @@ import Testing
   func userToken() throws {
     let personal = "/v1/catalog/us/songs/1?relate=library"
     #expect(try fields(personal, everything) == own.merging(["music-user-token": "user"]) { $1 })
-    #expect(try fields(personal, everything, allowsMe: false) == own)
+    #expect(throws: TargetRefusal.userTokensDisabled) { try fields(personal, everything, allowsMe: false) }
     #expect(try fields(personal, [:]) == own)
+  }
+
+  @Test("the older name of the music user token counts, and Apple gets the documented one")
+  func olderName() throws {
+    #expect(try fields("/v1/me/library", ["Media-User-Token": "a"]) == own.merging(["music-user-token": "a"]) { $1 })
+    let both: KeyValuePairs = ["Music-User-Token": "a", "Media-User-Token": "a"]
+    #expect(try fields("/v1/me/library", both) == own.merging(["music-user-token": "a"]) { $1 })
+    let other: KeyValuePairs = ["Music-User-Token": "a", "Media-User-Token": "b"]
+    #expect(throws: FieldRefusal.repeated("music-user-token")) { try fields("/v1/me/library", other) }
+    let named: KeyValuePairs = ["Media-User-Token": "a", "Connection": "media-user-token"]
+    #expect(try fields("/v1/me/library", named) == own)
+    for value in ["", "a b", "ä"] {
+      let lines: KeyValuePairs = ["Media-User-Token": value]
+      #expect(throws: FieldRefusal.malformed("media-user-token")) { try fields("/v1/me/library", lines) }
+    }
   }
 
   @Test("below /v1/me, preconditions are forwarded, and with content the fields that describe the content")
