@@ -62,9 +62,6 @@ public final class AccessPolicy: Sendable {
     }
   }
 
-  /// Whether requests can identify their caller by a credential, and not only by their origin.
-  public var knowsCredentials: Bool { keys.count > 0 || !issuers.isEmpty || !certificates.isEmpty }
-
   /// Whether any client has a TLS client certificate as its credential. Otherwise the server does not treat a
   /// certificate as a credential.
   public var knowsCertificates: Bool { !certificates.isEmpty }

@@ -88,6 +88,71 @@ struct CrossOriginTests {
     #expect(response["Vary"]?.contains("Origin") == true)
   }
 
+  @Test(
+    "of an allowed origin may send any fields, as programs that monitor pages do",
+    arguments: [
+      ("baggage,sentry-trace,traceparent", "baggage, sentry-trace, traceparent"),
+      ("authorization, x-datadog-trace-id ,b3", "authorization, x-datadog-trace-id, b3"), ("X-Odd~Name", "X-Odd~Name"),
+      (",,music-user-token,", "music-user-token"),
+      ((0..<64).map { "x-\($0)" }.joined(separator: ","), (0..<64).map { "x-\($0)" }.joined(separator: ", ")),
+    ])
+  func requestedFields(_ asked: String, _ allowed: String) throws {
+    let server = try Ground().serve(Self.listed)
+    for path in ["/token", "/readyz", "/nowhere"] {
+      let response = try server.request(
+        path, "-X", "OPTIONS", "-H", Self.page, "-H", "Access-Control-Request-Method: GET", "-H",
+        "Access-Control-Request-Headers: \(asked)")
+      let names = try #require(response["Access-Control-Allow-Headers"]).split(separator: ", ").map { $0.lowercased() }
+      #expect(Set(names).isSuperset(of: allowed.split(separator: ", ").map { $0.lowercased() }))
+      #expect(Set(names).count == names.count)
+    }
+    let foreign = try server.request(
+      "/token", "-X", "OPTIONS", "-H", "Origin: https://evil.example", "-H", "Access-Control-Request-Method: GET", "-H",
+      "Access-Control-Request-Headers: \(asked)")
+    #expect(!foreign.fields.contains { $0.name.lowercased().hasPrefix("access-control") })
+  }
+
+  @Test(
+    "that asks for no names, too many, or none that a field can have gets the usual ones",
+    arguments: [
+      nil, "", "*", "a b", "x:y", "ü", (0..<65).map { "x-\($0)" }.joined(separator: ","),
+      String(repeating: "a", count: 2100),
+    ] as [String?])
+  func usualFields(_ asked: String?) throws {
+    let server = try Ground().serve(Self.listed)
+    let options = asked.map { ["-H", "Access-Control-Request-Headers: \($0)"] } ?? []
+    let response = try ParsedResponse(
+      curl: options + [
+        "-X", "OPTIONS", "-H", Self.page, "-H", "Access-Control-Request-Method: GET",
+        "\(server.url)/token",
+      ])
+    let allowed = try #require(response["Access-Control-Allow-Headers"])
+    for name in ["Authorization", "X-API-Key", "Content-Type", "Music-User-Token"] { #expect(allowed.contains(name)) }
+    #expect(!allowed.contains("*") && !allowed.contains("x-1"))
+  }
+
+  @Test(
+    "of an allowed origin can read a refusal before routing, over both versions of HTTP",
+    arguments: ["--http1.1", "--http2"],
+    [
+      (400, ["/%zz"]), (400, ["/token?a=%zz"]), (414, ["/\(String(repeating: "a", count: 9000))"]),
+      (417, ["/token", "-H", "Expect: tea"]), (421, ["/token", "-H", "Host: stranger.example"]),
+      (431, ["/token", "-H", "X-Pad: \(String(repeating: "a", count: 60_000))"]), (501, ["/token", "-X", "BREW"]),
+      (405, ["/token", "-X", "TRACE"]),
+    ])
+  func beforeRouting(_ version: String, _ item: (status: Int, options: [String])) throws {
+    let ground = try Ground()
+    let server = try ground.serve(try ground.tlsSettings().merging(Self.listed) { $1 })
+    for (origin, isAllowed) in [(Self.page, true), ("Origin: https://evil.example", false)] {
+      let response = try ParsedResponse(
+        curl: ["--cacert", ground.certificateFile, version, "--path-as-is", "-H", origin]
+          + item.options.dropFirst() + ["\(server.url)\(item.options[0])"])
+      #expect(response.status == item.status)
+      #expect(response["Access-Control-Allow-Origin"] == (isAllowed ? "https://app.example.com" : nil))
+      #expect(response["Vary"] == "Origin" && response.error != nil)
+    }
+  }
+
   @Test("of a refused origin gets no CORS fields from a preflight")
   func refusedPreflight() throws {
     let response = try Ground().serve(Self.listed).request(

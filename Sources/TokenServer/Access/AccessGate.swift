@@ -20,6 +20,8 @@ struct AccessGate: Sendable {
   let keys: KeySetTable
   /// The CAs for client certificates; nil for plain HTTP.
   let clientAuthorities: [UInt8]?
+  /// Recognizes the developer tokens of this server, which count as no credential.
+  let ownTokens: OwnDeveloperTokens
   let service: AccessService
 
   /// The result of a request.
@@ -66,13 +68,15 @@ struct AccessGate: Sendable {
   /// - Parameter ignoresOwnOrigin: Whether the listener's own origin counts only if a client has it. A browser sends it
   ///   with every `POST` of the listener's own page, and never with a `GET`.
   func admit(_ request: Request, _ auditContext: AuditContext, ignoresOwnOrigin: Bool = false) -> Admission {
-    var presented = PresentedCredentials(request, to: policy, authorities: clientAuthorities)
+    var presented = PresentedCredentials(request, to: policy, authorities: clientAuthorities) { token in
+      isOwn(token, auditContext)
+    }
     if ignoresOwnOrigin, case .present(let origin) = presented.origin, !policy.mayRead(origin),
       OwnPageRule.isOwn(origin.description, request)
     {
       presented.origin = .absent
     }
-    switch judge(presented, after: nil, from: auditContext.rateLimitPrefix) {
+    switch identification(of: presented, auditContext) {
     case .known(let caller):
       if let take = strictTake(caller, auditContext) { return .deferred(.store(take, caller)) }
       return .immediate(count(caller, auditContext))
@@ -93,7 +97,7 @@ struct AccessGate: Sendable {
     case .keys(let wanted, let presented):
       let caller: Principal
       do throws(Denial) {
-        caller = try await identify(presented, after: wanted, from: auditContext.rateLimitPrefix)
+        caller = try await identify(presented, auditContext, after: wanted)
       } catch {
         return .refused(refuse(error, auditContext))
       }
@@ -103,19 +107,21 @@ struct AccessGate: Sendable {
   }
 
   /// Identifies the caller of a request that an operator describes, as `admit` does, but counts and records nothing.
-  func identify(_ presented: PresentedCredentials) async throws(Denial) -> Principal {
-    switch policy.identify(presented, now: Glibc.time(nil), keys: keys.present) {
+  func identify(_ presented: PresentedCredentials, _ auditContext: AuditContext) async throws(Denial) -> Principal {
+    switch identification(of: presented, auditContext, isDescribed: true) {
     case .known(let caller): return caller
     case .denied(let denial): throw denial
-    case .keysWanted(let wanted): return try await identify(presented, after: wanted, from: nil)
+    case .keysWanted(let wanted):
+      return try await identify(presented, auditContext, after: wanted, isDescribed: true)
     }
   }
 
   private func identify(
-    _ presented: PresentedCredentials, after wanted: AccessPolicy.WantedKeys, from address: String?
+    _ presented: PresentedCredentials, _ auditContext: AuditContext, after wanted: AccessPolicy.WantedKeys,
+    isDescribed: Bool = false
   ) async throws(Denial) -> Principal {
     await keys.refresh(wanted.sources)
-    switch judge(presented, after: wanted, from: address) {
+    switch identification(of: presented, auditContext, after: wanted, isDescribed: isDescribed) {
     case .known(let caller): return caller
     case .denied(let denial): throw denial
     case .keysWanted(let wanted): throw wanted.denial
@@ -146,6 +152,48 @@ struct AccessGate: Sendable {
     }
     return identification
   }
+
+  /// Identifies the caller by the policy. A bearer token that belongs to no client may be a developer token of this
+  /// server: then the request counts as one without a credential.
+  ///
+  /// - Parameter isDescribed: Whether an operator describes the request, so that nothing is postponed.
+  private func identification(
+    of presented: PresentedCredentials, _ auditContext: AuditContext, after wanted: AccessPolicy.WantedKeys? = nil,
+    isDescribed: Bool = false
+  ) -> AccessPolicy.Identification {
+    let address = isDescribed ? nil : auditContext.rateLimitPrefix
+    let identification = judge(presented, after: wanted, from: address)
+    guard case .denied(var denial) = identification, case .bearer(let token)? = presented.credential,
+      denial.response.code == .invalidCredentials || denial.response.code == .rateLimited
+    else { return identification }
+    switch ownTokens.judge(token, now: Glibc.time(nil), mayVerify: { mayVerify(auditContext) }) {
+    case .own:
+      var rest = presented
+      rest.credential = nil
+      return judge(rest, after: wanted, from: address)
+    case .refused(let reason, let isGuess) where denial.response.code == .invalidCredentials:
+      denial.response.detail = "\(reason) \(denial.response.detail)"
+      denial.isGuess = isGuess
+      return .denied(denial)
+    case .refused, .other: return identification
+    }
+  }
+
+  /// Returns whether a bearer token is a developer token of this server, which counts as no credential.
+  func isOwn(_ token: ArraySlice<UInt8>, _ auditContext: AuditContext) -> Bool {
+    ownTokens.judge(token, now: Glibc.time(nil), mayVerify: { mayVerify(auditContext) }) == .own
+  }
+
+  /// Returns whether an address may cause another verification of a developer token: as many as it may have failures, so
+  /// that forged tokens cannot use up processor time.
+  private func mayVerify(_ auditContext: AuditContext) -> Bool {
+    let verdict = service.verifications.take(
+      Self.verifications, for: .address(auditContext.rateLimitPrefix), now: Deadline.now.nanoseconds)
+    if case .limited = verdict { return false }
+    return true
+  }
+
+  private static let verifications = ClientRates(client: "verifications", perCaller: RateLimits.failures, total: nil)
 
   /// Returns the facts behind a denial, for the operator only.
   func particulars(of denial: Denial, _ presented: PresentedCredentials) -> [String] {
@@ -317,6 +365,8 @@ final class AccessService: Sendable {
   let strictStore: (any StrictStore)?
   /// The limits of explanations and of inspected tokens, apart from those of callers.
   let explanations = RateLimiter()
+  /// The limit of verified developer tokens of callers.
+  let verifications = RateLimiter()
   let tally = AccessTally()
   let keySets: KeySets
   /// The audit log; nil if it has no file, and the log's level excludes its lines.

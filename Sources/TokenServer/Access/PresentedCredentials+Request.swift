@@ -7,28 +7,45 @@ import TLS
 extension PresentedCredentials {
   /// Reads the credential and the origin of a request. A credential of a kind that the policy does not use is left out.
   ///
-  /// - Parameter authorities: The present CAs for client certificates.
-  init(_ request: Request, to policy: AccessPolicy, authorities: [UInt8]?) {
+  /// - Parameters:
+  ///   - authorities: The present CAs for client certificates.
+  ///   - isOwnToken: Whether a bearer token is a developer token of this server, which counts as no credential. Called only
+  ///     for a token beside another credential.
+  init(
+    _ request: Request, to policy: AccessPolicy, authorities: [UInt8]?,
+    isOwnToken: (ArraySlice<UInt8>) -> Bool = { _ in false }
+  ) {
     self.init(
-      request, to: policy, certificate: request.clientCertificate.map { .init($0, authorities: authorities) })
+      request, to: policy, certificate: request.clientCertificate.map { .init($0, authorities: authorities) },
+      isOwnToken: isOwnToken)
   }
 
   /// Reads the credential and the origin of a request that came with a TLS client certificate.
   ///
-  /// - Parameter certificate: The credential of the certificate; nil without a certificate.
-  init(_ request: Request, to policy: AccessPolicy, certificate: @autoclosure () -> Credential?) {
+  /// - Parameters:
+  ///   - certificate: The credential of the certificate; nil without a certificate.
+  ///   - isOwnToken: Whether a bearer token counts as no credential.
+  init(
+    _ request: Request, to policy: AccessPolicy, certificate: @autoclosure () -> Credential?,
+    isOwnToken: (ArraySlice<UInt8>) -> Bool = { _ in false }
+  ) {
     self.init(
       credential: policy.clients.isEmpty
-        ? nil : Credential(request, policy.knowsCertificates ? certificate() : nil),
+        ? nil : Credential(request, policy.knowsCertificates ? certificate() : nil, isOwnToken),
       origin: RequestOrigin(request, known: policy))
   }
 }
 
 extension PresentedCredentials.Credential {
   /// Reads the only credential of a request. Returns nil if the request has none.
-  fileprivate init?(_ request: Request, _ certificate: PresentedCredentials.Credential?) {
-    let authorization = Self.authorization(request.field("authorization"))
+  fileprivate init?(
+    _ request: Request, _ certificate: PresentedCredentials.Credential?, _ isOwnToken: (ArraySlice<UInt8>) -> Bool
+  ) {
+    var authorization = Self.authorization(request.field("authorization"))
     let apiKey = Self.apiKey(request.field("x-api-key"))
+    if case .bearer(let token)? = authorization, apiKey != nil || certificate != nil, isOwnToken(token) {
+      authorization = nil
+    }
     switch (authorization, apiKey, certificate) {
     case (nil, nil, nil): return nil
     case (let credential?, nil, nil), (nil, let credential?, nil), (nil, nil, let credential?): self = credential

@@ -1,4 +1,5 @@
 import Access
+import Bytes
 import HTTP1
 import HTTPMessages
 import HTTPServer
@@ -39,10 +40,35 @@ struct CrossOrigin: Sendable {
     response.fields[.accessControlAllowMethods] =
       request.route?.isUser ?? false
       ? "GET, POST, PUT, PATCH, DELETE" : request.hasPath("/token") ? "GET, POST" : "GET"
-    response.fields[.accessControlAllowHeaders] =
-      policy.knowsCredentials ? Self.allowed + Self.credentials : Self.allowed
+    response.fields[.accessControlAllowHeaders] = Self.allowed + Self.furtherFields(request)
     response.fields[.accessControlMaxAge] = "600"
   }
+
+  /// Returns the further names that the page asks for; empty if there are too many.
+  ///
+  /// Programs that monitor pages add fields to every request (`baggage`, `sentry-trace`, `x-datadog-…`), and one name that
+  /// is missing here would stop the request in the browser. The names decide nothing else: the origin is allowed already,
+  /// and the server ignores fields that it does not know.
+  private static func furtherFields(_ request: Request) -> String {
+    var names = ""
+    var count = 0
+    var isWhole = true
+    request.forEach("access-control-request-headers") { value in
+      for name in value.elements {
+        count += 1
+        // A star would stand for every name.
+        guard count <= mostNames, names.utf8.count + name.utf8.count <= mostBytesOfNames, name != "*",
+          HTTPField.Name(name) != nil
+        else { return isWhole = false }
+        if !usual.contains(ByteString(name).lowercasedASCII) { names += ", \(name)" }
+      }
+    }
+    return isWhole ? names : ""
+  }
+
+  /// The bounds of the names that a preflight may ask for. Browsers send each name once, and pages have some dozens.
+  private static let mostNames = 64
+  private static let mostBytesOfNames = 2048
 
   private func isPreflight(_ request: Request) -> Bool {
     guard request.method == .options else { return false }
@@ -50,13 +76,30 @@ struct CrossOrigin: Sendable {
     return true
   }
 
+  /// The names that every preflight gets, because a browser keeps the response for the next requests of the page.
   private static let allowed =
-    "Accept, Content-Type, Cache-Control, If-None-Match, If-Modified-Since, Music-User-Token, traceparent, tracestate"
+    "Accept, Content-Type, Cache-Control, If-None-Match, If-Modified-Since, Music-User-Token, Authorization, X-API-Key, "
+    + "traceparent, tracestate"
 
-  private static let credentials = ", Authorization, X-API-Key"
+  private static let usual: Set<ByteString> = allowed.split(separator: ", ").reduce(into: []) { names, name in
+    names.insert(ByteString(name).lowercasedASCII)
+  }
 
   private static let exposed =
-    "X-Request-ID, Retry-After, RateLimit, RateLimit-Policy, ETag, Age, Date, Cache-Status, Proxy-Status, Location"
+    "X-Request-ID, Retry-After, RateLimit, RateLimit-Policy, ETag, Age, Date, Cache-Status, Proxy-Status, Location, "
+    + "X-Apple-Request-UUID, X-Apple-Jingle-Correlation-Key"
+}
+
+extension Span<UInt8> {
+  /// The elements of a list, without surrounding white space and without empty ones.
+  fileprivate var elements: [String] {
+    let isBlank: (UInt8) -> Bool = { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\t") }
+    var copy: [UInt8] = []
+    copy.append(copying: self)
+    return copy.split(separator: UInt8(ascii: ",")).map { element in
+      String(decoding: element.drop(while: isBlank).reversed().drop(while: isBlank).reversed(), as: UTF8.self)
+    }.filter { !$0.isEmpty }
+  }
 }
 
 extension StaticString {

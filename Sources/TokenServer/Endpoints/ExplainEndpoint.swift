@@ -124,11 +124,13 @@ struct ExplainEndpoint: Sendable {
     if gate.policy.clients.isEmpty, described.hasCredential {
       explanation.evidence = ["The server has no clients, so it ignores every credential."]
     }
-    let presented = PresentedCredentials(request, to: gate.policy, certificate: described.certificate)
+    let presented = PresentedCredentials(request, to: gate.policy, certificate: described.certificate) { token in
+      gate.isOwn(token, AuditContext(request))
+    }
     do throws(Denial) {
       let caller =
         if let client { try gate.policy.identify(holderOf: client, presented.origin) } else {
-          try await gate.identify(presented)
+          try await gate.identify(presented, AuditContext(request))
         }
       explanation.client = caller.client.id
       if let catalog, let destination {

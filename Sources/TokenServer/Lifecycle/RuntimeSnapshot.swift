@@ -14,6 +14,8 @@ struct RuntimeSnapshot: Sendable {
   let signsWithNextKey: Bool
   let minter: TokenMinter
   let policy: AccessPolicy
+  /// Recognizes developer tokens of this server's keys.
+  let ownTokens: OwnDeveloperTokens
   /// The keys of identity providers.
   let keys: KeySetTable
   /// The secret that the replicas of this key share; nil without a store.
@@ -86,8 +88,11 @@ struct RuntimeSnapshot: Sendable {
     }
     notices = source.warnings + source.files.warnings
     keys = access.keySets.table(of: named)
+    ownTokens = OwnDeveloperTokens(
+      [minter.key, source.files.key, source.files.nextKey].compactMap { $0 }, team: settings.musickit.teamID,
+      replacing: previous?.ownTokens)
     let gate = AccessGate(
-      policy: policy, keys: keys, clientAuthorities: tls?.clientAuthorities, service: access)
+      policy: policy, keys: keys, clientAuthorities: tls?.clientAuthorities, ownTokens: ownTokens, service: access)
     let token = TokenEndpoint(minter: minter, gate: gate, bodyLimit: settings.server.limits.bodyBytes)
     let crossOrigin = CrossOrigin(policy: policy) { gate.refusePreflight(of: $0, AuditContext($1)) }
     let allowsMe = settings.catalog?.me ?? false

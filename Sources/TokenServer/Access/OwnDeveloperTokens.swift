@@ -1,0 +1,102 @@
+import Bytes
+import Cryptography
+import DeveloperToken
+import JSON
+import Locks
+
+/// Recognizes developer tokens that the server's own keys have signed.
+///
+/// Libraries for Apple's API make or fetch a developer token and send it with every request. Such a token is no wrong
+/// credential of this server's: it counts as none, and the rules for callers without a credential apply. The cheap
+/// checks come first, and a verified token is remembered, so that repeated use costs no verification.
+final class OwnDeveloperTokens: Sendable {
+  private let team: TeamID
+  private let keys: [VerificationKey]
+  private let verified = Locked<[ByteString: Int]>([:])
+
+  /// The maximum number of remembered tokens. All callers with the same claims share one token, so they are few.
+  static let mostVerified = 1024
+  /// The maximum number of keys. The oldest ones of former generations of the settings go first.
+  static let mostKeys = 8
+
+  /// Creates a judge of tokens of a team.
+  ///
+  /// - Parameters:
+  ///   - keys: The keys that sign now or next.
+  ///   - previous: The judge of the former generation. Callers may still hold tokens of its keys.
+  init(_ keys: [SigningKey], team: TeamID, replacing previous: OwnDeveloperTokens? = nil) {
+    self.team = team
+    let former = previous?.team == team ? previous?.keys ?? [] : []
+    self.keys = (keys.map(\.verificationKey) + former).reduce(into: []) { all, key in
+      guard all.count < Self.mostKeys, !all.contains(where: { $0.keyID == key.keyID }) else { return }
+      all.append(key)
+    }
+  }
+
+  /// What a bearer token is.
+  enum Verdict: Equatable {
+    /// A valid token of an own key.
+    case own
+    /// A developer token that does not count. The sentence says why.
+    case refused(String, isGuess: Bool)
+    /// No developer token.
+    case other
+  }
+
+  /// Judges a bearer token.
+  ///
+  /// - Parameters:
+  ///   - now: Seconds since 1970.
+  ///   - mayVerify: Whether the sender may cause another verification, which costs processor time. Called only for a
+  ///     token that passes every cheap check, and that was not verified before.
+  func judge(_ token: ArraySlice<UInt8>, now: Int, mayVerify: () -> Bool) -> Verdict {
+    guard token.count <= JWS.limit, token.count(where: { $0 == UInt8(ascii: ".") }) == 2,
+      let digest = try? SHA256.digest(of: token.span)
+    else { return .other }
+    let name = ByteString((0..<32).map { digest[$0] })
+    if let expiry = verified.withLock({ $0[name] }) { return now < expiry ? .own : Self.expired(expiry, now: now) }
+    guard let jws = try? JWS(compact: token.span), let header = jws.header, let claims = JSONReader.read(jws.payload),
+      case .string(let issuer)? = claims["iss"], Self.isTeam(issuer), header.repeatedNames.isEmpty,
+      claims.repeatedNames.isEmpty
+    else { return .other }
+    guard header["alg"] == .string("ES256"), case .string(let keyID)? = header["kid"],
+      case .number(let text)? = claims["exp"], let expiry = Int(text)
+    else {
+      return .refused("The developer token is not one that Apple takes: it lacks ES256, kid or exp.", isGuess: true)
+    }
+    guard issuer == team.description else {
+      return .refused("The developer token is of another team than this server's.", isGuess: true)
+    }
+    guard let key = keys.first(where: { $0.keyID.map { keyID == $0.description } ?? false }) else {
+      return .refused("The developer token is of a key that this server does not have.", isGuess: true)
+    }
+    guard now < expiry else { return Self.expired(expiry, now: now) }
+    guard mayVerify() else {
+      return .refused("The server verifies no more developer tokens of this address at present.", isGuess: true)
+    }
+    guard key.verifies(jws) else {
+      return .refused("The signature of the developer token does not verify with this server's key.", isGuess: true)
+    }
+    remember(name, until: expiry, now: now)
+    return .own
+  }
+
+  private func remember(_ name: ByteString, until expiry: Int, now: Int) {
+    verified.withLock { verified in
+      if verified.count >= Self.mostVerified { verified = verified.filter { now < $0.value } }
+      if verified.count >= Self.mostVerified { verified.removeAll() }
+      verified[name] = expiry
+    }
+  }
+
+  /// An app fetches a new token after a 401, so an expired one is no guess.
+  private static func expired(_ expiry: Int, now: Int) -> Verdict {
+    .refused("The developer token expired \(now - expiry) s ago.", isGuess: false)
+  }
+
+  /// The issuer of a developer token is a team ID: ten characters of A–Z and 0–9.
+  private static func isTeam(_ issuer: ByteString) -> Bool {
+    issuer.count == 10
+      && issuer.bytes.allSatisfy { $0.decimalDigit != nil || (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) }
+  }
+}
