@@ -100,7 +100,10 @@ let package = Package(
     module("UpstreamAdmission", ["Bytes", "HTTPMessages", httpTypes]),
     module(
       "CatalogProxy",
-      ["Bytes", "HTTP1", "HTTPCache", "HTTPMessages", "Locks", "Memory", "Tracing", "UpstreamAdmission", httpTypes]),
+      [
+        "Bytes", "HTTP1", "HTTPCache", "HTTPMessages", "JSON", "Locks", "Memory", "Tracing", "UpstreamAdmission",
+        httpTypes,
+      ]),
     module(
       "MusicSandbox",
       [

@@ -148,6 +148,8 @@ final class CatalogExchange: @unchecked Sendable {
   var number = 1
   /// Whether the response to the last attempt was 429.
   var isLimited = false
+  /// What Apple said in the last response with 429; nil without one.
+  var lastRefusal: ReplacedResponse?
   /// Whether the server requested a new token for the request after a 401.
   var hasFreshToken = false
 

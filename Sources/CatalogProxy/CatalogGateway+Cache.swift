@@ -83,6 +83,7 @@ extension CatalogGateway {
     withState { $0.counts.staleOnError += 1 }
     var response = stale(stored.response, to: call, status, "stale-if-error", at: now)
     response.fields[.proxyStatus] = failure.proxyStatus.fieldValue
+    if let replaced = failure.replaced { response.note(replaced) }
     return .response(response)
   }
 
@@ -130,6 +131,8 @@ extension CatalogGateway {
     fields[.cacheControl] = call.target.wantsUserToken || call.target.kind == .test ? "no-store" : "private, no-cache"
     fields[.cacheStatus] = status.fieldValue
     fields[.xContentTypeOptions] = "nosniff"
+    // Apple's content is data. A browser that opens it runs nothing, whatever it contains.
+    fields[.contentSecurityPolicy] = "default-src 'none'; frame-ancestors 'none'"
     var passed = Response(response.status, fields: fields)
     (passed.stream, passed.streamLength) = (response.content, response.contentLength)
     return passed

@@ -28,6 +28,8 @@ extension CatalogGateway {
       case .queued(let place): step = await enter(exchange, from: place)
       case .unauthorized(let response, let attempt):
         step = await evaluateUnauthorized(response, exchange, attempt)
+      case .failed(let response, let failure):
+        return .failure(failure.saying(await read(response, of: exchange)))
       case .done(let result): return result
       case .again(let delay):
         exchange.number += 1
@@ -48,6 +50,8 @@ extension CatalogGateway {
     case queued(QueuePlace)
     /// Apple has responded with 401.
     case unauthorized(UpstreamResponse, CatalogAttempt)
+    /// The request has failed, and Apple's response may say why.
+    indirect case failed(UpstreamResponse, UpstreamFailure)
     /// Another attempt may follow.
     case again(after: Duration)
     case done(CatalogExchange.Result)
@@ -137,7 +141,8 @@ extension CatalogGateway {
 
   private func refusal(of exchange: CatalogExchange, retryAfter: Duration) -> UpstreamFailure {
     exchange.isLimited
-      ? .rateLimited(retryAfter: retryAfter, nextHop: configuration.nextHop) : .overloaded(retryAfter: retryAfter)
+      ? .rateLimited(retryAfter: retryAfter, nextHop: configuration.nextHop).saying(exchange.lastRefusal)
+      : .overloaded(retryAfter: retryAfter)
   }
 
   private func step(after launch: State.Launch, of exchange: CatalogExchange) -> Step {
@@ -243,7 +248,8 @@ extension CatalogGateway {
       date = FieldDate.seconds(ofOnly: "date", in: response.fields, now: end.wall)
     }
     return HeadFacts(
-      circuit: CircuitOutcome(response.status), provesToken: response.status.provesToken,
+      circuit: CircuitOutcome(response.status),
+      provesToken: response.status.provesToken && (response.status != .forbidden || response.isJSON),
       isFinal: response.isFinal(for: exchange), date: date, receivedAt: end)
   }
 
@@ -263,29 +269,16 @@ extension CatalogGateway {
   private func evaluate(
     _ response: UpstreamResponse, to exchange: CatalogExchange, _ attempt: CatalogAttempt
   ) -> Step {
-    switch response.status.code {
-    case 429:
-      response.content.cancel()
-      return evaluateLimit(response, exchange, attempt)
-    case 500...:
-      response.content.cancel()
-      attempt.release(.inconclusive)
-      withState { $0.counts.failures += 1 }
-      observer.noticed(.upstreamStatus(response.status.code))
-      return .done(.failure(.status(response.status, nextHop: configuration.nextHop)))
-    default:
-      return evaluateUnsolicited(response, attempt)
-    }
-  }
-
-  /// Evaluates a response that does not match the request: 206, although the server never sends `Range`, or 304 to a
-  /// request without preconditions. The caller would treat a part as the whole (RFC 9110 §15.3.7, §15.4.5).
-  private func evaluateUnsolicited(_ response: UpstreamResponse, _ attempt: CatalogAttempt) -> Step {
-    response.content.cancel()
-    attempt.release(.answered)
+    guard response.status != .tooManyRequests else { return evaluateLimit(response, exchange, attempt) }
+    attempt.release(response.status.code >= 500 ? .inconclusive : .answered)
     withState { $0.counts.failures += 1 }
     observer.noticed(.upstreamStatus(response.status.code))
-    return .done(.failure(.status(response.status, nextHop: configuration.nextHop)))
+    guard response.status.isOfTheRequest else {
+      let asked = response.fields.text(of: "retry-after").flatMap { Duration(retryAfter: $0, now: clock.now.wall) }
+      return failed(response, .status(response.status, retryAfter: asked, nextHop: configuration.nextHop))
+    }
+    let isUsers = exchange.call.target.wantsUserToken
+    return failed(response, .content(of: response, isUsers: isUsers, nextHop: configuration.nextHop))
   }
 
   /// Returns the result of a cancelled exchange. The caller has disconnected if the task is cancelled or the request's
@@ -310,9 +303,11 @@ extension CatalogGateway {
     observer.noticed(.limited(rate: rate))
     exchange.isLimited = true
     switch decision(.limited(retryAfter: asked), of: exchange) {
-    case .retry(let delay): return .again(after: delay)
+    case .retry(let delay):
+      exchange.lastRefusal = response.readAtOnce(configuration.memory)
+      return .again(after: delay)
     case .giveUp:
-      return .done(.failure(.rateLimited(retryAfter: asked ?? .seconds(1), nextHop: configuration.nextHop)))
+      return failed(response, .rateLimited(retryAfter: asked ?? .seconds(1), nextHop: configuration.nextHop))
     }
   }
 
@@ -370,18 +365,6 @@ extension CatalogGateway.State {
       }
     let needs = needs(now: now)
     return CatalogGateway.Entered(decision: decision, pacing: startsPacing(by: exchange.route), needs: needs)
-  }
-}
-
-extension UpstreamResponse {
-  /// Whether the caller gets the response. Otherwise it is an error of Apple, or does not match the request: 206,
-  /// although the server never sends `Range`, or 304 to a request without preconditions.
-  fileprivate func isFinal(for exchange: CatalogExchange) -> Bool {
-    switch status.code {
-    case 206, 401, 429, 500...: false
-    case 304: exchange.isConditional
-    default: true
-    }
   }
 }
 

@@ -38,12 +38,17 @@ extension CatalogGateway {
     if !exchange.isForUser {
       switch await verdict(on: token, exchange) {
       case .accepted:
-        return end(response, attempt, .failure(.status(response.status, nextHop: configuration.nextHop)))
+        return failed(response, attempt, .status(response.status, nextHop: configuration.nextHop))
       case .abandoned: return end(response, attempt, givenUp(exchange))
       case .refused, .unknown: break
       }
     }
-    return end(response, attempt, .failure(rejected(token, by: response)))
+    return failed(response, attempt, rejected(token, by: response))
+  }
+
+  private func failed(_ response: UpstreamResponse, _ attempt: CatalogAttempt, _ failure: UpstreamFailure) -> Step {
+    attempt.release(.answered)
+    return failed(response, failure)
   }
 
   private func end(_ response: UpstreamResponse, _ attempt: CatalogAttempt, _ result: CatalogExchange.Result) -> Step {

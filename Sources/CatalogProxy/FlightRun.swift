@@ -90,7 +90,7 @@ final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
     case .ready(let attempt): send(exchange, attempt)
     case .done(let result): evaluate(result, of: exchange, at: now)
     case .queued(let place): waitForTurn(place)
-    case .unauthorized, .again: wait { await $0.fetch(exchange, from: step) }
+    case .unauthorized, .failed, .again: wait { await $0.fetch(exchange, from: step) }
     }
   }
 

@@ -57,6 +57,13 @@ extension FieldScanner {
   }
 }
 
+extension ContentCoding {
+  /// Returns the decoded content, or nil if it is malformed or would have more than `limit` bytes.
+  package static func decoded(gzip content: [UInt8], limit: Int) -> [UInt8]? {
+    try? Gzip.inflate(content, limit: limit)
+  }
+}
+
 /// The reason why gzipped content could not be decoded.
 public enum ContentCodingError: Error, Sendable, Equatable {
   /// The content is not gzip, is damaged, or is incomplete.

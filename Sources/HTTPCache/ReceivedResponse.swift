@@ -136,10 +136,11 @@ struct StoredFields {
     let (cacheControl, vary) = (cacheControl, vary)
     let tag = tag.map { (isTagged(coding) ? $0 : $0.weakened).fieldValue }
     var common = FieldSection.empty
-    // The names, the ends of lines and the constant value take 66 bytes.
-    common.reserveRoom(for: 66 + cacheControl.count + (vary?.utf8.count ?? 0) + (tag?.count ?? 0))
+    // The names, the ends of lines and the constant values take 135 bytes.
+    common.reserveRoom(for: 135 + cacheControl.count + (vary?.utf8.count ?? 0) + (tag?.count ?? 0))
     common.append("Cache-Control", cacheControl.span)
     common.append("X-Content-Type-Options", "nosniff")
+    common.append("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
     if let vary { common.append("Vary", vary.utf8.span) }
     if let tag { common.append("ETag", tag.span) }
     var fields = FieldSection.empty

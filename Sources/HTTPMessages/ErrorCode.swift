@@ -69,17 +69,21 @@ extension ErrorCode {
   public var meaning: String {
     switch self {
     case .malformedRequest:
-      "The request is not HTTP as RFC 9112 defines it (the connection closes), is plain HTTP to an HTTPS port, or has "
-        + "content that is not a JSON object or has more than 256 values."
+      "The request is not HTTP as RFC 9112 defines it (the connection closes), is plain HTTP to an HTTPS port, has a path "
+        + "or query below `/v1/` that two servers could read in two ways, or has content that is not a JSON object or has "
+        + "more than 256 values."
     case .invalidParameter:
       "A parameter is unknown or repeated, a `ttl` is out of bounds, or an `origin` is not an origin."
     case .missingCredentials: "The request has no credential, or no `Origin` where the server needs one."
-    case .invalidCredentials: "A credential of any kind is invalid, or the request has several."
+    case .invalidCredentials:
+      "A credential of any kind is invalid, or the request has several. A valid developer token of this server's own keys "
+        + "counts as no credential."
     case .originNotAllowed:
       "The `Origin` or a requested `origin` is not the client's. Below `/v1/` with status 404, because apps take 403 "
         + "there for the user's token."
     case .notPermitted:
-      "The client may not have this: `token`, `catalog`, `me`, the storefront. Below `/v1/` with status 404."
+      "The client may not have this: `token`, `catalog`, `me`, the storefront, or something of a user's in the catalog. "
+        + "Below `/v1/` with status 404."
     case .rateLimited:
       "The request exceeds the client's `rateLimit`, or the address has sent too many invalid credentials. Wait as "
         + "`Retry-After` says."
@@ -96,7 +100,8 @@ extension ErrorCode {
       "The request names no host, or one that the server does not serve: see `server.hosts`, and `admin.hosts` for the "
         + "admin listener."
     case .upstreamError:
-      "Apple responded with 5xx, the connection broke, or Apple cannot be reached; `Proxy-Status` says which."
+      "Apple responded with 5xx, or with content that this server does not pass on, the connection broke, or Apple cannot "
+        + "be reached; `Proxy-Status` says which, and `meta` what Apple said."
     case .developerTokenRejected:
       "Apple responded with 401 to a new token too: the operator has to fix it, not the caller. `detail` has the "
         + "reason if the server can tell."

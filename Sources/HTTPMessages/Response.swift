@@ -23,6 +23,8 @@ public struct Response: Sendable {
   public var end = MessageEnd.nothing
   /// What the server lacked for another response; nil if nothing. Only metrics use it.
   public var shortage: Shortage?
+  /// What the upstream said in the response that this one replaces; nil if it replaces none. Only the log uses it.
+  public var replaced: ReplacedResponse?
 
   /// Creates a response with the given content.
   public init(
@@ -51,6 +53,8 @@ public struct ErrorResponse: Error, Sendable, Equatable {
   public var end: MessageEnd
   /// What the server lacks to serve the request; nil if the request itself is the reason.
   public var shortage: Shortage?
+  /// What the upstream said in the response that this one replaces; nil if it replaces none.
+  public var replaced: ReplacedResponse?
 
   /// Creates an error that by default leaves the connection open.
   ///

@@ -21,8 +21,10 @@ extension ErrorResponse {
     body.append(jsonString: code.title)
     body.append(#","detail":"#)
     body.append(jsonString: detail)
+    if let replaced { body.append(meta: replaced) }
     body.append("}]}\n")
     var response = Response(status, prepared: Self.commonFields, fields: fields, body: body)
+    if let replaced { response.note(replaced) }
     response.end = end
     response.shortage = shortage
     return response
@@ -32,6 +34,25 @@ extension ErrorResponse {
   private static let commonFields = FieldSection([
     .contentType: "application/json", .cacheControl: "no-store", .xContentTypeOptions: "nosniff", .vary: "Origin",
   ])
+}
+
+extension [UInt8] {
+  /// Appends the member with what the upstream said. Every error object may have it (JSON:API 1.1, Error Objects).
+  fileprivate mutating func append(meta replaced: ReplacedResponse) {
+    append(#","meta":{"status":""#)
+    append(decimal: replaced.status)
+    append("\"")
+    let members: [(StaticString, String?)] = [
+      (#","code":"#, replaced.code), (#","id":"#, replaced.id), (#","title":"#, replaced.title),
+      (#","correlationKey":"#, replaced.correlationKey), (#","requestUUID":"#, replaced.requestUUID),
+    ]
+    for (name, value) in members {
+      guard let value else { continue }
+      append(name)
+      append(jsonString: value)
+    }
+    append("}")
+  }
 }
 
 /// The errors that end a connection: the one place that maps causes below the routes to responses.

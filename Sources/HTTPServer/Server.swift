@@ -304,6 +304,8 @@ public struct CompletedRequest {
   public let isSecure: Bool
   /// What the server lacked to serve the request; nil if nothing.
   public let shortage: Shortage?
+  /// What the upstream said in the response that the server has replaced; nil if it has replaced none.
+  public let replaced: ReplacedResponse?
 }
 
 /// An observer of responses and notices. The server calls it on an event loop, so it must not block.

@@ -79,7 +79,7 @@ struct RepresentationTests {
     #expect(
       response.representation(.identity).fields.lines == [
         "Content-Type: application/json", "Cache-Control: private, max-age=9", "X-Content-Type-Options: nosniff",
-        "Vary: Origin", "ETag: \"1\"",
+        "Content-Security-Policy: default-src 'none'; frame-ancestors 'none'", "Vary: Origin", "ETag: \"1\"",
       ])
   }
 
@@ -89,8 +89,7 @@ struct RepresentationTests {
     #expect(
       try Sample.response(.ok, fields).representation(.identity).notModified.lines == [
         "Content-Location: /x", "Cache-Control: private, max-age=300", "X-Content-Type-Options: nosniff",
-        "Vary: Origin",
-        "ETag: \"1\"",
+        "Content-Security-Policy: default-src 'none'; frame-ancestors 'none'", "Vary: Origin", "ETag: \"1\"",
       ])
   }
 

@@ -74,7 +74,7 @@ struct UpstreamResponseTests {
     #expect(
       Set(received.fields.map(\.name)) == [
         "Content-Type", "Via", "Cache-Control", "Vary", "ETag", "Date", "Cache-Status", "Content-Length",
-        "X-Request-ID", "X-Content-Type-Options",
+        "X-Request-ID", "X-Content-Type-Options", "Content-Security-Policy",
       ])
   }
 

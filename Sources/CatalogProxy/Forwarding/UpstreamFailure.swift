@@ -15,6 +15,10 @@ struct UpstreamFailure: Error, Sendable, Equatable {
   var proxyStatus: ProxyStatus
   /// What the server lacks; nil if the failure is Apple's.
   var shortage: Shortage?
+  /// The status of the response if it is not that of `code`.
+  var status: HTTPResponse.Status?
+  /// What Apple said in the response that the failure replaces; nil without a response.
+  var replaced: ReplacedResponse?
 
   init(
     _ code: ErrorCode, _ detail: String, retryAfter: Int? = nil, _ proxyStatus: ProxyStatus, shortage: Shortage? = nil
@@ -30,9 +34,21 @@ struct UpstreamFailure: Error, Sendable, Equatable {
   ///
   /// - Parameter status: The value for `Cache-Status`; nil if the cache does not handle the request.
   func response(_ status: CacheStatus?) -> ErrorResponse {
-    var fields: HTTPFields = [.proxyStatus: proxyStatus.fieldValue]
+    var fields: HTTPFields = [
+      .proxyStatus: proxyStatus.fieldValue, .contentSecurityPolicy: "default-src 'none'; frame-ancestors 'none'",
+    ]
     if let status { fields[.cacheStatus] = status.fieldValue }
-    return ErrorResponse(code, detail, fields: fields, retryAfter: retryAfter, shortage: shortage)
+    var response = ErrorResponse(code, detail, fields: fields, retryAfter: retryAfter, shortage: shortage)
+    response.replaced = replaced
+    if let other = self.status { response.status = other }
+    return response
+  }
+
+  /// Returns the same failure with what Apple said.
+  func saying(_ words: ReplacedResponse?) -> UpstreamFailure {
+    var failure = self
+    failure.replaced = words
+    return failure
   }
 
   /// Creates the failure of an exchange.
@@ -123,10 +139,27 @@ struct UpstreamFailure: Error, Sendable, Equatable {
     ProxyStatus())
 
   /// The upstream responded with 5xx, or with another status that is no response to this request.
-  static func status(_ status: HTTPResponse.Status, nextHop: String) -> UpstreamFailure {
+  static func status(_ status: HTTPResponse.Status, retryAfter: Duration? = nil, nextHop: String) -> UpstreamFailure {
     UpstreamFailure(
       .upstreamError, "\(nextHop) responded with status \(status.code). \(whatToDo)",
+      retryAfter: retryAfter?.wholeSeconds, ProxyStatus(receivedStatus: status.code, nextHop: nextHop))
+  }
+
+  /// The upstream responded with content that this server does not pass on, because a browser could run it.
+  ///
+  /// - Parameter isUsers: Whether the request had a music user token. Then a 403 is about the user, whatever its content.
+  static func content(of response: UpstreamResponse, isUsers: Bool, nextHop: String) -> UpstreamFailure {
+    let status = response.status
+    let type = response.typeName.map { "of type \($0)" } ?? "without a valid type"
+    var failure = UpstreamFailure(
+      .upstreamError,
+      "\(nextHop) responded with status \(status.code) and content \(type), which Apple Music does not send. \(whatToDo)",
       ProxyStatus(receivedStatus: status.code, nextHop: nextHop))
+    if isUsers, status == .forbidden {
+      failure.status = status
+      failure.detail = "\(nextHop) responded with status 403, which is about the music user token."
+    }
+    return failure
   }
 
   private static let whatToDo = "The request is correct. Send it again later."

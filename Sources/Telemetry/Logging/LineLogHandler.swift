@@ -148,6 +148,29 @@ public struct AccessRecord: Sendable {
   public var bytes: Int
   /// The time from the request's first byte to its response, before the response is written.
   public var duration: Duration
+  /// What the upstream said in the response that the server has replaced; nil if it has replaced none.
+  public var upstream: Upstream?
+
+  /// What an upstream said, in printable texts.
+  public struct Upstream: Sendable {
+    let status: Int
+    let texts: [(name: StaticString, value: String)]
+
+    /// Creates a record of one response.
+    public init(
+      status: Int, code: String?, id: String?, title: String?, correlationKey: String?, requestUUID: String?
+    ) {
+      self.status = status
+      let texts: [(StaticString, String?)] = [
+        (#","upstream.code":"#, code), (#","upstream.id":"#, id), (#","upstream.title":"#, title),
+        (#","upstream.correlation_key":"#, correlationKey), (#","upstream.request_uuid":"#, requestUUID),
+      ]
+      self.texts = texts.compactMap { name, value in value.map { (name, $0) } }
+    }
+
+    /// Room in bytes for the names and the status.
+    fileprivate static let room = 256
+  }
 
   /// Creates a record of one request.
   public init(
@@ -169,7 +192,8 @@ public struct AccessRecord: Sendable {
 extension AccessRecord {
   /// Appends the record as a line of `format` to `bytes`.
   func append(to bytes: inout [UInt8], format: LogFormat, time: LineTime) {
-    let texts = client.utf8.count + method.utf8.count
+    var texts = client.utf8.count + method.utf8.count
+    if let upstream { texts += Upstream.room + upstream.texts.reduce(0) { $0 + $1.value.utf8.count } }
     let room = LogFormat.roomForRecord + LogFormat.room(forTexts: texts)
     bytes.append(addingCapacity: room) { (line: inout OutputSpan<UInt8>) in
       format.begin(&line, time: time, level: "info", literal: "access")
@@ -181,6 +205,10 @@ extension AccessRecord {
       format.field(&line, json: #","http.status":"#, status)
       format.field(&line, json: #","response.bytes":"#, self.bytes)
       format.field(&line, json: #","duration.ms":"#, milliseconds: duration)
+      if let upstream {
+        format.field(&line, json: #","upstream.status":"#, upstream.status)
+        for (name, value) in upstream.texts { format.field(&line, json: name, value) }
+      }
       format.end(&line)
     }
   }

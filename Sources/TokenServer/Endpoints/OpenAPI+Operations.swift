@@ -272,7 +272,12 @@ extension OpenAPI {
         "properties": { "errors": { "type": "array", "minItems": 1, "items": {
           "type": "object", "required": ["id", "status", "code", "title", "detail"],
           "properties": { "id": { "type": "string" }, "status": { "type": "string" }, "code": { "type": "string" },
-            "title": { "type": "string" }, "detail": { "type": "string" } } } } }
+            "title": { "type": "string" }, "detail": { "type": "string" },
+            "meta": { "type": "object", "required": ["status"],
+              "description": "What Apple said in the response that this error replaces",
+              "properties": { "status": { "type": "string" }, "code": { "type": "string" }, "id": { "type": "string" },
+                "title": { "type": "string" }, "correlationKey": { "type": "string" },
+                "requestUUID": { "type": "string" } } } } } } }
       }
     }
     """

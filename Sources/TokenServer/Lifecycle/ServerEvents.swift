@@ -1,6 +1,7 @@
 import EventLoop
 import Glibc
 import HTTP1
+import HTTPMessages
 import HTTPServer
 import Locks
 import Logging
@@ -51,11 +52,16 @@ struct ServerEvents: ExchangeObserver {
     if let shortage = exchange.shortage { metrics?.connections.count(shortage) }
     if let spans, spans.sampler.records(exchange.trace) { spans.record(FinishedSpan(exchange)) }
     guard writesAccessLog else { return }
-    sink.log(
-      AccessRecord(
-        requestID: exchange.id, trace: exchange.trace, client: exchange.clientAddress, method: "\(method)",
-        route: exchange.route ?? "-", path: exchange.path, status: exchange.status, bytes: exchange.bytes,
-        duration: exchange.duration))
+    var record = AccessRecord(
+      requestID: exchange.id, trace: exchange.trace, client: exchange.clientAddress, method: "\(method)",
+      route: exchange.route ?? "-", path: exchange.path, status: exchange.status, bytes: exchange.bytes,
+      duration: exchange.duration)
+    if let replaced = exchange.replaced {
+      record.upstream = AccessRecord.Upstream(
+        status: replaced.status, code: replaced.code, id: replaced.id, title: replaced.title,
+        correlationKey: replaced.correlationKey, requestUUID: replaced.requestUUID)
+    }
+    sink.log(record)
   }
 
   func noticed(_ notice: ServerNotice) {
