@@ -89,7 +89,9 @@ extension Connection {
     else { return nil }
     request.arrival = arrival
     request.received = min(request.received, arrival)
-    return now.duration(since: arrival) > worker.limits.lateWork ? refuse(request) : nil
+    // A burst may be late here, too.
+    let delay = now.duration(since: arrival)
+    return worker.latenessOfLast.admits(delay, at: now, limits: worker.limits) ? nil : refuse(request)
   }
 
   /// Returns the response to a request whose work is not begun, because more work of the client's address waits for its

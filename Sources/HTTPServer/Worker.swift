@@ -55,6 +55,8 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   private(set) var connections: [ObjectIdentifier: Connection] = [:]
   /// The expensive work that waits for its turn.
   var waiting = ExpensiveWork<AwaitedTurn>()
+  /// Whether requests on the connections that come last have been late for longer than a burst.
+  var latenessOfLast = Lateness()
   /// Whether some of it begins at the end of this turn or of the next one.
   var takesTurns = false
   /// The number of connections that come last, for each address with such connections.

@@ -136,10 +136,15 @@ import Testing
   }
 
   @Test(
-    "a loop that is behind reads new connections last if many requests of their address wait, and refuses late ones",
-    arguments: [false, true], [Duration.milliseconds(1), .seconds(60)])
-  func last(isBehind: Bool, lateWork: Duration) throws {
-    let (server, other) = try Self.serverWithWaitingRequests(isBehind: isBehind, lateWork: lateWork)
+    "a loop that is behind reads new connections last if many requests of their address wait; late ones after a burst get 503",
+    arguments: [false, true],
+    [
+      (late: Duration.milliseconds(1), burst: Duration.zero), (late: .seconds(60), burst: .zero),
+      (late: .milliseconds(1), burst: .seconds(60)),
+    ])
+  func last(isBehind: Bool, times: (late: Duration, burst: Duration)) throws {
+    let (server, other) = try Self.serverWithWaitingRequests(
+      isBehind: isBehind, lateWork: times.late, burst: times.burst, promptWork: .zero)
     let client = try server.connect()
     server.waitForConnections(2)
     #expect(Self.ranks(on: server) == (isBehind ? [.first, .last] : [.first, .first]))
@@ -149,7 +154,7 @@ import Testing
     let late = Deadline.now.advanced(by: .milliseconds(20))
     wait(for: "the request is late") { Deadline.now > late }
     gate.open()
-    let isLate = isBehind && lateWork < .milliseconds(20)
+    let isLate = isBehind && times.late < .milliseconds(20) && times.burst == .zero
     #expect(try client.response()?.status == (isLate ? 503 : 200))
     #expect(server.recorder.shed.requests == (isLate ? 1 : 0))
     try client.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -232,9 +237,9 @@ import Testing
   /// Starts a server with a connection from an address of which more requests wait than a browser sends at once.
   private static func serverWithWaitingRequests(
     isBehind: Bool, isTrusted: Bool = false, lateWork: Duration = overloaded.lateWork, count: Int = 7,
-    connections: Int = ServerLimits().connections
+    burst: Duration = .seconds(60), promptWork: Duration = .seconds(60), connections: Int = ServerLimits().connections
   ) throws -> (TestServer, RawClient) {
-    var limits = limits(burst: .seconds(60))
+    var limits = limits(burst: burst, prompt: promptWork)
     limits.promptTurn = isBehind ? .milliseconds(-1) : .seconds(60)
     (limits.lateWork, limits.connections) = (lateWork, connections)
     let server = try TestServer(Variant.plain[0], limits: limits, router: router) { _ in isTrusted }
