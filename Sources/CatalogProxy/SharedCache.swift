@@ -13,7 +13,7 @@ package protocol SharedCache: AnyObject, Sendable {
   /// announced that already, the lookup waits for the end of its fetch.
   ///
   /// - Parameters:
-  ///   - patience: The longest wait for another replica. The store itself has 20 ms for each of its replies.
+  ///   - patience: The longest wait for another replica. The store itself has `shared.timeout` for each of its replies.
   ///   - completion: Takes the finding once, on the loop: later, not within this call.
   func look(
     up key: SharedEntryKey, patience: Duration, _ completion: @escaping @Sendable (SharedFinding) -> Void

@@ -165,7 +165,7 @@ extension Rates {
     "What counts as one caller of a client with `jwt`: each user, by `sub`, or each address.")
   static let strict = Setting(
     "strict", .bool, default: false,
-    "Whether the server asks the [store of the replicas](scaling.md#rates) before each request, up to 20 ms, so that "
+    "Whether the server asks the [store of the replicas](scaling.md#rates) before each request, up to `shared.timeout`, so that "
       + "they never grant more together. Needs `shared.url`.")
 
   static let type = SettingType.object(

@@ -16,6 +16,8 @@ extension Settings {
     package let database: Int
     /// The beginning of every key and channel.
     package let keyPrefix: String
+    /// How long a caller waits for a reply of the store.
+    package let timeout: Duration
   }
 }
 
@@ -100,7 +102,12 @@ extension Settings.Shared {
     "The beginning of every key and channel at the store. Servers with the same prefix are one group, so servers of "
       + "other teams need another prefix.")
 
-  static let known: [any SettingRow] = [url, user, passwordFile, caFile, database, keyPrefix]
+  static let timeout = Setting(
+    "shared.timeout", .duration(milliseconds: 1...5000), default: .milliseconds(20),
+    "How long a request waits for a reply of the store. Then the replica decides without it. A longer time suits a "
+      + "store that is far away, and delays requests while the store is slow.")
+
+  static let known: [any SettingRow] = [url, user, passwordFile, caFile, database, keyPrefix, timeout]
 
   /// Reads the settings. Returns nil without a store, or if they are invalid.
   init?(_ reader: inout SettingsReader) {
@@ -111,6 +118,7 @@ extension Settings.Shared {
     let caFile = reader.isSet(Self.caFile.path) ? reader.read(Self.caFile) : nil
     let database = reader.read(Self.database)
     let prefix = reader.read(Self.keyPrefix)
+    let timeout = reader.read(Self.timeout)
     if !isSet {
       for path in [Self.user.path, Self.passwordFile.path, Self.caFile.path] where reader.isSet(path) {
         reader.reject(path, problem: "is set without shared.url", remedy: "write shared.url, or remove it")
@@ -120,12 +128,13 @@ extension Settings.Shared {
       reader.reject(
         Self.user.path, problem: "is set without shared.passwordFile", remedy: "write the path of the password's file")
     }
-    guard let address, let database, let prefix else { return nil }
+    guard let address, let database, let prefix, let timeout else { return nil }
     if caFile != nil, !address.isSecure {
       reader.reject(Self.caFile.path, problem: "is set, but shared.url is not encrypted", remedy: "write rediss://")
     }
     self.init(
-      address: address, user: user, passwordFile: passwordFile, caFile: caFile, database: database, keyPrefix: prefix)
+      address: address, user: user, passwordFile: passwordFile, caFile: caFile, database: database, keyPrefix: prefix,
+      timeout: timeout)
   }
 
   /// A warning if commands go to another machine in clear. It is no error, because the store sees no token and no key, and

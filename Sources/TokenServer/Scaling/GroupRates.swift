@@ -7,7 +7,7 @@ protocol StrictStore: Sendable {
   /// Takes tokens at the store.
   ///
   /// - Parameter loop: The caller's loop.
-  /// - Returns: The store's decision; nil if none came within 20 ms.
+  /// - Returns: The store's decision; nil if none came within `shared.timeout`.
   func reply(to take: StrictTake, on loop: IOLoop) async -> StrictReply?
 }
 
@@ -69,7 +69,7 @@ extension GroupRates: StrictStore {
     return await withCheckedContinuation { continuation in
       client.run(
         Self.strict, keys: take.names.map { base + $0 }, arguments: [channel, header, take.buckets],
-        until: loop.now.advanced(by: ReplicaGroup.deadline)
+        until: loop.now.advanced(by: group.timeout)
       ) { result in
         continuation.resume(returning: (try? result.get()).flatMap { StrictReply($0) })
       }

@@ -14,7 +14,7 @@ final class LoopSharedCache: SharedCache, @unchecked Sendable {
 
   /// The number of replies in a row that do not come in time, after which lookups pause: 3.
   private static let mostTimeouts = 3
-  /// The pause: 1 s. A store that is always slow costs callers 20 ms in each second, and not with each response.
+  /// The pause: 1 s. A store that is always slow costs callers `shared.timeout` in each second, and not with each response.
   private static let pause = Duration.seconds(1)
   /// The time in which the store must have taken an entry: 1 s. No caller waits for it.
   private static let patience = Duration.seconds(1)
@@ -72,7 +72,7 @@ final class LoopSharedCache: SharedCache, @unchecked Sendable {
     // The time is the store's. A turn in which many callers miss is long, and its output leaves at its end.
     client.loop.atEndOfTurn { [self] in
       client.run(
-        Self.question, keys: keys, arguments: arguments, until: Deadline.now.advanced(by: ReplicaGroup.deadline)
+        Self.question, keys: keys, arguments: arguments, until: Deadline.now.advanced(by: cache.group.timeout)
       ) { [self] result in
         note(result)
         completion((try? result.get()).flatMap { SharedLookupState.Reply($0) })

@@ -15,9 +15,9 @@ final class ReplicaGroup: @unchecked Sendable {
 
   /// The time between two settlements: 100 ms.
   static let interval = Duration.milliseconds(100)
-  /// The time for a reply: 20 ms. A caller who waits for the store waits no longer, and what a replica grants without the
-  /// knowledge of others is what it grants in one interval and this time.
-  static let deadline = Duration.milliseconds(20)
+  /// The time for a reply, `shared.timeout`. A caller who waits for the store waits no longer, and what a replica grants
+  /// without the knowledge of others is what it grants in one interval and this time.
+  let timeout: Duration
   /// The time after its last heartbeat for which a replica counts: 1 s, ten settlements.
   static let lifetime = Duration.seconds(1)
   /// The most replicas of a group: 10,000. What the store says beyond that is not true.
@@ -31,7 +31,7 @@ final class ReplicaGroup: @unchecked Sendable {
   let clients: [RedisClient]
 
   /// The problem of a store that is connected, and does not reply as it should.
-  private static let noReply = "It did not respond within 20 ms."
+  private let noReply: String
 
   private let settings: Settings.Shared
   private let logger: Logger
@@ -53,6 +53,8 @@ final class ReplicaGroup: @unchecked Sendable {
   init(_ settings: Settings.Shared, _ files: StoreFiles, loops: [IOLoop], memory: MemoryBudget, logger: Logger) {
     self.settings = settings
     self.logger = logger
+    timeout = settings.timeout
+    noReply = "It did not respond within \(Int(settings.timeout / .milliseconds(1))) ms."
     let channel = Self.key("events", prefix: settings.keyPrefix)
     clients = loops.enumerated().map { index, loop in
       var configuration = RedisClient.Configuration(settings, files)
@@ -149,7 +151,7 @@ final class ReplicaGroup: @unchecked Sendable {
   private func settle() {
     let now = loop.now
     sentAt = now
-    let deadline = now.advanced(by: Self.deadline)
+    let deadline = now.advanced(by: timeout)
     let lifetime = Array("\(Self.lifetime.components.seconds * 1000)".utf8)
     run(ScriptCall(script: Self.heartbeat, keys: [key("members")], arguments: [member, lifetime]), until: deadline) {
       self.counted($0)
@@ -159,7 +161,7 @@ final class ReplicaGroup: @unchecked Sendable {
 
   private func settle(_ participant: any GroupParticipant, at now: Deadline) {
     guard let call = participant.settlement(at: now) else { return }
-    run(call, until: now.advanced(by: Self.deadline)) { participant.settled($0, sentAt: now, now: self.loop.now) }
+    run(call, until: now.advanced(by: timeout)) { participant.settled($0, sentAt: now, now: self.loop.now) }
   }
 
   /// Settles for one participant now. On any thread.
@@ -172,14 +174,14 @@ final class ReplicaGroup: @unchecked Sendable {
   /// Runs a script soon. The completion takes the reply on the group's loop; nil if none came in time, or if the store
   /// refused it. On any thread.
   func run(_ call: ScriptCall, _ completion: @escaping @Sendable (RESPValue?) -> Void) {
-    loop.post { self.run(call, until: self.loop.now.advanced(by: Self.deadline), completion) }
+    loop.post { self.run(call, until: self.loop.now.advanced(by: self.timeout), completion) }
   }
 
   /// Sends a message to the other replicas. On any thread.
   func publish(_ kind: GroupMessage.Kind, _ payload: [UInt8]) {
     loop.post {
       let message = self.header(kind) + payload
-      let deadline = self.loop.now.advanced(by: Self.deadline)
+      let deadline = self.loop.now.advanced(by: self.timeout)
       self.client.send([Array("PUBLISH".utf8), self.channel, message], until: deadline) { result in
         if case .failure(let error) = result { self.note(error) }
       }
@@ -204,7 +206,7 @@ final class ReplicaGroup: @unchecked Sendable {
     } else {
       shared.withLock { $0.counts.missed += 1 }
       guard case .together = state else { return }
-      change(.alone(of: state.count), problem: problem ?? Self.noReply)
+      change(.alone(of: state.count), problem: problem ?? noReply)
     }
   }
 
@@ -227,7 +229,7 @@ final class ReplicaGroup: @unchecked Sendable {
   private func changed(_ state: RedisClient.State) {
     guard case .unavailable(let reason) = state else {
       // The store is of use again after a reply. Until then the reason for the lost connection no longer holds.
-      shared.withLock { if $0.problem != nil { $0.problem = Self.noReply } }
+      shared.withLock { if $0.problem != nil { $0.problem = noReply } }
       return settle()
     }
     change(.alone(of: self.state.count), problem: reason)

@@ -77,6 +77,7 @@ struct SettingsPrecedenceTests {
       "shared.caFile": ["\"a.pem\"", "\"b.pem\"", "\"c.pem\""],
       "shared.database": ["1", "2", "3"],
       "shared.keyPrefix": ["\"a\"", "\"b\"", "\"c\""],
+      "shared.timeout": ["\"10ms\"", "\"20ms\"", "\"30ms\""],
       "audit.file": ["\"a.log\"", "\"b.log\"", "\"c.log\""],
       "access.anonymous.ttl": ["\"61s\"", "\"2m\"", "\"3h\""],
       "log.level": ["\"debug\"", "\"error\"", "\"trace\""],
