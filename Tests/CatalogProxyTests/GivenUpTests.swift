@@ -2,6 +2,7 @@ import Bytes
 import HTTP1
 import HTTPMessages
 import HTTPTypes
+import TestSupport
 import Testing
 
 @testable import CatalogProxy
@@ -60,7 +61,7 @@ struct GivenUpTests {
   @Test("a request whose caller has gone has no outcome")
   func byTheCaller() async throws {
     let task = Task { () -> Bool in
-      while !Task.isCancelled { await Task.yield() }
+      await waitForCancellation()
       if case .cancelled = try await respond() { return true }
       return false
     }

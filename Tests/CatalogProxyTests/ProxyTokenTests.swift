@@ -1,6 +1,5 @@
-import Dispatch
-import Glibc
 import Locks
+import TestSupport
 import Testing
 
 @testable import CatalogProxy
@@ -8,9 +7,14 @@ import Testing
 
 @Suite("The developer token for the upstream")
 struct ProxyTokenTests {
-  /// Counts the tokens that it mints. Each mint takes long enough for every other thread to miss the token as well.
+  /// Counts the tokens that it mints. Each mint takes until every other thread needs the token as well.
   private final class Source: TokenSource {
     private let made = Locked(0)
+    private let asking = Locked(0)
+    /// How many threads must have asked before the token is made.
+    let needed = Locked(0)
+
+    func threadAsks() { asking.withLock { $0 += 1 } }
 
     var count: Int { made.withLock { $0 } }
 
@@ -19,7 +23,7 @@ struct ProxyTokenTests {
         made += 1
         return made
       }
-      for _ in 0..<100 { sched_yield() }
+      wait(for: "all threads ask for the token") { asking.withLock { $0 } >= needed.withLock { $0 } }
       return ProxyToken(text: "token-\(number)", refreshAt: .max)
     }
   }
@@ -37,11 +41,14 @@ struct ProxyTokenTests {
   }
 
   @Test("is minted once at the start and once after each 401, however many threads need the token")
-  func once() {
-    for round in 1...50 {
-      DispatchQueue.concurrentPerform(iterations: 8) { _ in
-        #expect(proxy.currentToken()?.text == "token-\(round)")
+  func once() throws {
+    for round in 1...10 {
+      source.needed.withLock { $0 = 8 * round }
+      let texts = try Threads.run(8) { _ in
+        source.threadAsks()
+        return proxy.currentToken()?.text
       }
+      #expect(texts == Array(repeating: "token-\(round)", count: 8))
       #expect(source.count == round)
       let now = TokenRefreshPolicy.interval * round
       _ = proxy.withState { state in

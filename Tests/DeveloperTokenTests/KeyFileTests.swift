@@ -16,7 +16,7 @@ struct KeyFileTests {
     return try #require(throws: SigningKeyError.self) { try SigningKey.load(file: path, keyID: keyID) }
   }
 
-  @Test("takes the key ID from its name")
+  @Test("takes the key ID from its name", .otherPrograms)
   func nameGivesKeyID() throws {
     let path = try directory.write(Samples.p8, to: "AuthKey_ABC123DEFG.p8")
     let key = try SigningKey.load(file: path, keyID: nil)
@@ -24,7 +24,7 @@ struct KeyFileTests {
     #expect(key.findings.isEmpty)
   }
 
-  @Test("has any name if the key ID is given", arguments: ["key.p8", "AuthKey_production.p8", "music"])
+  @Test("has any name if the key ID is given", .otherPrograms, arguments: ["key.p8", "AuthKey_production.p8", "music"])
   func ownName(name: String) throws {
     let path = try directory.write(Samples.p8, to: name)
     #expect(try SigningKey.load(file: path, keyID: Samples.keyID()).keyID == Samples.keyID())
@@ -44,7 +44,7 @@ struct KeyFileTests {
     #expect("\(error)".contains("ZZZ999ZZZ9") && "\(error)".contains("ABC123DEFG"))
   }
 
-  @Test("may be a symbolic link, as Kubernetes mounts secrets")
+  @Test("may be a symbolic link, as Kubernetes mounts secrets", .otherPrograms)
   func symbolicLink() throws {
     let target = try directory.write(Samples.p8, to: "data")
     let link = directory.path + "/AuthKey_ABC123DEFG.p8"
@@ -59,7 +59,7 @@ struct KeyFileTests {
     #expect("\(error)".contains("0" + String(mode, radix: 8)))
   }
 
-  @Test("that others can read gets a finding", arguments: [mode_t(0o644), 0o640, 0o604])
+  @Test("that others can read gets a finding", .otherPrograms, arguments: [mode_t(0o644), 0o640, 0o604])
   func readable(mode: mode_t) throws {
     let key = try SigningKey.load(file: directory.write(Samples.p8, to: "key", mode: mode), keyID: Samples.keyID())
     #expect(key.findings.map(\.id) == ["key.readable_by_others"])
@@ -113,7 +113,7 @@ struct KeyFileTests {
     #expect("\(SigningKeyError(.unreadable(EACCES), path: "/key"))".contains("not readable"))
   }
 
-  @Test("may have up to 16 KiB")
+  @Test("may have up to 16 KiB", .otherPrograms)
   func bounded() throws {
     let padding = String(repeating: "\n", count: 16_384 - Samples.p8.utf8.count)
     _ = try SigningKey.load(file: directory.write(Samples.p8 + padding, to: "full"), keyID: Samples.keyID())

@@ -6,7 +6,7 @@ import Testing
 
 @testable import EventLoop
 
-@Suite("A connector", .timeLimit(.minutes(10)))
+@Suite("A connector")
 struct ConnectorTests {
   @Test("alternates address families, tries each address once and limits the number of addresses")
   func order() {

@@ -41,7 +41,7 @@ import Testing
   }
 
   #if DEBUG
-    @Test("a debug build stops at a connection without a deadline")
+    @Test("a debug build stops at a connection without a deadline", .realSeconds)
     func stops() async {
       await #expect(processExitsWith: .failure) {
         let loop = try IOLoop.forTest(.platformDefault)

@@ -236,7 +236,7 @@ import Testing
   }
 
   @Test(
-    "any other file at the path of a Unix-domain socket stays, and the error names its kind",
+    "any other file at the path of a Unix-domain socket stays, and the error names its kind", .otherPrograms,
     arguments: [
       ("echo precious > \"$0\"", "a regular file"), ("mkdir \"$0\"", "a directory"), ("mkfifo \"$0\"", "a FIFO"),
       ("ln -s nowhere \"$0\"", "a symbolic link to nothing"), ("ln -s / \"$0\"", "a symbolic link"),
@@ -252,7 +252,7 @@ import Testing
   }
 
   @Test(
-    "a drain removes only the socket file that its own listener bound",
+    "a drain removes only the socket file that its own listener bound", .otherPrograms,
     arguments: ["echo precious > \"$0\"", "ln -s / \"$0\"", "successor"])
   func foreignFile(command: String) throws {
     let directory = try TemporaryDirectory()

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What RFC 9113 §§3–7 requires of a server, clause by clause. `MalformedMessageTests` has §8.
-@Suite("Conformance to RFC 9113", .timeLimit(.minutes(10)))
+@Suite("Conformance to RFC 9113")
 struct ConformanceTests {
   /// What a server has to do about frames.
   enum Outcome: Equatable {

@@ -2,7 +2,7 @@ import HTTP2
 import HTTPTypes
 import Testing
 
-@Suite("The end of a stream", .timeLimit(.minutes(10)))
+@Suite("The end of a stream")
 struct EndOfStreamTests {
   @Test("after GOAWAY, streams up to the last stream ID continue and later streams are unprocessed")
   func goAway() throws {

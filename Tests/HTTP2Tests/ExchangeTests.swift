@@ -4,7 +4,7 @@ import HTTP2
 import HTTPTypes
 import Testing
 
-@Suite("An exchange between a client and a server", .timeLimit(.minutes(10)))
+@Suite("An exchange between a client and a server")
 struct ExchangeTests {
   @Test("a request and its response arrive unchanged")
   func arrives() throws {

@@ -2,7 +2,7 @@ import HTTP2
 import HTTPTypes
 import Testing
 
-@Suite("A flood", .timeLimit(.minutes(10)))
+@Suite("A flood")
 struct FloodTests {
   @Test("frames without content end a server's session", arguments: floods)
   func idleFrames(_ label: String, _ frame: Frame) throws {

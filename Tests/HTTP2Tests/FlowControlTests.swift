@@ -2,7 +2,7 @@ import HTTP2
 import HTTPTypes
 import Testing
 
-@Suite("Flow control", .timeLimit(.minutes(10)))
+@Suite("Flow control")
 struct FlowControlTests {
   @Test("a stream stops at its window, and continues as its content is consumed")
   func stops() throws {

@@ -2,9 +2,10 @@ import Bytes
 import HTTP1
 import HTTP2
 import HTTPTypes
+import TestSupport
 import Testing
 
-@Suite("With Python's h2", .timeLimit(.minutes(10)))
+@Suite("With Python's h2", .otherPrograms)
 struct IndependentPeerTests {
   @Test("a client gets its own content back on many concurrent streams")
   func clientEchoes() throws {

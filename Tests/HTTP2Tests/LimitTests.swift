@@ -2,7 +2,7 @@ import HTTP2
 import HTTPTypes
 import Testing
 
-@Suite("The limits of a session", .timeLimit(.minutes(10)))
+@Suite("The limits of a session")
 struct LimitTests {
   @Test(
     "an oversized request header section is reported without its fields, so the server can respond", arguments: sections

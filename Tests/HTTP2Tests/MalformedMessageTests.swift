@@ -4,7 +4,7 @@ import HTTP2
 import HTTPTypes
 import Testing
 
-@Suite("A malformed message", .timeLimit(.minutes(10)))
+@Suite("A malformed message")
 struct MalformedMessageTests {
   @Test("a malformed request resets only its own stream and is not reported", arguments: requests)
   func request(_ label: String, _ fields: [(String, String)]) throws {

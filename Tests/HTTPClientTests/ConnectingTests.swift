@@ -10,7 +10,7 @@ import Testing
 
 @testable import HTTPClient
 
-@Suite("Connecting", .timeLimit(.minutes(10)))
+@Suite("Connecting")
 struct ConnectingTests {
   private static func limits(connect: Duration) -> UpstreamTimeouts {
     UpstreamTimeouts(connect: connect, firstByte: .seconds(60), whole: .seconds(60))

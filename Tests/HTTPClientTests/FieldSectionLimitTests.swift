@@ -6,7 +6,7 @@ import Testing
 
 @testable import HTTPClient
 
-@Suite("A request that is too large for an HTTP/2 connection's settings", .timeLimit(.minutes(10)))
+@Suite("A request that is too large for an HTTP/2 connection's settings")
 struct FieldSectionLimitTests {
   /// SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113 §6.5.2).
   private static let maxHeaderListSize: UInt16 = 6

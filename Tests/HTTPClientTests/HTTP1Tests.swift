@@ -12,7 +12,7 @@ import Testing
 @testable import EventLoop
 @testable import HTTPClient
 
-@Suite("Over HTTP/1.1", .timeLimit(.minutes(10)))
+@Suite("Over HTTP/1.1")
 struct HTTP1Tests {
   private let peer: ScriptedPeer
   private let client: TestClient
@@ -196,7 +196,7 @@ struct HTTP1Tests {
   }
 
   @Test(
-    "truncated content is an error",
+    "truncated content is an error", .otherPrograms,
     arguments: [("Content-Length: 9", "hello"), ("Transfer-Encoding: chunked", "5\r\nhello\r\n")], Ending.allCases)
   func brokenContent(framing: (field: String, content: String), ending: Ending) throws {
     let call = client.send()

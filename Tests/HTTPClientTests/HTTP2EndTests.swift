@@ -7,7 +7,7 @@ import Testing
 @testable import HTTPClient
 
 /// Each way in which an HTTP/2 connection to the upstream ends while requests are in flight.
-@Suite("An HTTP/2 connection that ends", .timeLimit(.minutes(10)))
+@Suite("An HTTP/2 connection that ends")
 struct HTTP2EndTests {
   /// What a server does after it has received three requests, and the error of each request.
   struct Row: CustomTestStringConvertible, Sendable {
@@ -86,7 +86,7 @@ struct HTTP2EndTests {
     #expect(try call.failure()?.cause == .cancelled)
   }
 
-  @Test("because TLS failed fails its requests with a TLS error")
+  @Test("because TLS failed fails its requests with a TLS error", .otherPrograms)
   func brokenTLS() throws {
     let upstream = try H2Upstream(isTLS: true)
     let proxy = try ScriptedPeer()

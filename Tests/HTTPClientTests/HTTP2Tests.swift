@@ -8,7 +8,7 @@ import Testing
 
 @testable import HTTPClient
 
-@Suite("Over HTTP/2, with Python's h2", .timeLimit(.minutes(10)))
+@Suite("Over HTTP/2, with Python's h2", .otherPrograms)
 struct HTTP2Tests {
   @Test("requests and responses with content share one connection", arguments: [false, true])
   func exchanges(isTLS: Bool) throws {

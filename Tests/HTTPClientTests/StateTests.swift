@@ -4,7 +4,7 @@ import Testing
 
 @testable import HTTPClient
 
-@Suite("The state of the client", .timeLimit(.minutes(10)))
+@Suite("The state of the client")
 struct StateTests {
   @Test("the back-off doubles up to its limit, is shortened by jitter, and ends with a success")
   func backOff() {

@@ -7,10 +7,10 @@ import Testing
 
 @testable import HTTPClient
 
-@Suite("Over TLS, with nginx", .timeLimit(.minutes(10)))
+@Suite("Over TLS, with nginx")
 struct TLSTests {
   @Test(
-    "the client uses h2 if the server offers h2 and the configuration allows it, and else HTTP/1.1",
+    "the client uses h2 if the server offers h2 and the configuration allows it, and else HTTP/1.1", .otherPrograms,
     arguments: [true, false])
   func negotiation(speaksHTTP2: Bool) throws {
     let nginx = try Nginx(speaksHTTP2: speaksHTTP2)
@@ -20,7 +20,7 @@ struct TLSTests {
   }
 
   @Test(
-    "a large response arrives complete over either protocol",
+    "a large response arrives complete over either protocol", .otherPrograms,
     arguments: [UpstreamClient.Configuration.HTTP2.alpn, .never])
   func large(http2: UpstreamClient.Configuration.HTTP2) throws {
     let client = try Nginx().client { $0.http2 = http2 }
@@ -33,7 +33,7 @@ struct TLSTests {
     }
   }
 
-  @Test("a later connection resumes the session of an earlier connection")
+  @Test("a later connection resumes the session of an earlier connection", .otherPrograms)
   func resumption() throws {
     let client = try Nginx("keepalive_requests 1;").client()
     for number in 0..<4 {
@@ -45,7 +45,7 @@ struct TLSTests {
     #expect(client.client.counters.handshakesResumed == 3)
   }
 
-  @Test("a server that ends connections after some requests leaves no request in doubt")
+  @Test("a server that ends connections after some requests leaves no request in doubt", .otherPrograms)
   func goAway() throws {
     let client = try Nginx("keepalive_requests 50;").client()
     var unprocessed = 0
@@ -62,7 +62,7 @@ struct TLSTests {
     #expect(try client.get("/hello").status == 200)
   }
 
-  @Test("the error for a certificate of another host names both hosts")
+  @Test("the error for a certificate of another host names both hosts", .otherPrograms)
   func wrongHost() throws {
     let nginx = try Nginx(certificate: ServerCertificate(["DNS:other.example"]))
     let error = try #require(try nginx.client().send().failure())
@@ -72,7 +72,7 @@ struct TLSTests {
     #expect(error.description.contains("other.example"))
   }
 
-  @Test("a certificate of an untrusted authority and an expired certificate are refused")
+  @Test("a certificate of an untrusted authority and an expired certificate are refused", .otherPrograms)
   func untrusted() throws {
     let nginx = try Nginx()
     let client = try TestClient(tls: ServerCertificate().trusting(), port: nginx.port, of: nginx)
@@ -96,7 +96,7 @@ struct TLSTests {
     #expect(try silent.failure()?.progress == .unprocessed)
   }
 
-  @Test("TLS runs through a proxy's tunnel to the upstream's certificate")
+  @Test("TLS runs through a proxy's tunnel to the upstream's certificate", .otherPrograms)
   func tunnel() throws {
     let nginx = try Nginx()
     let proxy = try ScriptedPeer()

@@ -7,7 +7,7 @@ import Testing
 @testable import HTTPServer
 
 /// Protection against pages whose name was made to resolve to this machine (DNS rebinding).
-@Suite("The host names of a listener", .timeLimit(.minutes(10)))
+@Suite("The host names of a listener")
 struct AllowedHostsTests {
   private static let hosts = AllowedHosts(names: ["Tokens.Example.com", "internal."], setting: "server.hosts")
 
@@ -86,7 +86,7 @@ struct AllowedHostsTests {
         .map(\.status) == [200])
   }
 
-  @Test("are compared with HTTP/2's :authority as well")
+  @Test("are compared with HTTP/2's :authority as well", .otherPrograms)
   func http2() throws {
     let server = try TestServer(Variant(poller: .epoll, isTLS: false), router: Self.router(), speaksHTTP2: true)
     for (host, status) in [("evil.example", "421"), ("localhost", "200"), ("127.0.0.1", "200")] {

@@ -6,7 +6,7 @@ import Testing
 @testable import HTTPServer
 
 /// What a handler sees of a client certificate.
-@Suite("A client's certificate", .timeLimit(.minutes(10)))
+@Suite("A client's certificate", .otherPrograms)
 struct ClientCertificateTests {
   /// A server that requests certificates, and the files of a client with a certificate.
   private struct Ground {

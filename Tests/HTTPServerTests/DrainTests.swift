@@ -57,7 +57,7 @@ import Testing
     #expect(followed.map(\.isLast) == [false, true])
   }
 
-  @Test("idle connections close, and new connections are refused", arguments: Variant.all)
+  @Test("idle connections close, and new connections are refused", .realSeconds, arguments: Variant.all)
   func idle(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let clients = try (0..<10).map { _ in try server.connect() }
@@ -110,7 +110,7 @@ import Testing
     #expect(try client.response() == nil)
   }
 
-  @Test("a head and content in progress may complete before the timeout", arguments: Variant.all)
+  @Test("a head and content in progress may complete before the timeout", .realSeconds, arguments: Variant.all)
   func halfSent(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let head = try server.connect()
@@ -155,7 +155,7 @@ import Testing
     #expect(server.connections == 0)
   }
 
-  @Test("twenty drains under load lose no request", arguments: Variant.plain + Variant.tls.prefix(1))
+  @Test("twenty drains under load lose no request", .realSeconds, arguments: Variant.plain + Variant.tls.prefix(1))
   func underLoad(_ variant: Variant) throws {
     for _ in 0..<20 {
       // The clients' threads may be suspended for longer than a packet takes on loopback.

@@ -5,7 +5,7 @@ import Testing
 @testable import HTTPServer
 
 /// The client address of a request behind proxies.
-@Suite("Behind proxies", .timeLimit(.minutes(10)))
+@Suite("Behind proxies")
 struct ForwardedTests {
   /// Loopback, and the addresses that the tests use for proxies.
   static let trusted = ["127.0.0.0/8", "10.0.0.0/8", "fd00::/8"].compactMap { AddressRange($0) }
@@ -83,7 +83,7 @@ struct ForwardedTests {
     #expect(server.recorder.ignoredForwarding.untrusted.isEmpty)
   }
 
-  @Test("the client of a request over HTTP/2 is determined in the same way", arguments: cases)
+  @Test("the client of a request over HTTP/2 is determined in the same way", .otherPrograms, arguments: cases)
   func clientOverHTTP2(_ `case`: Case) throws {
     let server = try Self.server(speaksHTTP2: true)
     // curl removes a field without a value unless the argument ends with a semicolon.

@@ -23,7 +23,9 @@ import Testing
       ])
   }
 
-  @Test("HTTP/2 requests get the same responses as HTTP/1.1 requests", arguments: IOLoop.PollerKind.allCases)
+  @Test(
+    "HTTP/2 requests get the same responses as HTTP/1.1 requests", .otherPrograms, arguments: IOLoop.PollerKind.allCases
+  )
   func responses(_ kind: IOLoop.PollerKind) throws {
     let server = try Self.server(kind)
     #expect(try Self.curl(server, "/hello").stdout == "hello")
@@ -43,7 +45,7 @@ import Testing
     #expect(server.recorder.statuses.contains(405))
   }
 
-  @Test("a long response arrives complete", arguments: IOLoop.PollerKind.allCases)
+  @Test("a long response arrives complete", .otherPrograms, arguments: IOLoop.PollerKind.allCases)
   func long(_ kind: IOLoop.PollerKind) throws {
     let server = try Self.server(kind)
     let result = try Self.curl(server, "/large")
@@ -51,7 +53,7 @@ import Testing
     #expect(result.standardOutput == Router.large)
   }
 
-  @Test("work reads request content and streams its response", arguments: IOLoop.PollerKind.allCases)
+  @Test("work reads request content and streams its response", .otherPrograms, arguments: IOLoop.PollerKind.allCases)
   func streams(_ kind: IOLoop.PollerKind) throws {
     let server = try Self.server(
       kind,
@@ -93,7 +95,7 @@ import Testing
     #expect(try other.responses(to: "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").map(\.status) == [505])
   }
 
-  @Test("work is cancelled when its client disconnects", arguments: IOLoop.PollerKind.allCases)
+  @Test("work is cancelled when its client disconnects", .otherPrograms, arguments: IOLoop.PollerKind.allCases)
   func clientGone(_ kind: IOLoop.PollerKind) throws {
     let ended = Signal<Bool>()
     let server = try Self.server(
@@ -114,7 +116,7 @@ import Testing
     wait(for: "the record") { server.recorder.statuses == [499] }
   }
 
-  @Test("a response that its client cuts short is recorded once", arguments: IOLoop.PollerKind.allCases)
+  @Test("a response that its client cuts short is recorded once", .otherPrograms, arguments: IOLoop.PollerKind.allCases)
   func cutShort(_ kind: IOLoop.PollerKind) throws {
     let server = try Self.server(
       kind,
@@ -158,7 +160,9 @@ import Testing
     wait(for: "the response") { server.recorder.statuses == [499, 400, 200] }
   }
 
-  @Test("the server survives a client that disconnects within the content", arguments: IOLoop.PollerKind.allCases)
+  @Test(
+    "the server survives a client that disconnects within the content", .otherPrograms,
+    arguments: IOLoop.PollerKind.allCases)
   func brokenContent(_ kind: IOLoop.PollerKind) throws {
     let server = try Self.server(kind)
     for _ in 0..<20 {
@@ -178,7 +182,8 @@ import Testing
   }
 
   @Test(
-    "a server that drains answers requests in flight and closes the connection", arguments: IOLoop.PollerKind.allCases)
+    "a server that drains answers requests in flight and closes the connection", .otherPrograms,
+    arguments: IOLoop.PollerKind.allCases)
   func drain(_ kind: IOLoop.PollerKind) throws {
     let begun = Signal<Void>()
     let responses = Signal<Void>()
@@ -208,7 +213,7 @@ import Testing
   }
 
   @Test(
-    "a server that drains sends GOAWAY twice, and answers a request that arrives in between",
+    "a server that drains sends GOAWAY twice, and answers a request that arrives in between", .realSeconds,
     arguments: IOLoop.PollerKind.allCases)
   func twoGoAways(_ kind: IOLoop.PollerKind) throws {
     let server = try Self.server(kind)

@@ -28,7 +28,7 @@ struct HTTP2MisconductTests {
     return WireFrame.all(in: try client.restUndecrypted())
   }
 
-  @Test("an idle connection ends with GOAWAY", arguments: IOLoop.PollerKind.allCases)
+  @Test("an idle connection ends with GOAWAY", .realSeconds, arguments: IOLoop.PollerKind.allCases)
   func idle(_ kind: IOLoop.PollerKind) throws {
     let server = try Self.server(kind)
     let frames = try Self.frames(server, WireFrame.get("/hello", stream: 1))
@@ -54,7 +54,7 @@ struct HTTP2MisconductTests {
   }
 
   @Test(
-    "content that stops is refused with 408, and other streams of the connection go on",
+    "content that stops is refused with 408, and other streams of the connection go on", .realSeconds,
     arguments: IOLoop.PollerKind.allCases)
   func slowContent(_ kind: IOLoop.PollerKind) throws {
     let server = try Self.server(kind)
@@ -71,7 +71,7 @@ struct HTTP2MisconductTests {
     #expect(server.recorder.statuses == [408, 200])
   }
 
-  @Test("a stream without a window is reset, and others go on", arguments: IOLoop.PollerKind.allCases)
+  @Test("a stream without a window is reset, and others go on", .realSeconds, arguments: IOLoop.PollerKind.allCases)
   func zeroWindow(_ kind: IOLoop.PollerKind) throws {
     let server = try Self.server(kind)
     let client = try RawClient(port: server.port)

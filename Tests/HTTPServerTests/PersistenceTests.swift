@@ -142,7 +142,7 @@ import Testing
     #expect(try client.response()?.text == "hello")
   }
 
-  @Test("the Date of responses changes over time", arguments: Variant.plain)
+  @Test("the Date of responses changes over time", .realSeconds, arguments: Variant.plain)
   func date(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect()

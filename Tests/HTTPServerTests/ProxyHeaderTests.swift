@@ -3,7 +3,7 @@ import HTTPServer
 import TestSupport
 import Testing
 
-@Suite("The PROXY header", .timeLimit(.minutes(10)))
+@Suite("The PROXY header")
 struct ProxyHeaderTests {
   struct Case: CustomTestStringConvertible, Sendable {
     let testDescription: String

@@ -6,7 +6,7 @@ import Testing
 @testable import HTTPServer
 
 /// Connections that begin with a PROXY header.
-@Suite("With the PROXY protocol", .timeLimit(.minutes(10)))
+@Suite("With the PROXY protocol")
 struct ProxyProtocolTests {
   private static let get = "GET /who HTTP/1.1\r\nHost: a\r\n\r\n"
   private static let header = "PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n"
@@ -82,7 +82,7 @@ struct ProxyProtocolTests {
     for _ in 0..<2 { #expect(try client.response()?.text == "192.0.2.1 192.0.2.1 -") }
   }
 
-  @Test("HTTP/2 may follow the header", arguments: Variant.plain)
+  @Test("HTTP/2 may follow the header", .otherPrograms, arguments: Variant.plain)
   func http2(_ variant: Variant) throws {
     let server = try Self.server(variant, speaksHTTP2: true)
     let result = try run(

@@ -7,7 +7,7 @@ import Testing
 @Suite struct RefusalTests {
   private static let smuggled = "GET /echo?smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
 
-  @Test("a refused request is the last of its connection", arguments: RefusedRequest.all, Variant.all)
+  @Test("a refused request is the last of its connection", .realSeconds, arguments: RefusedRequest.all, Variant.all)
   func refusal(_ item: RefusedRequest, _ variant: Variant) throws {
     let server = try TestServer(variant)
     let responses = try server.responses(to: item.bytes + Array(Self.smuggled.utf8))

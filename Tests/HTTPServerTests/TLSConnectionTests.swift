@@ -95,7 +95,7 @@ import Testing
     #expect(received.firstRange(of: Array("secret".utf8)) == nil)
   }
 
-  @Test("openssl s_client resumes its session", arguments: Variant.tls)
+  @Test("openssl s_client resumes its session", .otherPrograms, arguments: Variant.tls)
   func resumption(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let directory = try TemporaryDirectory()

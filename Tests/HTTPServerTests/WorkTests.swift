@@ -219,7 +219,8 @@ enum WorkForm: CaseIterable {
   }
 
   @Test(
-    "a read after the response is cancelled, and the connection keeps its deadline", arguments: Variant.all,
+    "a read after the response is cancelled, and the connection keeps its deadline", .realSeconds,
+    arguments: Variant.all,
     WorkForm.allCases)
   func readAfterResponse(_ variant: Variant, _ form: WorkForm) throws {
     let goesOn = Signal<Void>()
@@ -298,7 +299,9 @@ enum WorkForm: CaseIterable {
     return limits
   }
 
-  @Test("a server that drains refuses work in progress after its timeout", arguments: Variant.all, WorkForm.allCases)
+  @Test(
+    "a server that drains refuses work in progress after its timeout", .realSeconds, arguments: Variant.all,
+    WorkForm.allCases)
   func drain(_ variant: Variant, _ form: WorkForm) throws {
     let begun = Signal<Void>()
     let server = try TestServer(

@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A client certificate", .timeLimit(.minutes(10)))
+@Suite("A client certificate")
 struct AccessCertificateTests {
   private static let key = "key-of-the-certificate-test"
   private static let partner =

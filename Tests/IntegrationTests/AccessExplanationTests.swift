@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("The explanation of a decision", .timeLimit(.minutes(10)))
+@Suite("The explanation of a decision")
 struct AccessExplanationTests {
   private static let page = "https://app.example.com"
   private static let studioPage = "https://studio.example.com"

@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A JWT of an identity provider", .timeLimit(.minutes(10)))
+@Suite("A JWT of an identity provider")
 struct AccessJWTTests {
   @Test("grants tokens and catalog access with every supported algorithm")
   func algorithms() throws {

@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("The access log", .timeLimit(.minutes(10)))
+@Suite("The access log")
 struct AccessLogTests {
   private static let fields = [
     "client.address", "duration.ms", "http.method", "http.route", "http.status", "level", "message", "request.id",

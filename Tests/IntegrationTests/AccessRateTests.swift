@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A rate limit", .timeLimit(.minutes(10)))
+@Suite("A rate limit")
 struct AccessRateTests {
   private static func client(_ rate: String) throws -> String {
     "{ id: \"slow\", apiKey: { sha256: \"\(try AccessGround.sha256("slow-key"))\" }, catalog: true, rateLimit: \(rate) }"

@@ -4,7 +4,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A reload of the clients", .timeLimit(.minutes(10)))
+@Suite("A reload of the clients")
 struct AccessReloadTests {
   /// Two policies that differ in every value: a request judged by a mixture of both gets a response that neither policy
   /// gives.

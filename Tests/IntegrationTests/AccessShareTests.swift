@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A limit that several requests share", .timeLimit(.minutes(10)))
+@Suite("A limit that several requests share")
 struct AccessShareTests {
   private static func client(_ id: String, _ more: String) throws -> String {
     "{ id: '\(id)', apiKey: { sha256: '\(try AccessGround.sha256("\(id)-key"))' }, catalog: true, \(more) }"

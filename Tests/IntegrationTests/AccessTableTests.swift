@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Callers × routes × outcomes, with the built binary.
-@Suite("Access", .timeLimit(.minutes(10)))
+@Suite("Access")
 struct AccessTableTests {
   /// One row: the request and the expected response.
   struct Row: Sendable, CustomTestStringConvertible {

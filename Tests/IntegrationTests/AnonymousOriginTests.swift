@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("Anonymous callers", .timeLimit(.minutes(10)))
+@Suite("Anonymous callers")
 struct AnonymousOriginTests {
   private static let listed = [
     "ACCESS_ANONYMOUS": "{ token: true, origins: ['https://app.example.com', 'https://b.example'] }"

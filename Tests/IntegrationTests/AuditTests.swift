@@ -4,7 +4,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("The audit log", .timeLimit(.minutes(10)))
+@Suite("The audit log")
 struct AuditTests {
   @Test("describes each grant and identifies the token without its text")
   func grant() throws {

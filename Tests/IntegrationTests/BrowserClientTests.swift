@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// ``BrowserTests`` with a list of clients. Some clients also have a key.
-@Suite("A browser page of a listed client", .timeLimit(.minutes(10)))
+@Suite("A browser page of a listed client")
 struct BrowserClientTests {
   private static let app = "https://app.example.com"
   private static let preview = "https://pr-7.preview.example.com"

@@ -5,7 +5,7 @@ import Testing
 
 /// The Fetch standard as a browser enforces it. ``CrossOriginTests`` checks the response fields that control the
 /// browser.
-@Suite("A browser page", .timeLimit(.minutes(10)))
+@Suite("A browser page")
 struct BrowserTests {
   private static let app = "https://app.example.com"
   private static let local = "http://localhost"

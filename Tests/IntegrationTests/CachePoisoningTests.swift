@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("Cache poisoning", .timeLimit(.minutes(10)))
+@Suite("Cache poisoning")
 struct CachePoisoningTests {
   /// A target that is not in the cache.
   private static func target(_ index: Int) -> String {

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("Catalog access", .timeLimit(.minutes(10)))
+@Suite("Catalog access")
 struct CatalogAccessTests {
   private static let page = "Origin: https://app.example.com"
   private static let listed = [

@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("The cache", .timeLimit(.minutes(10)))
+@Suite("The cache")
 struct CatalogCacheTests {
   private static let album = CatalogGround.album
   private static let searches = "/v1/catalog/us/search"

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("A request field", .timeLimit(.minutes(10)))
+@Suite("A request field")
 struct CatalogFieldTests {
   /// The only fields that may reach Apple with a catalog request.
   private static let sent = ["accept", "accept-encoding", "authorization", "traceparent", "user-agent", "via"]
@@ -101,7 +101,7 @@ struct CatalogFieldTests {
   }
 }
 
-@Suite("A response field", .timeLimit(.minutes(10)))
+@Suite("A response field")
 struct CatalogResponseFieldTests {
   private static let foreign = [
     "Set-Cookie", "Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Expose-Headers",

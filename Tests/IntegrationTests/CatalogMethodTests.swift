@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("A method", .timeLimit(.minutes(10)))
+@Suite("A method")
 struct CatalogMethodTests {
   private static let user = "Music-User-Token: sandbox-user-token"
 

@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A hostile path", .timeLimit(.minutes(10)))
+@Suite("A hostile path")
 struct CatalogPathTests {
   private static let album = "/v1/catalog/us/albums/1200868601"
 

@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("The catalog", .timeLimit(.minutes(10)))
+@Suite("The catalog")
 struct CatalogRouteTests {
   private static let search = "/v1/catalog/us/search?term=khalid&types=albums"
   private static let routes = [

@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("Content below /v1/me", .timeLimit(.minutes(10)))
+@Suite("Content below /v1/me")
 struct CatalogStreamingTests {
   /// More than the kernel's buffers of two connections hold.
   private static let flood = 64 << 20

@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("Access to /v1/me", .timeLimit(.minutes(10)))
+@Suite("Access to /v1/me")
 struct CatalogUserTests {
   private static let token = "Music-User-Token: sandbox-user-token"
   private static let playlists = "/v1/me/library/playlists"

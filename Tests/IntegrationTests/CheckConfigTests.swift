@@ -2,7 +2,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("check-config", .timeLimit(.minutes(10)))
+@Suite("check-config")
 struct CheckConfigTests {
   @Test("accepts a configuration that serve accepts")
   func good() throws {

@@ -2,7 +2,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("A server that requests client certificates", .timeLimit(.minutes(10)))
+@Suite("A server that requests client certificates")
 struct ClientCertificateTests {
   /// A server that requests certificates of an authority, and the files of a client.
   private struct Certified {

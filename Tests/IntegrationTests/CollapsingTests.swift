@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("Concurrent requests for the same target", .timeLimit(.minutes(10)))
+@Suite("Concurrent requests for the same target")
 struct CollapsingTests {
   @Test("cause one upstream request, and all get the response", arguments: [false, true])
   func thousand(_ isSecure: Bool) throws {

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("The command line", .timeLimit(.minutes(10)))
+@Suite("The command line")
 struct CommandLineTests {
   @Test("ends with status 1 and a message if standard output is not writable")
   func fullOutput() throws {

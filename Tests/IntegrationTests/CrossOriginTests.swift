@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("A cross-origin page", .timeLimit(.minutes(10)))
+@Suite("A cross-origin page")
 struct CrossOriginTests {
   private static let listed = ["ACCESS_ANONYMOUS": "{ token: true, origins: ['https://app.example.com'] }"]
   private static let page = "Origin: https://app.example.com"

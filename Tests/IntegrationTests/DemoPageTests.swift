@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Every panel of the page, in a browser, as a person uses it.
-@Suite("The demo's page", .timeLimit(.minutes(10)))
+@Suite("The demo's page")
 struct DemoPageTests {
   private let demo: RunningServer
 

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("The demo", .timeLimit(.minutes(10)))
+@Suite("The demo")
 struct DemoTests {
   @Test("prints working commands, and its emulator ends with the demo")
   func commands() throws {

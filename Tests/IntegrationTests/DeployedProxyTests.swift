@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("The server behind a proxy of deploy/", .timeLimit(.minutes(10)))
+@Suite("The server behind a proxy of deploy/")
 struct DeployedProxyTests {
   private static let settings = ["SERVER_TRUSTED_PROXIES": "['127.0.0.1']"]
 

@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("The developer token for Apple", .timeLimit(.minutes(10)))
+@Suite("The developer token for Apple")
 struct DeveloperTokenSecrecyTests {
   @Test("has no origin, lives at most one hour, and appears in no response and no log")
   func secrecy() throws {

@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("doctor", .timeLimit(.minutes(10)))
+@Suite("doctor")
 struct DoctorTests {
   @Test("finds nothing wrong with a server whose tokens Apple Music accepts")
   func healthy() throws {

@@ -2,7 +2,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("A signal during the start", .timeLimit(.minutes(10)))
+@Suite("A signal during the start")
 struct EarlySignalTests {
   @Test("causes a reload after the start if it is SIGHUP")
   func hangUp() throws {

@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("An error", .timeLimit(.minutes(10)))
+@Suite("An error")
 struct ErrorShapeTests {
   /// A request and the expected response.
   struct Case: CustomTestStringConvertible {

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("A failed TLS handshake", .timeLimit(.minutes(10)))
+@Suite("A failed TLS handshake")
 struct FailedHandshakeTests {
   private let ground: Ground
   private let server: RunningServer

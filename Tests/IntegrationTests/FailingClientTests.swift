@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A client whose requests fail", .timeLimit(.minutes(10)))
+@Suite("A client whose requests fail")
 struct FailingClientTests {
   @Test("does not affect another client", arguments: ["status=500", "status=503"])
   func otherClient(_ fault: String) throws {

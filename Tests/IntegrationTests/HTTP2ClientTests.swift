@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Clients of HTTP/2 that are not ours, against the built program over TLS.
-@Suite("HTTP/2 of other programs", .timeLimit(.minutes(10)))
+@Suite("HTTP/2 of other programs")
 struct HTTP2ClientTests {
   private static func server(_ ground: Ground, _ more: [String: String] = [:]) throws -> RunningServer {
     try ground.serve(try ground.tlsSettings().merging(more) { $1 })

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("HTTP/2 for callers", .timeLimit(.minutes(10)))
+@Suite("HTTP/2 for callers")
 struct HTTP2Tests {
   private static func server(_ ground: Ground, _ more: [String: String] = [:]) throws -> RunningServer {
     try ground.serve(try ground.tlsSettings().merging(more) { $1 })

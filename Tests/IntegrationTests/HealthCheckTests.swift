@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("healthcheck", .timeLimit(.minutes(10)))
+@Suite("healthcheck")
 struct HealthCheckTests {
   @Test("requests the admin listener of serve's settings and ends with status 0")
   func good() throws {

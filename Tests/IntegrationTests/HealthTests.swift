@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("Health", .timeLimit(.minutes(10)))
+@Suite("Health")
 struct HealthTests {
   @Test("is available on both listeners without credentials", arguments: ["/healthz", "/readyz"])
   func both(_ path: String) throws {

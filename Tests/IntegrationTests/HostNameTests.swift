@@ -4,7 +4,7 @@ import Testing
 
 /// DNS rebinding: the host name of a page of `evil.example` resolves to this machine, so the page sends requests to the
 /// server as its own origin.
-@Suite("A foreign host name", .timeLimit(.minutes(10)))
+@Suite("A foreign host name")
 struct HostNameTests {
   private static let noList = ["SERVER_HOSTS": ""]
   private static let client = "[{ id: 'web', origins: ['https://app.example.com'] }]"

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("A hostile client", .timeLimit(.minutes(10)))
+@Suite("A hostile client")
 struct HostileInputTests {
   @Test("gets the responses to a hundred pipelined requests in order")
   func pipelining() throws {

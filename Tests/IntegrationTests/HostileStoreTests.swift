@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A replica with a hostile store", .timeLimit(.minutes(10)))
+@Suite("A replica with a hostile store")
 struct HostileStoreTests {
   /// The most anonymous memory of the server: 16 MiB. It has about 5.
   private static let mostMemory = 16 << 20

@@ -2,7 +2,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("make install", .timeLimit(.minutes(10)))
+@Suite("make install")
 struct InstallTests {
   private static let name = "musickit-token-server"
 

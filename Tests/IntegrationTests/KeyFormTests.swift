@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A signing key", .timeLimit(.minutes(10)))
+@Suite("A signing key")
 struct KeyFormTests {
   private static func settings(_ ground: Ground, key: String) -> [String: String] {
     var settings = ground.settings

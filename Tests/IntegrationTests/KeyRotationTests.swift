@@ -67,7 +67,7 @@ extension RunningServer {
   }
 }
 
-@Suite("A next key", .timeLimit(.minutes(10)))
+@Suite("A next key")
 struct KeyRotationTests {
   @Test("leaves the old key's expiry at that of the longest token, although a reload shortens lifetimes")
   func shorterLifetime() throws {

@@ -2,7 +2,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("The signing key of a running server", .timeLimit(.minutes(10)))
+@Suite("The signing key of a running server")
 struct LockedMemoryTests {
   /// Only root may read the memory of a process that is not dumpable.
   static let mayReadMemory = getuid() == 0

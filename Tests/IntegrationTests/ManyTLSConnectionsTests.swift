@@ -2,7 +2,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("Thousands of open TLS 1.3 connections", .timeLimit(.minutes(10)))
+@Suite("Thousands of open TLS 1.3 connections")
 struct ManyTLSConnectionsTests {
   /// More than fit into a heap of 64 KiB, at 32 bytes each.
   private static let count = 2200

@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("Metrics", .timeLimit(.minutes(10)))
+@Suite("Metrics")
 struct MetricsTests {
   private static let requests = "musickit_http_requests_total"
 
@@ -124,7 +124,7 @@ struct MetricsTests {
   }
 }
 
-@Suite("Metrics of the catalog", .timeLimit(.minutes(10)))
+@Suite("Metrics of the catalog")
 struct CatalogMetricsTests {
   private static let album = "/v1/catalog/us/albums/1200868601"
 

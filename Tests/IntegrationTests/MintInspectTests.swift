@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("mint and inspect", .timeLimit(.minutes(10)))
+@Suite("mint and inspect")
 struct MintInspectTests {
   private static func mint(_ ground: Ground, _ more: [String] = []) throws -> ProcessResult {
     try Program.run(["mint", "--key-file", ground.keyFile, "--team-id", Ground.teamID] + more)

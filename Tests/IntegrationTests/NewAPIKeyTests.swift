@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("new-api-key", .timeLimit(.minutes(10)))
+@Suite("new-api-key")
 struct NewAPIKeyTests {
   private static func sha256sum(_ text: String) throws -> String {
     String(try TestSupport.run("sha256sum", input: Array(text.utf8)).stdout.prefix(64))

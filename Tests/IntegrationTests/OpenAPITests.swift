@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("/openapi.json", .timeLimit(.minutes(10)))
+@Suite("/openapi.json")
 struct OpenAPITests {
   @Test("is an OpenAPI 3.1 document with every public path")
   func document() throws {

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// The routes of the page, without a browser.
-@Suite("The routes of the page", .timeLimit(.minutes(10)))
+@Suite("The routes of the page")
 struct PageRouteTests {
   private static let pages = ["SERVER_PAGE": "true", "ADMIN_PAGE": "true"]
   private static let json = ["-H", "Content-Type: application/json"]

@@ -2,7 +2,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("The server process", .timeLimit(.minutes(10)))
+@Suite("The server process")
 struct ProcessHardeningTests {
   private static let nobody = 65_534
 

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("Prometheus", .timeLimit(.minutes(10)))
+@Suite("Prometheus")
 struct PrometheusTests {
   private static let album = "/v1/catalog/us/albums/1200868601"
   private static let settings = ["ACCESS_ANONYMOUS": "{ token: true, catalog: true }"]

@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A server with the PROXY protocol", .timeLimit(.minutes(10)))
+@Suite("A server with the PROXY protocol")
 struct ProxyProtocolTests {
   private static let settings = [
     "SERVER_TRUSTED_PROXIES": "['\(FrontProxy.address)']", "SERVER_PROXY_PROTOCOL": "true",

@@ -6,7 +6,7 @@ import Testing
 ///
 /// Each test adds calls of the recipe: for a first token, for the same token before `refreshAfter`, for a refresh while
 /// the server is down, and for the error after the token's expiry.
-@Suite("The documented recipes", .timeLimit(.minutes(10)))
+@Suite("The documented recipes")
 struct RecipeTests {
   private static let app = "https://app.example.com"
 

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("The start of a server", .timeLimit(.minutes(10)))
+@Suite("The start of a server")
 struct RefusedStartTests {
   @Test("without access for any client fails, and the error explains how to grant access")
   func noAccess() throws {

@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A reload", .timeLimit(.minutes(10)))
+@Suite("A reload")
 struct ReloadTests {
   @Test("says that it needs a file, if the configuration came from a pipe", arguments: [true, false])
   func pipe(_ isConfined: Bool) throws {

@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("Replicas that share a store", .timeLimit(.minutes(10)))
+@Suite("Replicas that share a store")
 struct ReplicaGroupTests {
   @Test("know their number, also after one has ended or was killed")
   func number() throws {

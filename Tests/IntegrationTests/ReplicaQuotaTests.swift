@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("Replicas that share Apple's quota", .timeLimit(.minutes(10)))
+@Suite("Replicas that share Apple's quota")
 struct ReplicaQuotaTests {
   /// Replicas with the same emulator as their upstream, and no cache.
   private struct Cluster {

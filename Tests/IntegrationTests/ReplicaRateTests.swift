@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("The rates of replicas that share a store", .timeLimit(.minutes(10)))
+@Suite("The rates of replicas that share a store")
 struct ReplicaRateTests {
   /// Replicas whose callers may send `burst` requests, and practically no more.
   private static func replicas(_ count: Int, burst: Int, _ more: String = "") throws -> Replicas {

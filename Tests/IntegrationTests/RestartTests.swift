@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A server that shuts down", .timeLimit(.minutes(10)))
+@Suite("A server that shuts down")
 struct RestartTests {
   @Test("loses no request in twenty restarts by SIGTERM under load", arguments: ["epoll", "poll"])
   func restarts(_ poller: String) throws {

@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A server with too few resources", .timeLimit(.minutes(10)))
+@Suite("A server with too few resources")
 struct ScarcityTests {
   private static let request = "GET /token HTTP/1.1\r\nHost: a\r\n\r\n"
 

@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("The output of the program", .timeLimit(.minutes(10)))
+@Suite("The output of the program")
 struct SecrecyTests {
   /// The number of consecutive bytes of a key that count as a leak.
   private static let window = 16

@@ -27,7 +27,7 @@ private struct Report: CheckReport {
   }
 }
 
-@Suite("doctor --url", .timeLimit(.minutes(10)))
+@Suite("doctor --url")
 struct ServerDoctorTests {
   private static let page = "https://app.example.com"
   private static let studioPage = "https://studio.example.com"

@@ -2,7 +2,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("A server with several certificates", .timeLimit(.minutes(10)))
+@Suite("A server with several certificates")
 struct ServerNameTests {
   /// A server whose default certificate is for localhost, with one more for a name and one for a wildcard.
   private struct Names {

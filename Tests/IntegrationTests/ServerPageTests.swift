@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// The page of a server with clients, and in states of failure.
-@Suite("The page of a server", .timeLimit(.minutes(10)))
+@Suite("The page of a server")
 struct ServerPageTests {
   private static let pages = ["SERVER_PAGE": "true", "ADMIN_PAGE": "true"]
 

@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A server below a service manager", .timeLimit(.minutes(10)))
+@Suite("A server below a service manager")
 struct ServiceManagerTests {
   private static func port() -> UInt16 { .random(in: 20_000..<30_000) }
 

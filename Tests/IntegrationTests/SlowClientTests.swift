@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// Each limit has its smallest value, one second. No test here measures the elapsed time.
-@Suite("A slow client", .timeLimit(.minutes(10)))
+@Suite("A slow client")
 struct SlowClientTests {
   @Test("gets 408 if its header section is not complete in time, even if it sends single bytes")
   func headerSection() throws {

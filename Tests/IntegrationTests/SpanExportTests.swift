@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// The export of spans to a collector over real sockets, judged by OpenTelemetry's own messages for Python.
-@Suite("Exported spans", .timeLimit(.minutes(10)))
+@Suite("Exported spans")
 struct SpanExportTests {
   private static let trace = "0af7651916cd43dd8448eb211c80319c"
   private static let song = "/v1/catalog/us/songs/1200868616"
@@ -166,7 +166,7 @@ struct SpanExportTests {
 }
 
 /// Collectors that fail: no request of a caller notices, and every lost span counts.
-@Suite("A collector of spans", .timeLimit(.minutes(10)))
+@Suite("A collector of spans")
 struct FailingCollectorTests {
   /// A dropped span has one of these reasons.
   private static func dropped(_ server: RunningServer, _ reason: String) throws -> Double {

@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A server", .timeLimit(.minutes(10)))
+@Suite("A server")
 struct StartTests {
   @Test("starts with three settings from the environment")
   func environmentOnly() throws {

@@ -2,7 +2,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("The server with TLS", .timeLimit(.minutes(10)))
+@Suite("The server with TLS")
 struct TLSTests {
   private static func server(_ ground: Ground, _ more: [String: String] = [:]) throws -> RunningServer {
     try ground.serve(try ground.tlsSettings().merging(more) { $1 })

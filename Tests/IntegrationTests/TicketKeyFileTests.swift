@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("Servers with files of ticket keys", .timeLimit(.minutes(10)))
+@Suite("Servers with files of ticket keys")
 struct TicketKeyFileTests {
   private static let versions = ["-tls1_2", "-tls1_3"]
   private static let done = "Configuration reloaded"

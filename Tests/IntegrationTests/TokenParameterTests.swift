@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("The parameters of a token request", .timeLimit(.minutes(10)))
+@Suite("The parameters of a token request")
 struct TokenParameterTests {
   @Test("have the same effect in a query and in a JSON object")
   func queryAndContent() throws {

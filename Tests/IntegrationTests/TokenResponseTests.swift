@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A response of /token", .timeLimit(.minutes(10)))
+@Suite("A response of /token")
 struct TokenResponseTests {
   @Test("contains the token and its times, and an origin only if the token has one")
   func members() throws {

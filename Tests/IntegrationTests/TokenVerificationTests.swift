@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A served token", .timeLimit(.minutes(10)))
+@Suite("A served token")
 struct TokenVerificationTests {
   @Test("verifies with openssl dgst and the public key")
   func openssl() throws {

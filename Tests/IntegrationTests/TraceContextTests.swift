@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// The trace context of W3C, from the caller to the log and to Apple.
-@Suite("The trace of a request", .timeLimit(.minutes(10)))
+@Suite("The trace of a request")
 struct TraceContextTests {
   private static let trace = "0af7651916cd43dd8448eb211c80319c"
   private static let parent = "00-\(trace)-b7ad6b7169203331-01"

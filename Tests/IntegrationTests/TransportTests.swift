@@ -2,7 +2,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("The server", .timeLimit(.minutes(10)))
+@Suite("The server")
 struct TransportTests {
   @Test("listens on a Unix-domain socket and removes the socket at its end")
   func unixSocket() throws {

@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("The server behind trusted proxies", .timeLimit(.minutes(10)))
+@Suite("The server behind trusted proxies")
 struct TrustedProxyTests {
   private static let proxies = ["SERVER_TRUSTED_PROXIES": "['\(FrontProxy.address)', '10.0.0.0/8']"]
 

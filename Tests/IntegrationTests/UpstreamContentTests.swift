@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A response of Apple with the wrong length", .timeLimit(.minutes(10)))
+@Suite("A response of Apple with the wrong length")
 struct UpstreamContentTests {
   private static let song = "/v1/catalog/us/songs/1"
   private static let protocols: [Int?] = [nil, 100]

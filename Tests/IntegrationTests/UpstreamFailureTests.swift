@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("An upstream failure", .timeLimit(.minutes(10)))
+@Suite("An upstream failure")
 struct UpstreamFailureTests {
   private static let song = "/v1/catalog/us/songs/1200868616"
 

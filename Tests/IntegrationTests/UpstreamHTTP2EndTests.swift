@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("The end of an HTTP/2 connection to Apple with many requests", .timeLimit(.minutes(10)))
+@Suite("The end of an HTTP/2 connection to Apple with many requests")
 struct UpstreamHTTP2EndTests {
   private static let song = "/v1/catalog/us/songs/1200868616"
 

@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("HTTP/2 to Apple", .timeLimit(.minutes(10)))
+@Suite("HTTP/2 to Apple")
 struct UpstreamHTTP2Tests {
   private static let song = "/v1/catalog/us/songs/1200868616"
 

@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("An outage of Apple", .timeLimit(.minutes(10)))
+@Suite("An outage of Apple")
 struct UpstreamOutageTests {
   private static let album = "/v1/catalog/us/albums/1200868601"
   private static let song = "/v1/catalog/us/songs/1200868616"

@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("Apple's quota", .timeLimit(.minutes(10)))
+@Suite("Apple's quota")
 struct UpstreamQuotaTests {
   private static let song = "/v1/catalog/us/songs/1200868616"
 

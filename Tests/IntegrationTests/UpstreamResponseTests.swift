@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("An upstream response", .timeLimit(.minutes(10)))
+@Suite("An upstream response")
 struct UpstreamResponseTests {
   private static let ok = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 

@@ -2,7 +2,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("A 401 of Apple", .timeLimit(.minutes(10)))
+@Suite("A 401 of Apple")
 struct UpstreamTokenRejectionTests {
   private static let song = "/v1/catalog/us/songs/1200868616"
 

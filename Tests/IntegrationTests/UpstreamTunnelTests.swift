@@ -2,7 +2,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite("A proxy between the server and Apple", .timeLimit(.minutes(10)))
+@Suite("A proxy between the server and Apple")
 struct UpstreamTunnelTests {
   private static let song = "/v1/catalog/us/songs/1200868616"
   /// user:secret (RFC 7617 §2).

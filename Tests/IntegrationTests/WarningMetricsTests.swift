@@ -3,7 +3,7 @@ import JSON
 import TestSupport
 import Testing
 
-@Suite("Metrics that warn", .timeLimit(.minutes(10)))
+@Suite("Metrics that warn")
 struct WarningMetricsTests {
   private static let day = 86_400.0
 

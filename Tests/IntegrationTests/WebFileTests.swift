@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("A file of the page", .timeLimit(.minutes(10)))
+@Suite("A file of the page")
 struct WebFileTests {
   private static let paths = ["/", "/page/page.css", "/page/page.js"]
 

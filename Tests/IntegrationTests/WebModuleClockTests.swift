@@ -1,7 +1,7 @@
 import Testing
 
 /// The module of `WebModule` with a clock that the test moves, and a server that the test breaks.
-@Suite("The module for web apps", .timeLimit(.minutes(10)))
+@Suite("The module for web apps")
 struct WebModuleClockTests {
   @Test("sends one request for all callers, and none while the token is not due")
   func oneRequest() throws {

@@ -2,7 +2,7 @@ import Testing
 
 /// `configureMusicKit` with an object in place of MusicKit JS, which behaves as version 3 does: each call of `configure`
 /// makes a new instance, and an instance keeps its token.
-@Suite("The module for web apps hands MusicKit JS", .timeLimit(.minutes(10)))
+@Suite("The module for web apps hands MusicKit JS")
 struct WebModuleMusicKitTests {
   /// `load` makes MusicKit JS available. `instances` has what `configure` made.
   private static let musicKit = """

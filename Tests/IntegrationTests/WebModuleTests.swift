@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// The module of `WebModule`, as a server gives it to a page, with tokens of this server.
-@Suite("The module for web apps, from a server,", .timeLimit(.minutes(10)))
+@Suite("The module for web apps, from a server,")
 struct WebModuleTests {
   private static let app = "https://app.example.com"
   private static let page = ["SERVER_PAGE": "true"]

@@ -132,7 +132,7 @@ import Testing
     let ground = try Ground()
     for type in TypeTable.builtIn.all where type.isOfCatalog || type.isOfLibrary {
       let resources = type.isOfLibrary ? UserLibrary(.builtIn).contents.all(type.name) : Catalog.builtIn.all(type.name)
-      for resource in resources.filter({ $0.storefronts == nil }).prefix(40) {
+      for resource in resources.filter({ $0.storefronts == nil }).prefix(6) {
         let include = type.relationships.map(\.name.text).joined(separator: ",")
         let views = type.views.map(\.name.text).joined(separator: ",")
         let path = "\(type.path.head)\(type.path.tail.map { "us\($0)" } ?? "")/\(resource.key.id)"

@@ -47,7 +47,8 @@ struct ClientCertificateTests {
     }
   }
 
-  @Test("have their names and their fingerprint, in a resumed session as well", arguments: Version.allCases)
+  @Test(
+    "have their names and their fingerprint, in a resumed session as well", .otherPrograms, arguments: Version.allCases)
   func names(version: Version) throws {
     let ground = try Ground()
     let names = [

@@ -14,7 +14,7 @@ struct ContextTests {
     try directory.write(certificate.key.pem, to: "key.pem")
   }
 
-  @Test("with good files has no findings and knows when the certificate expires")
+  @Test("with good files has no findings and knows when the certificate expires", .otherPrograms)
   func goodFiles() throws {
     let context = try Files().context()
     #expect(context.findings.isEmpty)

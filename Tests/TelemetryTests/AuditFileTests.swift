@@ -125,7 +125,9 @@ struct AuditFileTests {
     #expect(ground.clients() == ["b"])
   }
 
-  @Test("loses no line when logrotate rotates the file", arguments: ["nocreate", "create 0640", "copytruncate"])
+  @Test(
+    "loses no line when logrotate rotates the file", .otherPrograms,
+    arguments: ["nocreate", "create 0640", "copytruncate"])
   func logrotate(_ way: String) throws {
     let audit = try ground.open()
     let configuration = try ground.directory.write(

@@ -18,9 +18,9 @@ struct LogSinkTests {
     for number in 0..<1000 { Self.write("\(number)", to: sink) }
     let expected = (0..<1000).map { "\($0)\n" }.joined()
     var text = ""
-    while text.utf8.count < expected.utf8.count {
+    try await until("all lines arrive") {
       text += pipe.readAvailable()
-      await Task.yield()
+      return text.utf8.count >= expected.utf8.count
     }
     #expect(text == expected)
   }

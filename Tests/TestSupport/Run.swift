@@ -92,6 +92,7 @@ private final class Overdue: @unchecked Sendable {
 public func spawn(
   _ executable: String, _ arguments: [String], _ environment: [String: String]?, onto descriptors: [Int32]
 ) throws -> Int32 {
+  if Layer.isUnit { throw TestFailure("A unit test starts no program: give it the trait `.otherPrograms`.") }
   var actions = unsafe posix_spawn_file_actions_t()
   unsafe posix_spawn_file_actions_init(&actions)
   defer { unsafe _ = posix_spawn_file_actions_destroy(&actions) }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Access
 
-@Suite("JWTs and PyJWT")
+@Suite("JWTs and PyJWT", .otherPrograms)
 struct IndependentJWTTests {
   /// Python with PyJWT and cryptography.
   private static let python = unsafe getenv("TEST_PYTHON").map { unsafe String(cString: $0) } ?? "python3"

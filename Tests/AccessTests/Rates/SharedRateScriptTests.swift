@@ -4,7 +4,7 @@ import Testing
 
 @testable import Access
 
-@Suite("The store's scripts of rates")
+@Suite("The store's scripts of rates", .otherPrograms)
 struct SharedRateScriptTests {
   /// A real server, and what the scripts are run with.
   private final class Ground {
@@ -18,7 +18,7 @@ struct SharedRateScriptTests {
       console = try RedisConsole(path: server.socket)
     }
 
-    private func run(_ script: StaticString, _ keys: [[UInt8]], _ arguments: [[UInt8]]) throws -> RedisReply {
+    func run(_ script: StaticString, _ keys: [[UInt8]], _ arguments: [[UInt8]]) throws -> RedisReply {
       try console.command(
         [Array("EVAL".utf8), Array("\(script)".utf8), Array("\(keys.count)".utf8)] + keys + arguments)
     }
@@ -36,7 +36,9 @@ struct SharedRateScriptTests {
     func debts(_ reply: RedisReply) throws -> [Int64] {
       let bytes = try #require(reply.bytes, "\(reply)")
       return stride(from: 8, to: bytes.count, by: 16).map { start in
-        Int64(bitPattern: (0..<8).reduce(UInt64(0)) { $0 | UInt64(bytes[start + $1]) << UInt64($1 * 8) })
+        var debt: UInt64 = 0
+        for byte in bytes[start..<start + 8].reversed() { debt = debt << 8 | UInt64(byte) }
+        return Int64(bitPattern: debt)
       }
     }
 
@@ -263,11 +265,10 @@ struct SharedRateScriptTests {
     replicas[1].received(try #require(reply.bytes)[...], now: now)
     // One token of the caller is left, by both ways.
     let take = try #require(limiters[1].strictTake(rates, for: .address("a"), now: now))
-    let elements = try #require(
-      try ground.console.command(
-        [Array("EVAL".utf8), Array("\(SharedRateScripts.strict)".utf8), Array("\(take.names.count)".utf8)]
-          + take.names.map { ground.base + $0 } + [Array("{test}:events".utf8), ground.header, take.buckets]
-      ).elements)
+    let keys: [[UInt8]] = take.names.map { ground.base + $0 }
+    let taken = try ground.run(
+      SharedRateScripts.strict, keys, [Array("{test}:events".utf8), ground.header, take.buckets])
+    let elements = try #require(taken.elements)
     let numbers = elements.compactMap(\.number)
     let verdict = limiters[1].verdict(
       StrictReply(isTaken: numbers[0] == 1, debts: Array(numbers.dropFirst())), on: take, now: now)

@@ -242,8 +242,10 @@ struct SharedRatesTests {
       case 0: reply = replica.settlement(now: now)?.buckets ?? reply
       case 1:
         // The right IDs with wrong debts, or bytes that are no debts.
-        let debts = stride(from: 0, to: reply.count, by: 32).flatMap { start in
-          Array(reply[start..<start + 8]) + (0..<8).map { _ in UInt8.random(in: 0...255, using: &random) }
+        var debts: [UInt8] = []
+        for start in stride(from: 0, to: reply.count, by: 32) {
+          debts += reply[start..<start + 8]
+          for _ in 0..<8 { debts.append(UInt8.random(in: 0...255, using: &random)) }
         }
         replica.settled(Bool.random(using: &random) ? debts : nil, now: now)
       case 2:

@@ -3,6 +3,7 @@ import HTTPMessages
 import HTTPTypes
 import Locks
 import Memory
+import TestSupport
 import Testing
 
 @testable import CatalogProxy
@@ -37,7 +38,7 @@ struct AttemptEndingTests {
     }
 
     func read() async throws(ContentError) -> [UInt8]? {
-      while !Task.isCancelled { await Task.yield() }
+      await waitForCancellation()
       throw .cancelled
     }
 
@@ -79,7 +80,7 @@ struct AttemptEndingTests {
     let directives = Sample.request(arrival == .notStored ? "no-store" : "")
     let call = try ground.call(Self.song, directives: directives)
     let task = Task { await ground.respond(call) }
-    try await eventually("the head has arrived") { ground.proxy.status.tokenAcceptedAt != nil }
+    try await until("the head has arrived") { ground.proxy.status.tokenAcceptedAt != nil }
     #expect(ground.upstream.requests.count == 1)
     if arrival == .beyondMemory {
       #expect(await task.value.failure?.shortage == .memory)
@@ -100,10 +101,10 @@ struct AttemptEndingTests {
     arrival.withLock { $0 = partly }
     let call = try ground.call("/v1/catalog/us/songs/2")
     let task = Task { await ground.respond(call) }
-    try await eventually("it waits for more") { budget.used >= 10 }
+    try await until("it waits for more") { budget.used >= 10 }
     task.cancel()
     _ = await task.value
-    try await eventually("it holds nothing") { budget.used == 0 }
+    try await until("it holds nothing") { budget.used == 0 }
   }
 
   @Test(
@@ -123,7 +124,7 @@ struct AttemptEndingTests {
     let directives = Sample.request(isValidated ? "" : "no-cache")
     let call = try ground.call(Self.song, directives: directives)
     let task = Task { await ground.respond(call) }
-    try await eventually("it is at the upstream") { ground.upstream.requests.count == 2 }
+    try await until("it is at the upstream") { ground.upstream.requests.count == 2 }
     ground.proxy.setPublic(isPublic)
     #expect(ground.proxy.cache.statistics.entries == 0)
     gate.isShut = false

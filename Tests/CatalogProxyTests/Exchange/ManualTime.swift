@@ -67,20 +67,6 @@ final class ManualTime: Sendable {
   }
 }
 
-/// Waits until `condition` holds, which other tasks bring about. Throws after 60 s, of which each look at the condition
-/// counts for at most one: tests that block the few threads of the machine also hold up the other tasks.
-func eventually(_ what: String, _ condition: () async throws -> Bool) async throws {
-  var patience = Duration.seconds(60)
-  var lastLook = ContinuousClock.now
-  while try await !condition() {
-    guard patience > .zero else { throw TestFailure("It never happened that \(what).") }
-    await Task.yield()
-    let now = ContinuousClock.now
-    patience -= min(now - lastLook, .seconds(1))
-    lastLook = now
-  }
-}
-
 /// The start time of the tests, and directives to send.
 enum Sample {
   /// 2027-01-15 08:00:00 UTC, a Friday.

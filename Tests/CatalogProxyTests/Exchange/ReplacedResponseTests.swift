@@ -3,6 +3,7 @@ import HTTP1
 import HTTPMessages
 import HTTPTypes
 import Locks
+import TestSupport
 import Testing
 
 @testable import CatalogProxy
@@ -69,7 +70,7 @@ struct ReplacedResponseTests {
     }
     let call = try ground.call(Self.song)
     let reply = Task { await ground.respond(call) }
-    try await eventually("the wait is bounded") { ground.time.pauses == 1 }
+    try await until("the wait is bounded") { ground.time.pauses == 1 }
     ground.time.advance(by: .milliseconds(999))
     #expect(!content.isCancelled)
     ground.time.advance(by: .milliseconds(1))

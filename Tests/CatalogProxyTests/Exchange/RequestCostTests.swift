@@ -1,6 +1,7 @@
 import HTTPMessages
 import HTTPTypes
 import Locks
+import TestSupport
 import Testing
 
 @testable import CatalogProxy
@@ -48,7 +49,7 @@ struct RequestCostTests {
       let plain = try ground.call("/v1/catalog/us/albums/\(round)", by: "plain")
       for call in [bypassing, plain] {
         tasks.append(Task { await ground.respond(call) })
-        try await eventually("it is at the upstream, or waits") {
+        try await until("it is at the upstream, or waits") {
           ground.upstream.requests.count + ground.proxy.status.waiting == before + tasks.count
         }
       }

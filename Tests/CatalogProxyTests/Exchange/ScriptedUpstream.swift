@@ -3,6 +3,7 @@ import HTTP1
 import HTTPMessages
 import HTTPTypes
 import Locks
+import TestSupport
 
 @testable import CatalogProxy
 
@@ -133,6 +134,6 @@ final class Gate: Sendable {
 
   /// Returns once the gate is open or the task is cancelled.
   func pass() async {
-    while isShut, !Task.isCancelled { await Task.yield() }
+    try? await until("the gate opens") { !isShut }
   }
 }

@@ -3,6 +3,7 @@ import HTTPCache
 import HTTPMessages
 import HTTPTypes
 import Locks
+import TestSupport
 import Testing
 
 @testable import CatalogProxy
@@ -70,9 +71,9 @@ struct SharedCacheTests {
     var tasks: [Task<CatalogReply, any Error>] = []
     for replica in replicas {
       for _ in 0..<10 { tasks.append(Task { try await replica.ask() }) }
-      try await eventually("the first replica fetches") { replicas[0].requests == 1 }
+      try await until("the first replica fetches") { replicas[0].requests == 1 }
     }
-    try await eventually("two replicas wait for the first, and all callers for their replicas") {
+    try await until("two replicas wait for the first, and all callers for their replicas") {
       store.waiting == 2 && store.questions == 3
         && replicas.allSatisfy { $0.ground.proxy.status.counts.collapsed == 9 }
     }
@@ -106,13 +107,13 @@ struct SharedCacheTests {
       return .scripted(.init(code: 503))
     }
     gate.isShut = false
-    try await eventually("one replica fetches, and the last one waits for it") {
+    try await until("one replica fetches, and the last one waits for it") {
       replicas[1].requests + replicas[2].requests == 1 && store.questions == 5 && store.waiting == 1
     }
     nextGate.isShut = false
     for task in tasks { #expect(try await task.value.failure?.code == .upstreamError) }
     #expect(replicas.map(\.requests) == [1, 1, 1])
-    try await eventually("no announcement is left") { store.state.withLock { $0.fetches.isEmpty } }
+    try await until("no announcement is left") { store.state.withLock { $0.fetches.isEmpty } }
   }
 
   @Test("fetch on their own if the response is not for sharing", arguments: ["private", "max-age=0"])
@@ -138,8 +139,8 @@ struct SharedCacheTests {
     }
     for replica in replicas { replica.ground.time.advance(by: .seconds(2)) }
     store.lapse()
-    try await eventually("another replica fetches") { replicas[1].requests + replicas[2].requests == 1 }
-    try await eventually("the third waits for it") { store.questions == 5 && store.waiting == 1 }
+    try await until("another replica fetches") { replicas[1].requests + replicas[2].requests == 1 }
+    try await until("the third waits for it") { store.questions == 5 && store.waiting == 1 }
     gate.isShut = false
     for task in tasks { #expect(try await task.value.status == 200) }
     #expect(replicas[1].requests + replicas[2].requests == 1)
@@ -154,7 +155,7 @@ struct SharedCacheTests {
       return .scripted(.ok, Self.fresh)
     }
     for task in tasks.prefix(10) { task.cancel() }
-    try await eventually("another replica fetches") { replicas[1].requests + replicas[2].requests == 1 }
+    try await until("another replica fetches") { replicas[1].requests + replicas[2].requests == 1 }
     gate.isShut = false
     for task in tasks.dropFirst(10) { #expect(try await task.value.status == 200) }
     #expect(replicas[1].requests + replicas[2].requests == 1)
@@ -168,7 +169,7 @@ struct SharedCacheTests {
       return .scripted(.ok, Self.fresh)
     }
     for task in tasks.dropFirst(10) { task.cancel() }
-    try await eventually("no lookup is left") { store.waiting == 0 }
+    try await until("no lookup is left") { store.waiting == 0 }
     for task in tasks.dropFirst(10) { #expect(try await task.value.status == nil) }
     gate.isShut = false
     for task in tasks.prefix(10) { #expect(try await task.value.status == 200) }
@@ -233,7 +234,7 @@ struct SharedCacheTests {
       return .scripted(.ok, Self.fresh)
     }
     let strict = Task { try await replicas[1].ask(Self.song, "no-cache") }
-    try await eventually("it waits with the others") { replicas[1].ground.proxy.status.counts.collapsed == 10 }
+    try await until("it waits with the others") { replicas[1].ground.proxy.status.counts.collapsed == 10 }
     gate.isShut = false
     #expect(try await strict.value.cacheStatus?.contains("; fwd=") == true)
     for task in tasks { #expect(try await task.value.status == 200) }
@@ -259,11 +260,12 @@ struct SharedCacheTests {
       try Replica(store) { _ in .scripted(.ok, Self.fresh) }, try Replica(store) { _ in .scripted(.ok, Self.fresh) }
     )
     _ = try await first.ask()
+    try await until("the response is stored") { store.entries.count == 1 }
     let good = store.entries
     store.state.withLock { state in for key in state.entries.keys { state.entries[key]?[60] ^= 1 } }
     #expect(try await second.ask().cacheStatus?.contains("fwd=uri-miss") == true)
     #expect(second.cache.results == [.invalid: 1] && second.requests == 1)
-    #expect(store.entries == good)
+    try await until("the entry is replaced") { store.entries == good }
   }
 
   @Test("a response that must no longer be stored removes the shared one")
@@ -271,10 +273,10 @@ struct SharedCacheTests {
     let store = MemoryStore()
     let replica = try Replica(store) { _ in .scripted(.ok, Self.fresh) }
     _ = try await replica.ask()
-    #expect(store.entries.count == 1)
+    try await until("the response is stored") { store.entries.count == 1 }
     replica.ground.upstream.respond { _ in .scripted(.ok, [.cacheControl: "private"]) }
     _ = try await replica.ask(Self.song, "no-cache")
-    #expect(store.entries.isEmpty)
+    try await until("the entry is removed") { store.entries.isEmpty }
   }
 
   @Test("nothing of a user, of /v1/test or of a caller that forbids storage goes to the store")
@@ -294,7 +296,7 @@ struct SharedCacheTests {
     for call in calls { #expect(await replica.ground.proxy.respond(call, by: route).status == 200) }
     #expect(replica.requests == 4 && store.questions == 0 && store.entries.isEmpty)
     _ = try await replica.ask()
-    #expect(store.entries.count == 1)
+    try await until("the response is stored") { store.entries.count == 1 }
     for entry in store.entries.values {
       #expect(!String(decoding: entry, as: UTF8.self).contains("Bearer"))
     }

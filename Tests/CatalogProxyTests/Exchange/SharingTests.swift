@@ -1,6 +1,7 @@
 import HTTP1
 import HTTPMessages
 import HTTPTypes
+import TestSupport
 import Testing
 
 @testable import CatalogProxy
@@ -21,7 +22,7 @@ struct SharingTests {
     gate.isShut = true
     let call = try ground.call(Self.song)
     let tasks = (0..<count).map { _ in Task { await ground.respond(call) } }
-    try await eventually("they wait for one request") {
+    try await until("they wait for one request") {
       ground.upstream.requests.count == before.0 + 1 && ground.proxy.status.counts.collapsed == before.1 + count - 1
     }
     return tasks
@@ -103,7 +104,7 @@ struct SharingTests {
     gate.isShut = true
     let call = try ground.call(Self.song)
     let tasks = (0..<10).map { _ in Task { await ground.respond(call) } }
-    try await eventually("each is at the upstream") { ground.upstream.requests.count == 11 }
+    try await until("each is at the upstream") { ground.upstream.requests.count == 11 }
     gate.isShut = false
     for task in tasks { _ = await task.value }
     #expect(ground.proxy.status.counts.collapsed == 0)
@@ -152,7 +153,7 @@ struct SharingTests {
     gate.isShut = true
     let call = try ground.call(Self.song)
     let others = (0..<3).map { _ in Task { await ground.respond(call) } }
-    try await eventually("each is at the upstream") { ground.upstream.requests.count == 6 + 3 }
+    try await until("each is at the upstream") { ground.upstream.requests.count == 6 + 3 }
     gate.isShut = false
     for task in others { _ = await task.value }
   }

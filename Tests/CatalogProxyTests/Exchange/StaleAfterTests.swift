@@ -2,6 +2,7 @@ import HTTP1
 import HTTPMessages
 import HTTPTypes
 import Locks
+import TestSupport
 import Testing
 
 @testable import CatalogProxy
@@ -50,7 +51,7 @@ struct StaleAfterTests {
     let ground = try await staleGround(gate)
     let call = try ground.call(Self.song)
     let first = Task { await ground.respond(call) }
-    try await eventually("it is asked for, and the wait is bounded") {
+    try await until("it is asked for, and the wait is bounded") {
       ground.upstream.requests.count == 2 && ground.time.pauses == 1
     }
     ground.time.advance(by: .milliseconds(499))
@@ -70,7 +71,7 @@ struct StaleAfterTests {
     #expect(ground.proxy.status.counts.staleWhileWaiting == 2)
 
     gate.isShut = false
-    try await eventually("the response is stored") {
+    try await until("the response is stored") {
       guard case .response(let response)? = ground.proxy.respondImmediately(call, revalidate: {}) else { return false }
       return String(decoding: response.body, as: UTF8.self) == "{\"new\":1}"
     }
@@ -83,11 +84,11 @@ struct StaleAfterTests {
     let ground = try await staleGround(gate)
     let call = try ground.call(Self.song)
     let task = Task { await ground.respond(call) }
-    try await eventually("the wait is bounded") { ground.time.pauses == 1 }
+    try await until("the wait is bounded") { ground.time.pauses == 1 }
     ground.time.advance(by: .milliseconds(400))
     gate.isShut = false
     #expect(body(await task.value) == "{\"new\":1}")
-    try await eventually("the pause has ended") { ground.time.pauses == 0 }
+    try await until("the pause has ended") { ground.time.pauses == 0 }
   }
 
   @Test(
@@ -102,7 +103,7 @@ struct StaleAfterTests {
     let ground = try await staleGround(gate, control: control)
     let call = try ground.call(Self.song, directives: Sample.request(request))
     let task = Task { await ground.respond(call) }
-    try await eventually("it is asked for") { ground.upstream.requests.count == 2 }
+    try await until("it is asked for") { ground.upstream.requests.count == 2 }
     #expect(ground.time.pauses == 0)
     gate.isShut = false
     #expect(body(await task.value) == "{\"new\":1}")
@@ -114,7 +115,7 @@ struct StaleAfterTests {
     let ground = try await staleGround(gate)
     let call = try ground.call(Self.song)
     let first = Task { await ground.respond(call) }
-    try await eventually("the wait is bounded") { ground.time.pauses == 1 }
+    try await until("the wait is bounded") { ground.time.pauses == 1 }
     ground.time.advance(by: .milliseconds(500))
     _ = await first.value
     ground.upstream.respond { _ in .scripted(.init(code: 503)) }
@@ -136,7 +137,7 @@ struct StaleAfterTests {
         ground.proxy.revalidate(call, by: ground.route) { refresh.resume(()) }
       }
       #expect(reply?.cacheStatus?.contains("; hit") == true)
-      try await eventually("it is asked for") { ground.upstream.requests.count == 2 }
+      try await until("it is asked for") { ground.upstream.requests.count == 2 }
       ground.time.advance(by: .seconds(1))
     }
     #expect(refreshes.count == 1)

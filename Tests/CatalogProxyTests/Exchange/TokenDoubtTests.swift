@@ -2,6 +2,8 @@ import Bytes
 import HTTP1
 import HTTPMessages
 import HTTPTypes
+import Locks
+import TestSupport
 import Testing
 
 @testable import CatalogProxy
@@ -73,25 +75,31 @@ struct TokenDoubtTests {
   func shared() async throws {
     let ground = ProxyGround { request async throws(UpstreamError) in
       guard request.target == "/v1/test" else { return .scripted(.unauthorized) }
-      while !Task.isCancelled { await Task.yield() }
+      await waitForCancellation()
       throw UpstreamError(.cancelled, .unanswered, "cancelled")
     }
     let call = try ground.call("/v1/me/library/songs", user: "user")
     let first = Task { await ground.respond(call) }
-    try await eventually("/v1/test is asked") { ground.upstream.targets.contains("/v1/test") }
-    let others = (0..<20).map { _ in Task { await ground.respond(call) } }
-    try await eventually("the others wait") { ground.time.pauses == 20 }
+    try await until("/v1/test is asked") { ground.upstream.targets.contains("/v1/test") }
+    let answered = Locked(0)
+    let others = (0..<20).map { _ in
+      Task {
+        defer { answered.withLock { $0 += 1 } }
+        return await ground.respond(call)
+      }
+    }
+    try await until("the others wait") { ground.time.pauses == 20 }
     #expect(ground.upstream.targets.count { $0 == "/v1/test" } == 1)
     ground.upstream.respond { .scripted($0.target == "/v1/test" ? .ok : .unauthorized) }
     first.cancel()
     #expect(await first.value.status == nil)
-    try await eventually("they have the result") {
+    try await until("they have the result") {
       ground.time.advance(by: .milliseconds(50))
       return ground.upstream.targets.count { $0 == "/v1/test" } == 2
     }
-    try await eventually("all are answered") {
+    try await until("all are answered") {
       ground.time.advance(by: .milliseconds(50))
-      return ground.time.pauses == 0
+      return answered.withLock { $0 } == others.count
     }
     for other in others { #expect(await other.value.status == 401) }
     #expect(ground.upstream.targets.count { $0 == "/v1/test" } == 2)

@@ -1,6 +1,7 @@
 import HTTP1
 import HTTPMessages
 import HTTPTypes
+import TestSupport
 import Testing
 import Tracing
 
@@ -28,7 +29,7 @@ struct TraceTests {
     for (index, trace) in traces.enumerated() {
       let call = try ground.call(Self.song, span: trace.context())
       tasks.append(Task { await ground.respond(call) })
-      try await eventually("the caller waits") {
+      try await until("the caller waits") {
         ground.upstream.requests.count == 1 && ground.proxy.status.counts.collapsed == index
       }
     }

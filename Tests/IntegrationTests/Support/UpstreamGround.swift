@@ -109,11 +109,3 @@ extension ChildProcess {
     return (Dictionary(uniqueKeysWithValues: statuses), report["wrong"])
   }
 }
-
-/// Repeats a condition until it is true. A condition that never becomes true is a failure.
-func eventually(_ what: String, _ condition: () throws -> Bool) throws {
-  let end = ContinuousClock.now + .milliseconds(Int(ChildProcess.patience))
-  while try !condition() {
-    guard ContinuousClock.now < end else { throw TestFailure("It never happened that \(what).") }
-  }
-}

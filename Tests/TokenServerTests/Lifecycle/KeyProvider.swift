@@ -72,13 +72,9 @@ final class KeyProvider {
     try wait(for: "\(count) requests that the provider holds") { try state("held") == "\(count)" }
   }
 
-  /// Whether the provider holds a request within 2000 checks. Other tasks run between the checks.
-  func comesToHold() async throws -> Bool {
-    for _ in 0..<2000 {
-      if try state("held") == "1" { return true }
-      await Task.yield()
-    }
-    return false
+  /// Waits until the provider holds a request, while other tasks run.
+  func waitUntilItHolds() async throws {
+    try await until("the provider holds a request") { try state("held") == "1" }
   }
 
   private func ask(_ method: String, _ target: String) throws -> String {

@@ -29,7 +29,7 @@ struct KeySetsTests {
 
   // MARK: Fetching
 
-  @Test("are fetched only after the start and verify the provider's tokens")
+  @Test("are fetched only after the start and verify the provider's tokens", .otherPrograms)
   func fetched() async throws {
     let ground = try KeySetGround()
     try ground.use([provider.source])
@@ -38,7 +38,7 @@ struct KeySetsTests {
     #expect(ground.keySets.counts == KeySetCounts(missing: 1))
     ground.keySets.begin()
     // The fetch happens without any request for the keys.
-    while ground.keySets.table.present(provider.source) == nil { await Task.yield() }
+    try await until("the keys arrive") { ground.keySets.table.present(provider.source) != nil }
     let keys = ground.keySets.table.present(provider.source)
     #expect(keys?.count == 4)
     for algorithm in JWTAlgorithm.allCases {
@@ -55,14 +55,14 @@ struct KeySetsTests {
     #expect(ground.log.warnings.isEmpty)
   }
 
-  @Test("are fetched on demand before the start")
+  @Test("are fetched on demand before the start", .otherPrograms)
   func firstNeed() async throws {
     let ground = try KeySetGround()
     try ground.use([provider.source])
     #expect(await ground.keySets.table.fresh(provider.source)?.count == 4)
   }
 
-  @Test("share a fetch between concurrent callers")
+  @Test("share a fetch between concurrent callers", .otherPrograms)
   func shared() async throws {
     try provider.behave("hold")
     let ground = try KeySetGround()
@@ -79,7 +79,7 @@ struct KeySetsTests {
     #expect(try provider.requests() <= 2)
   }
 
-  @Test("of several providers are fetched concurrently for one request")
+  @Test("of several providers are fetched concurrently for one request", .otherPrograms)
   func concurrently() async throws {
     let second = try KeyProvider()
     let third = try KeyProvider()
@@ -92,13 +92,13 @@ struct KeySetsTests {
     try ground.use(Set(sources))
     let table = ground.keySets.table
     async let refreshed: Void = table.refresh(sources)
-    for provider in providers { #expect(try await provider.comesToHold()) }
+    for provider in providers { try await provider.waitUntilItHolds() }
     for provider in providers { try provider.release() }
     await refreshed
     #expect(sources.allSatisfy { table.present($0)?.count == 4 })
   }
 
-  @Test("stay available during a fetch")
+  @Test("stay available during a fetch", .otherPrograms)
   func presentMeanwhile() async throws {
     let ground = try KeySetGround()
     _ = try await ground.begin(having: provider.source)
@@ -112,7 +112,7 @@ struct KeySetsTests {
 
   // MARK: Rotation
 
-  @Test("are fetched again for an unknown key, at most every 30 seconds")
+  @Test("are fetched again for an unknown key, at most every 30 seconds", .otherPrograms)
   func rotated() async throws {
     let ground = try KeySetGround()
     let keys = try await ground.begin(having: provider.source)
@@ -152,7 +152,7 @@ struct KeySetsTests {
     #expect(!ground.keySets.table.mayFetch([.file("jwks.json")]))
   }
 
-  @Test("are fetched again after the provider's max-age, and withdrawn keys are dropped")
+  @Test("are fetched again after the provider's max-age, and withdrawn keys are dropped", .otherPrograms)
   func age() async throws {
     try provider.behave("max-age-600")
     let ground = try KeySetGround()
@@ -164,7 +164,7 @@ struct KeySetsTests {
     #expect(try provider.requests() == 1)
     ground.pass(1)
     ground.keySets.refreshDue()
-    while ground.keySets.counts.fetches < 2 { await Task.yield() }
+    try await until("the keys are fetched again") { ground.keySets.counts.fetches >= 2 }
     let keys = ground.keySets.table.present(provider.source)
     #expect(try provider.requests() == 2)
     #expect(refusal(token, keys) == nil)
@@ -185,7 +185,7 @@ struct KeySetsTests {
     ("drip", "did not arrive in time"), ("hold", "127.0.0.1"),
   ]
 
-  @Test("stay in use after a failed fetch, and the log gives the cause", arguments: failures)
+  @Test("stay in use after a failed fetch, and the log gives the cause", .otherPrograms, arguments: failures)
   func kept(_ behaviour: String, _ words: String) async throws {
     let timeouts = UpstreamTimeouts(connect: .seconds(5), firstByte: .milliseconds(500), whole: .seconds(1))
     let ground = try KeySetGround(timeouts: timeouts)
@@ -210,7 +210,7 @@ struct KeySetsTests {
     #expect(ground.log.warnings.count == 1)
   }
 
-  @Test("are fetched after the provider's recovery if the first fetch failed")
+  @Test("are fetched after the provider's recovery if the first fetch failed", .otherPrograms)
   func downAtStart() async throws {
     try provider.behave("down")
     let ground = try KeySetGround()
@@ -225,7 +225,7 @@ struct KeySetsTests {
     #expect(await ground.keySets.table.fresh(provider.source)?.count == 4)
   }
 
-  @Test("are not accepted from a provider with an untrusted certificate")
+  @Test("are not accepted from a provider with an untrusted certificate", .otherPrograms)
   func untrusted() async throws {
     let ground = try KeySetGround()
     let source = KeySetSource.url("\(provider.url)/jwks.json", caFile: nil)
@@ -237,7 +237,7 @@ struct KeySetsTests {
     #expect(!warning.contains("catalog.caFile"), "\(warning)")
   }
 
-  @Test("do not delay the shutdown")
+  @Test("do not delay the shutdown", .otherPrograms)
   func closed() async throws {
     try provider.behave("hold")
     let ground = try KeySetGround()
@@ -251,7 +251,7 @@ struct KeySetsTests {
     #expect(ground.log.warnings.isEmpty)
   }
 
-  @Test("are fetched through the proxy of HTTPS_PROXY")
+  @Test("are fetched through the proxy of HTTPS_PROXY", .otherPrograms)
   func tunnel() async throws {
     let process = try ChildProcess("python3", [KeyProvider.script("connect_proxy.py")])
     let proxy = try #require(try process.line()).dropFirst("Listening on ".count)
@@ -263,14 +263,14 @@ struct KeySetsTests {
 
   // MARK: Reload
 
-  @Test("survive a reload, and are dropped when no setting names them")
+  @Test("survive a reload, and are dropped when no setting names them", .otherPrograms)
   func reloaded() async throws {
     let ground = try KeySetGround()
     _ = try await ground.begin(having: provider.source)
     let other = KeySetSource.url("\(provider.url)/other.json", caFile: provider.directory.path(of: "tls.crt"))
     try ground.use([provider.source, other])
     #expect(ground.keySets.table.present(provider.source)?.count == 4)
-    while ground.keySets.table.present(other) == nil { await Task.yield() }
+    try await until("the other keys arrive") { ground.keySets.table.present(other) != nil }
     #expect(try provider.requests() == 2)
     #expect(try provider.state("target") == "/other.json")
     try ground.use([other])
@@ -280,7 +280,7 @@ struct KeySetsTests {
     #expect(ground.keySets.counts == KeySetCounts(fetches: 2, oldestAge: 0))
   }
 
-  @Test("have an error message for each unexpected status")
+  @Test("have an error message for each unexpected status", .otherPrograms)
   func statuses() {
     #expect(KeySetFetch.sentence(of: .movedPermanently).contains("Write the address"))
     #expect(KeySetFetch.sentence(of: .notModified).contains("had no condition"))
@@ -288,7 +288,7 @@ struct KeySetsTests {
     #expect(KeySetFetch.sentence(of: .multipleChoices) == "The response has status 300.")
   }
 
-  @Test("have a lifetime of max-age minus Age")
+  @Test("have a lifetime of max-age minus Age", .otherPrograms)
   func lifetimes() {
     for (cacheControl, age, expected) in [
       ("max-age=600", nil, 600), ("public, Max-Age=600, must-revalidate", nil, 600), ("max-age=\"600\"", nil, 600),

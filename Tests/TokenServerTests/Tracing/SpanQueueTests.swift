@@ -1,9 +1,10 @@
+import TestSupport
 import Testing
 
 @testable import TokenServer
 @testable import Tracing
 
-@Suite("The queue of spans", .timeLimit(.minutes(10)))
+@Suite("The queue of spans")
 struct SpanQueueTests {
   /// A span whose identifier is `number`.
   private static func span(_ number: UInt64, text: Int = 0) throws -> FinishedSpan {
@@ -55,7 +56,7 @@ struct SpanQueueTests {
   func wake() async throws {
     let queue = SpanQueue(capacity: 10, batch: 2)
     func wait() -> Task<Void, Never> {
-      Task { while !Task.isCancelled { await Task.yield() } }
+      Task { await waitForCancellation() }
     }
     let first = wait()
     queue.wake(first)
