@@ -1,4 +1,5 @@
 package import Access
+import Bytes
 import Cryptography
 package import DeveloperToken
 import Glibc
@@ -329,6 +330,7 @@ struct FileLoader {
       return try read(path)
     } catch {
       switch error {
+      case .system(EACCES): noteUnreadable(path, .denied(FileDenial(path)), of: setting)
       case .system(let code): noteUnreadable(path, .system(code), of: setting)
       case .isDirectory: noteUnreadable(path, .isDirectory, of: setting)
       case .isEmpty, .isNotRegular, .isTooLarge: note(setting, "\(error.of(path))")

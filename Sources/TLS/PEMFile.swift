@@ -1,3 +1,4 @@
+import Bytes
 import COpenSSL
 import Glibc
 
@@ -120,6 +121,7 @@ extension PEMFile.Failure {
   public func of(_ path: String) -> TLSError {
     let sentence =
       switch self {
+      case .system(EACCES): "\(FileDenial(path).predicate). Let that user or group read it."
       case .system(let code):
         "cannot be read: \(unsafe strerror(code).map { unsafe String(cString: $0) } ?? "error \(code)"). Check the path "
           + "and its permissions."

@@ -3,6 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
+@testable import Bytes
 @testable import DeveloperToken
 
 @Suite("A key file")
@@ -57,6 +58,8 @@ struct KeyFileTests {
     let error = try error(directory.write(Samples.p8, to: "key", mode: mode))
     #expect(error.reason == .writableByOthers(mode: mode))
     #expect("\(error)".contains("0" + String(mode, radix: 8)))
+    // 0620 is 400 in decimal.
+    #expect("\(error)".contains("write 0400 in YAML, or 256 in JSON") == (mode == 0o620))
   }
 
   @Test("that others can read gets a finding", .otherPrograms, arguments: [mode_t(0o644), 0o640, 0o604])
@@ -110,7 +113,12 @@ struct KeyFileTests {
     #expect(missing.reason == .unreadable(ENOENT))
     #expect("\(missing)".contains("does not exist"))
     #expect(try error(directory.write("", to: "empty")).reason == .wrongKind(.empty))
-    #expect("\(SigningKeyError(.unreadable(EACCES), path: "/key"))".contains("not readable"))
+    let denial = FileDenial(FilePermissions(mode: 0o400, owner: 0, group: 7))
+    #expect(
+      "\(SigningKeyError(.denied(denial), path: "/key"))" == """
+        The key file “/key” is not readable by this process (user \(geteuid()), group \(getegid())): it has mode 0400, \
+        owner 0 and group 7. Let that user or group read it.
+        """)
   }
 
   @Test("may have up to 16 KiB", .otherPrograms)

@@ -1,3 +1,4 @@
+import Bytes
 public import Cryptography
 import Glibc
 
@@ -10,7 +11,7 @@ struct KeyFile {
   static func read(_ path: String) throws(SigningKeyError) -> KeyFile {
     // Without O_NONBLOCK, opening a FIFO waits for a writer.
     let descriptor = unsafe open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)
-    guard descriptor >= 0 else { throw .init(.unreadable(errno)) }
+    guard descriptor >= 0 else { throw .init(.opening(path, failed: errno)) }
     defer { close(descriptor) }
     var status = stat()
     guard unsafe fstat(descriptor, &status) == 0 else { throw .init(.unreadable(errno)) }
@@ -25,7 +26,7 @@ struct KeyFile {
   static func checkPlace(_ path: String) throws(SigningKeyError) {
     guard !path.hasPrefix("~") else { throw .init(.unexpandedHome) }
     var status = stat()
-    guard unsafe stat(path, &status) == 0 else { throw .init(.unreadable(errno)) }
+    guard unsafe stat(path, &status) == 0 else { throw .init(.opening(path, failed: errno)) }
     if status.st_mode & S_IFMT == S_IFDIR { throw .init(.directory) }
   }
 
@@ -58,6 +59,13 @@ struct KeyFile {
   }
 }
 
+extension SigningKeyError.Reason {
+  /// The reason for an `errno` of a call with a path.
+  fileprivate static func opening(_ path: String, failed code: Int32) -> Self {
+    code == EACCES || code == EPERM ? .denied(FileDenial(path)) : .unreadable(code)
+  }
+}
+
 /// The access of other users to a file that holds a signing key.
 public struct KeyFileAccess: Sendable {
   /// The permission bits.
@@ -73,7 +81,7 @@ public struct KeyFileAccess: Sendable {
   }
 
   init(_ status: stat, isReadOnly: Bool) {
-    mode = status.st_mode & 0o777
+    mode = status.st_mode & 0o7777
     owner = status.st_uid
     self.isReadOnly = isReadOnly
   }
@@ -110,7 +118,7 @@ public struct KeyFileAccess: Sendable {
     guard mode & (owner == geteuid() ? 0o044 : 0o004) != 0 else { return nil }
     return Finding(
       id: "key.readable_by_others",
-      description: "\(subject) is readable by other users of this machine (mode 0" + String(mode, radix: 8)
-        + "), who could sign tokens with it; chmod 600 fixes it.")
+      description: "\(subject) is readable by other users of this machine (mode \(FilePermissions.octal(mode))), who"
+        + " could sign tokens with it; chmod 600 fixes it.")
   }
 }

@@ -1,4 +1,4 @@
-import Bytes
+public import Bytes
 public import Cryptography
 import Glibc
 
@@ -151,6 +151,8 @@ extension SigningKeyError {
   public enum Reason: Sendable, Hashable {
     /// The file cannot be opened or read; the value is the `errno`.
     case unreadable(Int32)
+    /// This process may not read the file.
+    case denied(FileDenial)
     /// The path begins with `~`, which only a shell expands.
     case unexpandedHome
     /// The path is a directory.
@@ -189,14 +191,15 @@ extension SigningKeyError.Reason {
   var predicate: String {
     switch self {
     case .unreadable(let code): Self.unreadable(code)
+    case .denied(let denial): "\(denial.predicate). Let that user or group read it."
     case .unexpandedHome:
       "has a path that begins with ~, which a shell expands and this program does not; write the path in full."
     case .directory: "is a directory; write the path of the AuthKey_<KEYID>.p8 file in it."
     case .notRegularFile: "is a device, FIFO or socket; it must be a regular file."
     case .tooLarge(let limit): "is larger than \(limit / 1024) KiB; a MusicKit key has about 260 bytes."
     case .writableByOthers(let mode):
-      "is writable by users other than its owner (mode \(Self.octal(mode))), who could replace it with their own key;"
-        + " chmod 600 fixes it."
+      "is writable by users other than its owner (mode \(FilePermissions.octal(mode))), who could replace it with their"
+        + " own key; chmod 600 fixes it.\(FilePermissions.decimalMode(mode).map { " \($0)." } ?? "")"
     case .noKeyID:
       "does not have Apple's file name AuthKey_<KEYID>.p8, so the key ID must be set (musickit.keyID)."
     case .badKeyIDInFileName(let text):
@@ -223,12 +226,9 @@ extension SigningKeyError.Reason {
   private static func unreadable(_ code: Int32) -> String {
     switch code {
     case ENOENT: "does not exist."
-    case EACCES, EPERM: "is not readable by this process (user \(geteuid())); check its owner and mode."
     default: "cannot be read: \(unsafe String(cString: strerror(code)))."
     }
   }
-
-  private static func octal(_ mode: UInt32) -> String { "0" + String(mode & 0o777, radix: 8) }
 }
 
 /// The common form of key IDs and team IDs: exactly ten characters of `A`–`Z` and `0`–`9`.

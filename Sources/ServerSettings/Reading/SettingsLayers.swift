@@ -97,7 +97,7 @@ struct SettingsLayers {
   private mutating func checkAccess(_ descriptor: Int32, _ source: SettingSource) {
     guard let access = KeyFileAccess(descriptor: descriptor) else { return }
     if let mode = access.modeWritableByOthers {
-      let problem = "the file is writable by users other than its owner (mode 0\(String(mode, radix: 8)))"
+      let problem = "the file is writable by users other than its owner (mode \(FilePermissions.octal(mode)))"
       let remedy = "run chmod 600 on it, because they could write their own key there"
       errors.append(SettingsError(Settings.MusicKit.key.path, source: source, problem: problem, remedy: remedy))
     } else {

@@ -1,3 +1,4 @@
+package import Bytes
 import EventLoop
 import Glibc
 
@@ -14,6 +15,8 @@ package enum SmallFile {
     case tooLarge
     /// The file did not end within this number of seconds.
     case unfinished(seconds: Int)
+    /// This process may not read the file.
+    case denied(FileDenial)
     /// The error number of the system.
     case system(Int32)
   }
@@ -29,7 +32,7 @@ package enum SmallFile {
   static func open(_ path: String) throws(Failure) -> Int32 {
     // Non-blocking, so that a FIFO without a writer does not block the start forever.
     let descriptor = unsafe Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-    guard descriptor >= 0 else { throw .system(errno) }
+    guard descriptor >= 0 else { throw errno == EACCES ? .denied(FileDenial(path)) : .system(errno) }
     return descriptor
   }
 
@@ -114,7 +117,7 @@ extension SmallFile.Failure: CustomStringConvertible {
     case .tooLarge: "is too large"
     case .unfinished(let seconds): "did not end within \(seconds) s"
     case .system(ENOENT): "does not exist"
-    case .system(EACCES): "is not readable by this process"
+    case .denied(let denial): denial.predicate
     case .system(let number): "cannot be read (\(unsafe String(cString: strerror(number))))"
     }
   }
