@@ -52,6 +52,8 @@ extension Settings {
 
     /// The address that the listener binds.
     public var address: Address
+    /// Whether the port is that of the variable `PORT`, which platforms set.
+    public var isPortOfPlatform = false
     /// Whether a successor may listen on the same addresses while this server drains.
     public var reusePort = false
     /// Whether the process gives up all files that it does not need after the start.
@@ -88,7 +90,8 @@ extension Settings.Server {
     "An IP address, `localhost`, or `*` for every address of IPv6 and IPv4.")
   static let port = Setting(
     "server.port", .integer(0...65_535), default: 8080,
-    "0 picks a free port.")
+    "0 picks a free port. Without this setting, the variable [`PORT`](operations.md#platforms-that-choose-the-port) "
+      + "counts.")
   static let unixSocket = Setting(
     "server.unixSocket", .socketPath, example: #""/run/musickit-token-server/http.sock""#,
     "A Unix-domain socket instead of host and port.")
@@ -193,8 +196,10 @@ extension Settings.Server {
     guard let trustedProxies, let proxyProtocol, let address, let reusePort, let drainDelay, let drainTimeout,
       let loops, let poller, let landlock
     else { return nil }
+    let isPortOfPlatform = reader.source(of: Self.port.path) == .environment(SettingsLayers.platformPort)
     self.init(
-      address: address, reusePort: reusePort, landlock: landlock, tls: tls, trustedProxies: trustedProxies,
+      address: address, isPortOfPlatform: isPortOfPlatform, reusePort: reusePort, landlock: landlock, tls: tls,
+      trustedProxies: trustedProxies,
       proxyProtocol: proxyProtocol,
       hosts: hosts, page: page,
       limits: limits,

@@ -13,6 +13,21 @@ struct StartTests {
     #expect(server.stop() == 0)
   }
 
+  @Test("listens on the port of the variable PORT if there is no other, and says so")
+  func platformPort() throws {
+    let ground = try Ground()
+    let environment = ground.required.merging(["PORT": "0"]) { $1 }
+    let server = try RunningServer(["--set", "admin.port=0"], environment: environment)
+    #expect(try server.request("/token").status == 200)
+    let note = "The port is that of the variable PORT, because server.port is not set."
+    #expect(try server.process.line() == note)
+    #expect(server.stop() == 0)
+    let check = try Program.run(["check-config"], environment: ground.required.merging(["PORT": "9090"]) { $1 })
+    #expect(check.stdout.contains("http on 127.0.0.1 port 9090 (PORT), admin"), "\(check.stdout)")
+    let both = try Program.run(["check-config", "--port", "1"], environment: environment)
+    #expect(both.stdout.contains("http on 127.0.0.1 port 1, admin"), "\(both.stdout)")
+  }
+
   @Test("starts with a configuration file only")
   func fileOnly() throws {
     let ground = try Ground()

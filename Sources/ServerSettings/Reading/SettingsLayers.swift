@@ -37,6 +37,19 @@ struct SettingsLayers {
       set(path, RawSetting(content: .secret(key), source: .environment(variableName(of: path))))
     }
     for flag in input.flags { addFlag(flag) }
+    addPlatformPort(input)
+  }
+
+  /// The variable in which Cloud Run, Heroku and others say on which port they expect a program.
+  static let platformPort = "PORT"
+
+  /// Adds the port of the platform, if nothing else says where the server listens.
+  private mutating func addPlatformPort(_ input: SettingsInput) {
+    let written = [Settings.Server.port.path, Settings.Server.unixSocket.path]
+    guard let text = input.environment[Self.platformPort], input.host.sockets.public.isEmpty, isComplete,
+      !written.contains(where: { values[$0] != nil })
+    else { return }
+    set(Settings.Server.port.path, RawSetting(content: .text(text), source: .environment(Self.platformPort)))
   }
 
   /// Reads the members of `object`, which `source` has at the path `scope`.

@@ -22,6 +22,9 @@ struct SettingsReader {
     layers.values[path] != nil || layers.sections[path] != nil
   }
 
+  /// Returns where a setting was written; nil if it was not.
+  func source(of path: String) -> SettingSource? { layers.values[path]?.source }
+
   /// Returns whether the section was written as an empty object. Returns nil if it was not written as an object.
   func isEmptyObject(_ path: String) -> Bool? {
     layers.objects[path]

@@ -34,7 +34,7 @@ extension Settings {
     let scheme = server.tls == nil ? "http" : "https"
     let address =
       switch server.address {
-      case .tcp(let host, let port): "\(scheme) on \(host) port \(port)"
+      case .tcp(let host, let port): "\(scheme) on \(host) port \(port)\(server.isPortOfPlatform ? " (PORT)" : "")"
       case .unix(let path): "\(scheme) on \(path)"
       case .passed(let sockets): "\(scheme) on \(Endpoint.passed(sockets))"
       }

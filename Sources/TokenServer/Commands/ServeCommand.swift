@@ -45,7 +45,7 @@ public struct ServeCommand: Sendable {
         return loaded
       }
       try Application(source).run(reload: (reload, files), manager: manager, confinement: confinement) {
-        announce($0.lines)
+        announce($0.lines + loaded.settings.server.portNote)
       }
       return CommandResult(.good)
     } catch let error as InvalidSettings {
@@ -78,6 +78,13 @@ public struct ServeCommand: Sendable {
     if case .unix(let path) = settings.server.address { socket = path }
     let grants = FileConfinement.Grants(reading: named, auditFile: settings.audit.file, unixSocket: socket)
     return .begin(grants, keepsAbstractSockets: keepsAbstractSockets)
+  }
+}
+
+extension Settings.Server {
+  /// A line that says where the port comes from, if an operator may not expect it.
+  fileprivate var portNote: [String] {
+    isPortOfPlatform ? ["The port is that of the variable PORT, because server.port is not set."] : []
   }
 }
 

@@ -141,6 +141,35 @@ struct SettingsPrecedenceTests {
     #expect(loaded.settings.server.address == .tcp(.address("127.0.0.1"), port: 8080))
   }
 
+  @Test(
+    "the variable PORT counts if nothing else says where the server listens",
+    arguments: [
+      ("", ["PORT": "9090"], [:], Settings.Server.Address.tcp(.address("127.0.0.1"), port: 9090), true),
+      ("", ["PORT": "0"], [:], .tcp(.address("127.0.0.1"), port: 0), true),
+      ("", ["PORT": ""], [:], .tcp(.address("127.0.0.1"), port: 8080), false),
+      ("", ["PORT": "9090", "SERVER_HOST": "*"], [:], .tcp(.any, port: 9090), true),
+      ("", ["PORT": "9090", "SERVER_PORT": "1"], [:], .tcp(.address("127.0.0.1"), port: 1), false),
+      ("server: { port: 2 }", ["PORT": "9090"], [:], .tcp(.address("127.0.0.1"), port: 2), false),
+      ("", ["PORT": "9090"], ["server.port": "3"], .tcp(.address("127.0.0.1"), port: 3), false),
+      ("server: { unixSocket: '/run/s' }", ["PORT": "9090"], [:], .unix("/run/s"), false),
+      ("", ["PORT": "junk", "SERVER_PORT": "1"], [:], .tcp(.address("127.0.0.1"), port: 1), false),
+    ] as [(String, [String: String], [String: String], Settings.Server.Address, Bool)])
+  func platformPort(
+    _ file: String, _ environment: [String: String], _ flags: [String: String], _ address: Settings.Server.Address,
+    _ isPortOfPlatform: Bool
+  ) throws {
+    let server = try SettingsFixture("{ \(SettingsFixture.minimal), \(file) }").load(environment, flags: flags).settings
+      .server
+    #expect(server.address == address)
+    #expect(server.isPortOfPlatform == isPortOfPlatform)
+  }
+
+  @Test("a malformed PORT is an error that names the variable", arguments: ["http", "65536", "-1", "80 80"])
+  func malformedPlatformPort(_ text: String) throws {
+    let errors = try SettingsFixture.errors("{ \(SettingsFixture.minimal) }", ["PORT": text])
+    #expect(errors.count == 1 && errors[0].hasPrefix("server.port (PORT): "), "\(errors)")
+  }
+
   @Test("a section's variable replaces the section, and a member's variable overrides the section's variable")
   func objects() throws {
     let fixture = try SettingsFixture(
