@@ -8,7 +8,8 @@ package struct BackOff {
 
   private let least: Duration
   private let longest: Duration
-  private var failures = 0
+  /// The failures since the last success.
+  package private(set) var failures = 0
 
   package init(least: Duration, longest: Duration) {
     self.least = least

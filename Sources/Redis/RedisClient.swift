@@ -41,6 +41,9 @@ package final class RedisClient: @unchecked Sendable {
     package var leastBackOff: Duration = .milliseconds(50)
     /// See ``leastBackOff``.
     package var longestBackOff: Duration = .milliseconds(500)
+    /// The time for which a connection lasts until the next pause is short again: 2 s. A greeting is no success: a read-only
+    /// replica greets as well, and ends the connection with the first command that writes.
+    package var lasting: Duration = .seconds(2)
     /// The most commands without a reply: 4,096.
     package var pending = 4096
     /// The most bytes that wait to be sent: 8 MiB.
@@ -96,7 +99,9 @@ package final class RedisClient: @unchecked Sendable {
   private let resolver: NameResolver
   private var connector: Connector?
   private(set) var connection: RedisConnection?
-  private var backOff: BackOff
+  private(set) var backOff: BackOff
+  /// Since when the connection is ready; nil while it is not.
+  private var readyAt: Deadline?
   private var timer: Channel?
   private var isClosed = false
 
@@ -176,7 +181,7 @@ package final class RedisClient: @unchecked Sendable {
   }
 
   private func becameReady() {
-    backOff.succeeded()
+    readyAt = loop.now
     change(.ready)
   }
 
@@ -188,7 +193,12 @@ package final class RedisClient: @unchecked Sendable {
     connection = nil
     change(.unavailable(reason: reason))
     guard !isClosed else { return }
-    backOff.failed(at: loop.now, jitter: .random(in: 0...1))
+    let hasLasted = readyAt.map { loop.now >= $0.advanced(by: configuration.limits.lasting) } ?? false
+    // Without jitter, which only shortens the pause, such a server gets two connections a second at most.
+    let isOfNoUse = readyAt != nil && !hasLasted
+    readyAt = nil
+    if hasLasted { backOff.succeeded() }
+    backOff.failed(at: loop.now, jitter: isOfNoUse ? 0 : .random(in: 0...1))
     let timer = timer ?? loop.openTimer()
     self.timer = timer
     timer.sleep(until: backOff.until, self)

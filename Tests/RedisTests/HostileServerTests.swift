@@ -116,6 +116,29 @@ struct HostileServerTests {
     #expect(client.reason() == "It does not speak RESP 3. The server needs Redis 6 or later, or Valkey.")
   }
 
+  @Test(
+    "is left for longer each time if it greets and then accepts no commands, and for a short time if it did before",
+    arguments: [(Duration.seconds(3600), [1, 2, 3]), (.zero, [1, 1, 1])])
+  func readOnly(_ lasting: Duration, _ expected: [Int]) throws {
+    let peer = try ScriptedPeer()
+    var configuration = RedisClient.Configuration(port: peer.port)
+    configuration.limits.leastBackOff = .milliseconds(1)
+    configuration.limits.lasting = lasting
+    let client = try TestRedisClient(configuration)
+    var failures: [Int] = []
+    for _ in 1...3 {
+      let connection = try Self.greet(peer)
+      client.waitUntilReady()
+      DispatchQueue.global().async {
+        _ = try? connection.bytes(through: "SET\r\n")
+        connection.send("-READONLY You can't write against a read only replica.\r\n")
+      }
+      #expect(try client.send("SET").failure?.isRefusal(beginning: "READONLY") == true)
+      failures.append(client.onLoop { $0.backOff.failures })
+    }
+    #expect(failures == expected)
+  }
+
   @Test("holds at most its limit of commands without a reply")
   func tooManyCommands() throws {
     let peer = try ScriptedPeer()
