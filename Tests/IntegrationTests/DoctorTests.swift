@@ -284,10 +284,11 @@ struct DoctorTests {
       #expect(good.status == 0 && good.passed.last == "user-token", "\(good.text)")
     }
     for (token, words) in [
-      ("sandbox-user-token-without-subscription", "40015"), ("made-up-user-token", "request a new one from MusicKit"),
+      ("sandbox-user-token-without-subscription", ["40015", "needs a subscription"]),
+      ("made-up-user-token", ["unauthorize() and then authorize()", "request a new one from MusicKit"]),
     ] {
       let report = try DoctorReport(ground, emulator.settings, ["--user-token-file", "-"], input: token)
-      report.expectFailure("user-token", words)
+      for words in words { report.expectFailure("user-token", words) }
       #expect(report.passed.contains("apple-music") && !report.text.contains(token))
     }
   }

@@ -250,7 +250,8 @@ struct UpstreamDiagnosis {
     case 401, 403:
       diagnosis.fail(
         .userToken, "Apple Music refuses the music user token (\(reply.status)), and accepts the developer token.",
-        fix: "It has expired, or the user has revoked it: let the app request a new one from MusicKit.")
+        fix: "It has expired, or the user has revoked it. Let the app call unauthorize() and then authorize(), because "
+          + "MusicKit JS keeps a refused token. Other apps request a new one from MusicKit.")
     default: judgeTrouble(.userToken, reply.status, &diagnosis)
     }
   }
