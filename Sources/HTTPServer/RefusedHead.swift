@@ -59,9 +59,11 @@ final class RefusedHead {
     guard !line.isEmpty else { return isComplete = true }
     guard let name, line.count < Self.mostBytesOfLine, values.count < Self.mostValues else { return }
     let length = name.utf8CodeUnitCount
-    guard line.count > length, line[length] == UInt8(ascii: ":"), line.span.equalsIgnoringCase(0..<length, name) else {
-      return
-    }
+    guard line.count > length, line[length] == UInt8(ascii: ":") else { return }
+    // Of a local value: with the optimizer, Swift 6.3.1 lets no span of a stored property into the condition of a guard.
+    let bytes = line
+    let isNamed = bytes.span.equalsIgnoringCase(0..<length, name)
+    guard isNamed else { return }
     let isBlank: (UInt8) -> Bool = { $0 == 0x20 || $0 == 0x09 }
     let value = line[(length + 1)...].drop(while: isBlank)
     let end = value.lastIndex { !isBlank($0) }.map { $0 + 1 } ?? value.startIndex
