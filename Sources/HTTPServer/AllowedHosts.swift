@@ -4,11 +4,18 @@ import HTTPMessages
 
 /// The host names that a listener serves, as protection against DNS rebinding.
 ///
-/// A page of `evil.example` can make that name resolve to 127.0.0.1 and then send requests to this machine as to its
-/// own origin. Everything in these requests looks legitimate except the host that they name. A browser sends an IP
-/// address as host only for a page of that address, and resolves `localhost` and its subdomains to this machine itself
-/// (RFC 6761 §6.3). So the server always accepts these names, and accepts other names only if the operator has listed
-/// them.
+/// A page of `evil.example` can make that name resolve to 127.0.0.1, or to a private address, and then send requests to
+/// the server there as to its own origin. Everything in these requests looks legitimate except the host that they name:
+/// a name below a domain that the attacker controls. So the server always accepts what cannot be such a name:
+///
+/// - IP addresses, which a browser sends only for a page of that address;
+/// - names of one label, such as the service names of Docker and Kubernetes, because no attacker controls a top-level
+///   domain;
+/// - `localhost` and names below it (RFC 6761 §6.3), and names below `local` (RFC 6762 §3), `internal` (reserved by ICANN
+///   for private use) and `svc` (Kubernetes), which are no public domains. `cluster.local` is below `local`;
+/// - requests without a host, over HTTP/1.0, which probes of load balancers send and no browser does.
+///
+/// It accepts other names only if the operator has listed them.
 public struct AllowedHosts: Sendable {
   /// The names in lower case, without the dot of the root.
   private let names: Set<[UInt8]>
@@ -17,7 +24,7 @@ public struct AllowedHosts: Sendable {
 
   /// Creates a set of host names.
   /// - Parameters:
-  ///   - names: DNS names, in addition to IP addresses and `localhost`.
+  ///   - names: DNS names, in addition to those that are always allowed.
   ///   - setting: The path of the setting that contains them.
   public init(names: [String] = [], setting: String) {
     self.names = Set(names.map { Self.lowercased(Self.withoutRoot(Array($0.utf8)[...])) })
@@ -29,13 +36,16 @@ public struct AllowedHosts: Sendable {
   /// The host is that of the request target if it has one, else that of `Host` (RFC 9112 §3.2.2). `X-Forwarded-Host` is
   /// ignored, because any page can send it.
   func refusal(of request: Request) -> ErrorResponse? {
-    guard !request.comesByTrustedProxy, !allows(request.authority) else { return nil }
-    let advice =
-      request.authority.isEmpty
-      ? "The request names no host. Send Host with an IP address, localhost or a name in"
-      : "This server does not serve the host that the request names. Use an IP address or localhost, or add the name to"
-    return ErrorResponse(.misdirectedRequest, "\(advice) \(setting).", end: .message)
+    guard !request.comesByTrustedProxy, !request.authority.isEmpty, !allows(request.authority) else { return nil }
+    return ErrorResponse(
+      .misdirectedRequest,
+      "This server does not serve the host that the request names. Use \(Self.alwaysAllowed), or add the name to "
+        + "\(setting).", end: .message)
   }
+
+  /// The hosts that need no setting, for sentences: `Use …, or …`.
+  public static let alwaysAllowed =
+    "an IP address, a name without a dot, or a name that ends in .localhost, .local, .internal or .svc"
 
   /// Returns whether the server accepts requests for this authority, with or without a port.
   func allows(_ authority: ArraySlice<UInt8>) -> Bool {
@@ -46,20 +56,47 @@ public struct AllowedHosts: Sendable {
     let host = authority.prefix { $0 != UInt8(ascii: ":") }
     guard (1...Self.longestName).contains(host.count) else { return false }
     let name = Self.withoutRoot(host)
-    if Self.isLocalhost(name) || IPAddress(name.span) != nil { return true }
+    if IPAddress(name.span) != nil || Self.isPrivate(name) { return true }
     return !names.isEmpty && names.contains(Self.lowercased(name))
   }
 
-  /// Returns whether the name is `localhost` or below it, in any case.
-  private static func isLocalhost(_ name: ArraySlice<UInt8>) -> Bool {
-    let (bytes, start) = (name.span, name.count - localhostLength)
-    guard start >= 0, bytes.equalsIgnoringCase(start..<name.count, "localhost") else { return false }
-    return start == 0 || start > 1 && bytes[start - 1] == UInt8(ascii: ".")
+  /// Returns whether no attacker can own the name: a single label, or a name below a private domain.
+  private static func isPrivate(_ name: ArraySlice<UInt8>) -> Bool {
+    let bytes = name.span
+    var label = 0
+    for index in bytes.indices {
+      if bytes[index] == UInt8(ascii: ".") {
+        guard index > label else { return false }
+        label = index + 1
+      } else if !isInName(bytes[index]) {
+        return false
+      }
+    }
+    let last = label..<bytes.count
+    guard !last.isEmpty else { return false }
+    if label == 0 { return !isNumber(bytes) }
+    return bytes.equalsIgnoringCase(last, "localhost") || bytes.equalsIgnoringCase(last, "local")
+      || bytes.equalsIgnoringCase(last, "internal") || bytes.equalsIgnoringCase(last, "svc")
+  }
+
+  /// Returns whether the byte may be in a label: a letter, a digit, a hyphen, or the underscore of container names.
+  private static func isInName(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"): true
+    case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"): true
+    default: false
+    }
+  }
+
+  /// Returns whether a browser takes the label for an IPv4 address (the URL standard, "ends in a number"). It would have
+  /// sent the address in its usual form, so the label comes from no page.
+  private static func isNumber(_ label: Span<UInt8>) -> Bool {
+    let isHexadecimal = label.count >= 2 && label.equalsIgnoringCase(0..<2, "0x")
+    return label.indices.allSatisfy { isHexadecimal && $0 == 1 || label[$0].isDigit(hexadecimal: isHexadecimal) }
   }
 
   /// The maximum length of a DNS name with the dot of the root (RFC 1035 §3.1).
   private static let longestName = 254
-  private static let localhostLength = 9
 
   private static func withoutRoot(_ name: ArraySlice<UInt8>) -> ArraySlice<UInt8> {
     name.last == UInt8(ascii: ".") ? name.dropLast() : name
@@ -67,5 +104,15 @@ public struct AllowedHosts: Sendable {
 
   private static func lowercased(_ name: ArraySlice<UInt8>) -> [UInt8] {
     name.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 }
+  }
+}
+
+extension UInt8 {
+  fileprivate func isDigit(hexadecimal: Bool) -> Bool {
+    switch self {
+    case UInt8(ascii: "0")...UInt8(ascii: "9"): true
+    case UInt8(ascii: "a")...UInt8(ascii: "f"), UInt8(ascii: "A")...UInt8(ascii: "F"): hexadecimal
+    default: false
+    }
   }
 }

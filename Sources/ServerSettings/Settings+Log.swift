@@ -65,7 +65,7 @@ extension Settings {
     public var host: ListenHost
     /// The TCP port; 0 selects a free one.
     public var port: UInt16
-    /// The host names that requests may have, besides IP addresses and `localhost`; see ``Settings/adminHosts``.
+    /// The host names that requests may have, besides those that are always allowed; see ``Settings/adminHosts``.
     public var hosts: [String] = []
     /// Whether the listener serves the page for operators.
     public var page = false
@@ -86,7 +86,7 @@ extension Settings.Admin {
     "0 picks a free port.")
   static let hosts = Setting<[String]>(
     "admin.hosts", .hostNames, example: #"["metrics.internal"]"#,
-    "As `server.hosts`. Default: none on loopback or with `admin.page`, else any.")
+    "As `server.hosts`. Default: none, because this listener asks for no credential.")
   static let page = Setting(
     "admin.page", .bool, default: false,
     "Whether the admin listener serves [the page](page.md) for operators: access decisions, live metrics and the last "

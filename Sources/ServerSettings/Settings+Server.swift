@@ -65,7 +65,7 @@ extension Settings {
     public var trustedProxies: [AddressRange]
     /// Whether trusted proxies start each connection with a PROXY header.
     public var proxyProtocol: Bool
-    /// The host names that requests may have, besides IP addresses and `localhost`; see ``Settings/publicHosts``.
+    /// The host names that requests may have, besides those that are always allowed; see ``Settings/publicHosts``.
     public var hosts: [String] = []
     /// Whether the listener serves the page.
     public var page = false
@@ -150,8 +150,8 @@ extension Settings.Server {
       + "closes. Needs `server.trustedProxies`; never on the admin listener.")
   static let hosts = Setting<[String]>(
     "server.hosts", .hostNames, example: #"["tokens.example.com"]"#,
-    "The host names that requests may name, beside IP addresses and `localhost`; others get 421. Default: any "
-      + "name, and none on a loopback listener that serves callers without credentials; see [host "
+    "The host names that requests may name, beside IP addresses, names without a dot and private names; others get "
+      + "421. Default: any name, and no other name on a listener that serves callers without credentials; see [host "
       + "names](operations.md#host-names).")
   static let page = Setting(
     "server.page", .bool, default: false,

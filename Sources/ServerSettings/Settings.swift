@@ -129,21 +129,38 @@ public struct SettingsInput: Sendable {
   }
 }
 
-/// The host names for which a listener responds. A rebound DNS name can reach a loopback listener through a browser on
-/// this machine. Such a page has no credentials, so by default only listeners that need none check the name.
+/// The host names for which a listener responds. A rebound DNS name can reach a listener on any address through a browser
+/// on the same network. Such a page has no credentials, so only listeners that need none check the name by default.
 extension Settings {
-  /// The allowed host names of the public listener. Nil if all are allowed.
+  /// The allowed host names of the public listener. Nil if all are allowed. Everybody gets the responses to health checks
+  /// and the description of the API, and they tell a page nothing.
   package var publicHosts: AllowedHosts? {
-    let isGuarded = server.address.isLoopback && access.anonymous?.mayHaveAnything ?? false
+    let isGuarded = server.address.isTCP && access.anonymous?.mayHaveAnything ?? false
     return allowed(server.hosts, isGuarded: isGuarded, setting: Server.hosts.path)
   }
 
-  /// The allowed host names of the admin listener. Nil if all are allowed. With the page, the listener checks the name in
-  /// any case: else a page with a rebound name could read audit records through an operator's browser.
+  /// The allowed host names of the admin listener, which asks for no credential. Nil if all are allowed. With the page,
+  /// the listener checks the name in any case: else a page with a rebound name could read audit records through an
+  /// operator's browser.
   package var adminHosts: AllowedHosts? {
     guard let admin else { return nil }
     if admin.page { return AllowedHosts(names: admin.hosts, setting: Admin.hosts.path) }
-    return allowed(admin.hosts, isGuarded: admin.isLoopback, setting: Admin.hosts.path)
+    return allowed(admin.hosts, isGuarded: true, setting: Admin.hosts.path)
+  }
+
+  /// A sentence for each listener that checks host names.
+  package var hostChecks: [String] {
+    let checks = [
+      (publicHosts, "public", Server.hosts.path, server.hosts),
+      (adminHosts, "admin", Admin.hosts.path, admin?.hosts ?? []),
+    ]
+    return checks.compactMap { (check, listener, setting, names) in
+      guard check != nil else { return nil }
+      let listed =
+        names.isEmpty ? "\(setting) lists no others" : "\(setting) lists \(list(names, atMost: 8, of: "names"))"
+      return "The \(listener) listener serves hosts that are \(AllowedHosts.alwaysAllowed); \(listed). Requests for "
+        + "other hosts get 421."
+    }
   }
 
   private func allowed(_ hosts: [String], isGuarded: Bool, setting: String) -> AllowedHosts? {
@@ -153,20 +170,13 @@ extension Settings {
 }
 
 extension Settings.Server.Address {
-  /// Whether only this machine can reach the address by TCP, or one of several.
-  fileprivate var isLoopback: Bool {
+  /// Whether TCP reaches the address, or one of several. Browsers reach no Unix-domain socket.
+  fileprivate var isTCP: Bool {
     switch self {
-    case .tcp(let host, _): host.isLoopback
+    case .tcp: true
     case .unix: false
-    case .passed(let sockets): sockets.contains { $0.address.ipAddress?.isLoopback ?? false }
+    case .passed(let sockets): sockets.contains { $0.address.ipAddress != nil }
     }
-  }
-}
-
-extension Settings.Admin {
-  /// Whether only this machine can reach the address by TCP, or one of several.
-  fileprivate var isLoopback: Bool {
-    passed.isEmpty ? host.isLoopback : passed.contains { $0.address.ipAddress?.isLoopback ?? false }
   }
 }
 

@@ -122,7 +122,7 @@ struct ReadableRefusalTests {
   @Test(
     "over HTTP/2 ends its stream, and the request right behind it is served",
     arguments: [
-      ("421", "GET", "/hello", "b"), ("501", "BREW", "/hello", "a"), ("405", "TRACE", "/hello", "a"),
+      ("421", "GET", "/hello", "b.example"), ("501", "BREW", "/hello", "a"), ("405", "TRACE", "/hello", "a"),
       ("404", "TRACE", "/nowhere", "a"), ("400", "GET", "/%zz", "a"), ("400", "GET", "/hello#a", "a"),
       ("404", "GET", "/h\u{e9}llo", "a"),
     ])

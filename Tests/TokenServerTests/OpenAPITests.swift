@@ -121,7 +121,8 @@ struct OpenAPITests {
   func hosts() throws {
     func has421(_ document: JSONValue) -> Bool { document["paths"]?["/token"]?["get"]?["responses"]?["421"] != nil }
     #expect(has421(try Self.document()))
-    #expect(!has421(try Self.document(["SERVER_HOST": "*"])))
+    #expect(has421(try Self.document(["SERVER_HOST": "*"])))
+    #expect(!has421(try Self.document(["SERVER_UNIX_SOCKET": "/tmp/s"])))
     #expect(has421(try Self.document(["SERVER_HOST": "*", "SERVER_HOSTS": "['a.example']"])))
     #expect(!has421(try Self.document(unsafeAllow: true)))
   }

@@ -146,7 +146,8 @@ extension SettingType where Value == AddressRange {
 extension SettingType where Value == [String] {
   /// Host names, at least one. An empty list would be ambiguous: it could mean no name or any name.
   static let hostNames: SettingType = {
-    let remedy = "write a list such as [\"tokens.example.com\"]; the server always serves IP addresses and localhost"
+    let remedy =
+      "write a list such as [\"tokens.example.com\"]; the server always serves IP addresses and names without a dot"
     return list(of: .hostName, remedy: remedy, ifEmpty: "name some, or leave it out")
   }()
 }

@@ -131,6 +131,7 @@ struct Application {
     let servers = try start()
     confinement?.report(to: logger)
     for notice in initialSnapshot.notices { logger.warning("\(notice)") }
+    for check in initialSnapshot.settings.hostChecks { logger.info("\(check)") }
     warnWhenLockedMemoryIsFull()
     let reloader = reload.map { reload in
       Reloader(
