@@ -63,11 +63,31 @@ extension Connection {
     guard !fields.isEmpty else { return }
     guard peer.isTrusted else { return worker.observer.noticed(.forwardingIgnored(peer.address)) }
     if fields.contains(.requestID), let id = proxysID(of: request) { request.id = id }
-    guard let client = forwardedClient(of: request, fields) else { return }
-    request.holder = client.rateLimitPrefix.bits
-    request.clientAddress = client.description
-    request.rateLimitPrefix = client.isIPv4 ? request.clientAddress : client.rateLimitPrefix.description
+    switch forwardedClient(of: request, fields) {
+    case .peer: break
+    case .address(let client):
+      request.holder = client.rateLimitPrefix.bits
+      request.clientAddress = client.description
+      request.rateLimitPrefix = client.isIPv4 ? request.clientAddress : client.rateLimitPrefix.description
+    case .unknown:
+      worker.observer.noticed(.forwardingContradictory(peer.address))
+      request.holder = Self.unknownHolder
+      (request.clientAddress, request.rateLimitPrefix) = ("unknown", "unknown")
+    }
   }
+
+  /// The client of a request from a trusted proxy.
+  private enum ForwardedClient {
+    /// The fields name no client, so the request counts as the proxy's own.
+    case peer
+    case address(IPAddress)
+    /// The fields do not say which client it is. All such requests count for one caller, which has no more than any
+    /// other one, and never for the proxy, which may have more.
+    case unknown
+  }
+
+  /// The holder of the unknown caller's memory: the unspecified address, which no peer has (RFC 4291 §2.5.2).
+  private static let unknownHolder: MemoryBudget.Holder = 0
 
   /// Returns the caller's span, or nil if the fields are malformed or repeated. Then the request begins a trace (W3C
   /// Trace Context §4.3).
@@ -87,20 +107,22 @@ extension Connection {
     return RequestID(String(decoding: id, as: UTF8.self))
   }
 
-  /// Returns the client that the fields name, or nil if there are none or only the peer is known.
+  /// Returns the client that the field of the settings names.
   ///
-  /// A proxy that writes one of the two fields may forward the other as the client invented it, and the server cannot
-  /// tell which one is genuine. So if they name different clients, the server ignores both.
-  private func forwardedClient(of request: Request, _ fields: ForwardingFields) -> IPAddress? {
-    switch (fields.contains(.forwarded), fields.contains(.forwardedFor)) {
-    case (false, false): return nil
-    case (true, false): return farthestHop(.forwarded, of: request)
-    case (false, true): return farthestHop(.forwardedFor, of: request)
+  /// A proxy that writes one of the two fields may forward the other as the client invented it. So the other field
+  /// changes nothing if it names the same client. If it comes alone or with another client, the settings or the proxy
+  /// are wrong, and the server cannot know the client.
+  private func forwardedClient(of request: Request, _ fields: ForwardingFields) -> ForwardedClient {
+    let counts = worker.forwardedField
+    let other: ForwardedHops.Field = counts == .forwarded ? .forwardedFor : .forwarded
+    switch (fields.contains(counts.flag), fields.contains(other.flag)) {
+    case (false, false): return .peer
+    case (false, true): return .unknown
+    case (true, false): return farthestHop(counts, of: request).map { .address($0) } ?? .peer
     case (true, true):
-      let client = farthestHop(.forwarded, of: request)
-      if client == farthestHop(.forwardedFor, of: request) { return client }
-      worker.observer.noticed(.forwardingContradictory(peer.address))
-      return nil
+      let client = farthestHop(counts, of: request)
+      guard client == farthestHop(other, of: request) else { return .unknown }
+      return client.map { .address($0) } ?? .peer
     }
   }
 
@@ -161,5 +183,15 @@ extension Connection {
   func refused(_ error: ProxyHeaderError) -> CloseReason {
     worker.observer.noticed(.proxyHeaderRefused(peer.address, error))
     return .gone
+  }
+}
+
+extension ForwardedHops.Field {
+  /// The mark of the field in a request's head.
+  fileprivate var flag: ForwardingFields {
+    switch self {
+    case .forwarded: .forwarded
+    case .forwardedFor: .forwardedFor
+    }
   }
 }

@@ -31,6 +31,8 @@ public final class Server: Sendable {
     /// `X-Request-ID`, and exempts it from the limit of connections per address. A peer on a Unix-domain socket is
     /// always trusted, because the socket's permissions accepted it.
     public var isTrustedProxy: @Sendable (IPAddress) -> Bool = { _ in false }
+    /// The field of trusted proxies that names the client.
+    public var forwardedField = ForwardedHops.Field.forwardedFor
     /// Whether trusted proxies begin each connection with a PROXY header. The server then closes a trusted proxy's
     /// connection without one. It never reads a PROXY header from another peer.
     public var requiresProxyHeader = false
@@ -357,6 +359,7 @@ public enum ServerNotice: Sendable {
   case forwardingIgnored(SocketAddress)
   /// The client of an HTTP/2 connection has broken the protocol, caused work for nothing, or was too slow.
   case http2Misconduct(SocketAddress, HTTP2Misconduct)
-  /// A trusted proxy sent `Forwarded` and `X-Forwarded-For` with different clients; both were ignored.
+  /// A trusted proxy sent the one of `Forwarded` and `X-Forwarded-For` that does not count, alone or with another client.
+  /// The request counts for the unknown caller.
   case forwardingContradictory(SocketAddress)
 }

@@ -46,6 +46,8 @@ final class Worker: Listener.Owner, @unchecked Sendable {
 
   /// Returns whether the server trusts an address's data about other clients.
   let isTrusted: @Sendable (IPAddress) -> Bool
+  /// The field of trusted proxies that names the client.
+  let forwardedField: ForwardedHops.Field
   /// Whether trusted proxies begin their connections with a PROXY header.
   let requiresProxyHeader: Bool
   /// The budget for memory that peers make the server hold.
@@ -87,6 +89,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     memory = configuration.memory
     http2 = configuration.http2
     isTrusted = configuration.isTrustedProxy
+    forwardedField = configuration.forwardedField
     requiresProxyHeader = configuration.requiresProxyHeader
     self.tls = configuration.tls
     strictTransportSecurity = configuration.strictTransportSecurity

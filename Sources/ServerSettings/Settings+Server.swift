@@ -5,6 +5,14 @@ import TLS
 extension Settings {
   /// The public listener and its connections.
   public struct Server: Sendable {
+    /// The field with which trusted proxies name the client.
+    public enum ForwardedField: String, Sendable, CaseIterable {
+      /// `X-Forwarded-For`, which no standard defines and almost every proxy writes.
+      case xForwardedFor = "x-forwarded-for"
+      /// RFC 7239.
+      case forwarded
+    }
+
     /// The address that the listener binds.
     public enum Address: Sendable, Equatable {
       /// TCP. Port 0 selects a free one.
@@ -63,6 +71,8 @@ extension Settings {
     /// The peers with trusted `Forwarded`, `X-Forwarded-For` and `X-Request-ID` fields. They are exempt from the limit
     /// of connections per address.
     public var trustedProxies: [AddressRange]
+    /// The field of trusted proxies that names the client.
+    public var forwarded = ForwardedField.xForwardedFor
     /// Whether trusted proxies start each connection with a PROXY header.
     public var proxyProtocol: Bool
     /// The host names that requests may have, besides those that are always allowed; see ``Settings/publicHosts``.
@@ -142,8 +152,12 @@ extension Settings.Server {
   static let trustedProxies = Setting(
     "server.trustedProxies",
     .list(of: .addressRange, remedy: "write a list such as [\"10.0.0.0/8\", \"2001:db8::/32\"]"), default: [],
-    "Addresses or CIDR ranges whose `Forwarded`, `X-Forwarded-For` and `X-Request-ID` count, and which are "
+    "Addresses or CIDR ranges whose field of `server.forwarded` and `X-Request-ID` count, and which are "
       + "exempt from the limit per address; see [behind a proxy](operations.md#behind-a-proxy).")
+  static let forwarded = Setting<ForwardedField>(
+    "server.forwarded", .word, default: .xForwardedFor,
+    "The field with which trusted proxies name the client. A request with the other one, alone or with another client, "
+      + "counts for one unknown caller.")
   static let proxyProtocol = Setting(
     "server.proxyProtocol", .bool, default: false,
     "Whether trusted proxies begin each connection with a PROXY header, version 1 or 2; a connection without one "
@@ -173,7 +187,7 @@ extension Settings.Server {
   static let known: [any SettingRow] =
     [
       host, port, unixSocket, reusePort, certificateFile, keyFile, certificates, clientCAFile, ticketKeyFiles,
-      hsts, http2, trustedProxies, proxyProtocol, hosts, page,
+      hsts, http2, trustedProxies, forwarded, proxyProtocol, hosts, page,
       drainDelay, drainTimeout, loops, poller, landlock,
     ] + ServerLimits.table.map(\.known)
 
@@ -190,17 +204,18 @@ extension Settings.Server {
     let poller = reader.read(Self.poller)
     let landlock = reader.read(Self.landlock)
     let trustedProxies = reader.read(Self.trustedProxies)
+    let forwarded = reader.read(Self.forwarded)
     let proxyProtocol = Self.readProxyProtocol(&reader, trustedProxies: trustedProxies)
     let hosts = reader.read(Self.hosts) ?? []
     let page = reader.read(Self.page) ?? false
-    guard let trustedProxies, let proxyProtocol, let address, let reusePort, let drainDelay, let drainTimeout,
+    guard let trustedProxies, let forwarded, let proxyProtocol, let address, let reusePort, let drainDelay,
+      let drainTimeout,
       let loops, let poller, let landlock
     else { return nil }
     let isPortOfPlatform = reader.source(of: Self.port.path) == .environment(SettingsLayers.platformPort)
     self.init(
       address: address, isPortOfPlatform: isPortOfPlatform, reusePort: reusePort, landlock: landlock, tls: tls,
-      trustedProxies: trustedProxies,
-      proxyProtocol: proxyProtocol,
+      trustedProxies: trustedProxies, forwarded: forwarded, proxyProtocol: proxyProtocol,
       hosts: hosts, page: page,
       limits: limits,
       drainDelay: drainDelay, drainTimeout: drainTimeout, loops: loops, poller: poller, descriptors: descriptors)

@@ -1,4 +1,5 @@
 import EventLoop
+import HTTP1
 import TestSupport
 import Testing
 
@@ -11,20 +12,27 @@ struct ForwardedTests {
   static let trusted = ["127.0.0.0/8", "10.0.0.0/8", "fd00::/8"].compactMap { AddressRange($0) }
 
   static func server(
-    trustsAnybody: Bool = true, speaksHTTP2: Bool = false, _ variant: Variant = Variant.plain[0]
+    trustsAnybody: Bool = true, speaksHTTP2: Bool = false, field: ForwardedHops.Field = .forwardedFor,
+    _ variant: Variant = Variant.plain[0]
   ) throws -> TestServer {
-    try TestServer(variant, router: .who, speaksHTTP2: speaksHTTP2) { address in
+    try TestServer(variant, router: .who, speaksHTTP2: speaksHTTP2, forwardedField: field) { address in
       trustsAnybody && trusted.contains { $0.contains(address) }
     }
   }
 
   struct Case: CustomTestStringConvertible {
     let fields: [String]
+    /// The field that counts.
+    let counts: ForwardedHops.Field
     let client: String
     let rateLimitPrefix: String
 
-    init(_ fields: String..., client: String, rateLimitPrefix: String? = nil) {
+    init(
+      _ fields: String..., counts: ForwardedHops.Field? = nil, client: String, rateLimitPrefix: String? = nil
+    ) {
       (self.fields, self.client, self.rateLimitPrefix) = (fields, client, rateLimitPrefix ?? client)
+      let isForwarded = fields.first?.lowercased().hasPrefix("forwarded:") ?? false
+      self.counts = counts ?? (isForwarded ? .forwarded : .forwardedFor)
     }
 
     var testDescription: String { fields.joined(separator: " | ") }
@@ -64,8 +72,17 @@ struct ForwardedTests {
     // Both.
     Case("Forwarded: for=192.0.2.1", "X-Forwarded-For: 192.0.2.1", client: "192.0.2.1"),
     Case("Forwarded: for=192.0.2.1, for=10.0.0.1", "X-Forwarded-For: 1.1.1.1, 192.0.2.1", client: "192.0.2.1"),
-    Case("Forwarded: for=192.0.2.1", "X-Forwarded-For: 192.0.2.2", client: "127.0.0.1"),
-    Case("Forwarded: for=unknown", "X-Forwarded-For: 192.0.2.2", client: "127.0.0.1"),
+    Case("X-Forwarded-For: 192.0.2.1", "Forwarded: for=192.0.2.1", client: "192.0.2.1"),
+    Case("Forwarded: for=192.0.2.1", "X-Forwarded-For: 192.0.2.2", client: "unknown"),
+    Case("X-Forwarded-For: 192.0.2.1", "Forwarded: for=192.0.2.2", client: "unknown"),
+    Case("Forwarded: for=unknown", "X-Forwarded-For: 192.0.2.2", client: "unknown"),
+    Case("X-Forwarded-For: 192.0.2.1", "Forwarded: for=127.0.0.1", client: "unknown"),
+    Case("X-Forwarded-For: 192.0.2.1", "Forwarded: garbage", client: "unknown"),
+    // Only the other one.
+    Case("Forwarded: for=192.0.2.1", counts: .forwardedFor, client: "unknown"),
+    Case("Forwarded: for=127.0.0.1", counts: .forwardedFor, client: "unknown"),
+    Case("Forwarded:", counts: .forwardedFor, client: "unknown"),
+    Case("X-Forwarded-For: 192.0.2.1", counts: .forwarded, client: "unknown"),
     // More hops than any real chain: the server reads a limited number.
     Case("X-Forwarded-For: 192.0.2.1" + String(repeating: ", 10.0.0.1", count: 31) + ", 10.0.0.2", client: "10.0.0.1"),
     Case("X-Forwarded-For: 192.0.2.1" + String(repeating: ", 10.0.0.1", count: 31), client: "192.0.2.1"),
@@ -73,7 +90,7 @@ struct ForwardedTests {
 
   @Test("the client is the last address from the right that is not a trusted proxy", arguments: cases)
   func client(_ `case`: Case) throws {
-    let server = try Self.server()
+    let server = try Self.server(field: `case`.counts)
     let fields = `case`.fields.map { $0 + "\r\n" }.joined()
     let expected = "\(`case`.client) \(`case`.rateLimitPrefix) -"
     let responses = try server.responses(
@@ -85,7 +102,7 @@ struct ForwardedTests {
 
   @Test("the client of a request over HTTP/2 is determined in the same way", .otherPrograms, arguments: cases)
   func clientOverHTTP2(_ `case`: Case) throws {
-    let server = try Self.server(speaksHTTP2: true)
+    let server = try Self.server(speaksHTTP2: true, field: `case`.counts)
     // curl removes a field without a value unless the argument ends with a semicolon.
     let fields = `case`.fields.flatMap { ["-H", $0.hasSuffix(":") ? $0.dropLast() + ";" : $0] }
     let result = try run(

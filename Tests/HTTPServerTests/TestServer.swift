@@ -1,5 +1,6 @@
 import EventLoop
 import Glibc
+import HTTP1
 import HTTPMessages
 import HTTPTypes
 import Memory
@@ -20,7 +21,7 @@ final class TestServer: Sendable {
   init(
     _ variant: Variant, limits: ServerLimits = .init(), router: Router = .test, loops count: Int = 1,
     roundTrip: Duration? = nil, speaksHTTP2: Bool = false, requiresProxyHeader: Bool = false, tls: TLSContext? = nil,
-    memory: MemoryBudget = .unlimited(),
+    forwardedField: ForwardedHops.Field = .forwardedFor, memory: MemoryBudget = .unlimited(),
     trusts isTrusted: @escaping @Sendable (IPAddress) -> Bool = { _ in false }
   ) throws {
     var configuration = Server.Configuration(endpoint: .tcp(host: "127.0.0.1", port: 0), observer: recorder)
@@ -30,6 +31,7 @@ final class TestServer: Sendable {
     configuration.roundTrip = roundTrip
     configuration.http2 = speaksHTTP2 ? .byPreface : .never
     configuration.isTrustedProxy = isTrusted
+    configuration.forwardedField = forwardedField
     configuration.requiresProxyHeader = requiresProxyHeader
     loops = try (0..<count).map { try IOLoop.start(label: "test.loop.\($0)", poller: variant.poller) }
     server = try Server(configuration, router: router, loops: loops)

@@ -39,18 +39,22 @@ struct TrustedProxyTests {
     #expect(Self.clients(server) == ["192.0.2.9"])
   }
 
-  @Test("ignores contradictory fields and warns of their proxy once")
+  @Test("counts contradictory fields for one unknown caller, and warns of their proxy once")
   func contradiction() throws {
-    let server = try Ground().serve(Self.proxies)
+    let server = try Ground().serve(
+      Self.proxies.merging(["ACCESS_ANONYMOUS": "{ token: true, rateLimit: { perSecond: 0.01, burst: 3 } }"]) { $1 })
     let proxy = try FrontProxy.nginx(server, "proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;")
     for _ in 0..<3 {
       #expect(try proxy.request("/token", from: "127.0.0.7", "-H", "Forwarded: for=192.0.2.1").status == 200)
     }
-    #expect(try MetricsPage(of: server)["musickit_forwarded_ignored_total"] == 3)
-    #expect(Self.clients(server) == Array(repeating: FrontProxy.address, count: 3))
+    // Another caller has the same bucket, and the proxy's own health checks have another one.
+    #expect(try proxy.request("/token", from: "127.0.0.8", "-H", "Forwarded: for=127.0.0.1").status == 429)
+    #expect(try server.request("/token", "--interface", FrontProxy.address).status == 200)
+    #expect(try MetricsPage(of: server)["musickit_forwarded_ignored_total"] == 4)
+    #expect(Self.clients(server) == Array(repeating: "unknown", count: 4) + [FrontProxy.address])
     let warnings = server.logLines.compactMap { $0 }.filter { $0["level"]?.string == "warning" }
     #expect(warnings.map { $0["client.address"]?.string } == [FrontProxy.address])
-    #expect(warnings.first?["message"]?.string?.contains("name different clients") == true)
+    #expect(warnings.first?["message"]?.string?.contains("server.forwarded") == true)
   }
 
   @Test("ignores the fields of an untrusted peer, with one warning per peer and a metric")
@@ -79,6 +83,7 @@ struct TrustedProxyTests {
     var settings = ground.settings
     settings["SERVER_PORT"] = nil
     settings["SERVER_UNIX_SOCKET"] = path
+    settings["SERVER_FORWARDED"] = "forwarded"
     let server = try RunningServer([], environment: settings)
     for field in ["Accept: */*", "Forwarded: for=\"[2001:db8::1]:4711\""] {
       #expect(try ParsedResponse(curl: ["--unix-socket", path, "-H", field, "http://localhost/token"]).status == 200)

@@ -2,6 +2,7 @@ import Cryptography
 import DeveloperToken
 import EventLoop
 import Glibc
+import HTTP1
 import HTTPMessages
 import HTTPServer
 import Locks
@@ -234,6 +235,7 @@ struct Application {
     }
     configuration.memory = memory
     configuration.isTrustedProxy = settings.isTrustedProxy
+    configuration.forwardedField = ForwardedHops.Field(settings.forwarded)
     configuration.requiresProxyHeader = settings.proxyProtocol
     return try Self.opening(hint: addressHint) {
       try Server(configuration, router: initialSnapshot.publicRouter, loops: loops.public)
@@ -315,6 +317,15 @@ extension Settings.Server.Address {
 extension Settings.Server {
   fileprivate var isTrustedProxy: @Sendable (IPAddress) -> Bool {
     { [trustedProxies] address in trustedProxies.contains { $0.contains(address) } }
+  }
+}
+
+extension ForwardedHops.Field {
+  fileprivate init(_ field: Settings.Server.ForwardedField) {
+    switch field {
+    case .xForwardedFor: self = .forwardedFor
+    case .forwarded: self = .forwarded
+    }
   }
 }
 

@@ -198,6 +198,7 @@ extension Settings {
       ("server.tls", (server.tls == nil) != (other.server.tls == nil)),
       ("server.limits", server.limits != other.server.limits),
       ("server.trustedProxies", server.trustedProxies != other.server.trustedProxies),
+      ("server.forwarded", server.forwarded != other.server.forwarded),
       ("server.proxyProtocol", server.proxyProtocol != other.server.proxyProtocol),
       ("server.page", server.page != other.server.page),
       ("server.loops", server.loops != other.server.loops),

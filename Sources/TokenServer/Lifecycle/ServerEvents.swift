@@ -108,8 +108,9 @@ struct ServerEvents: ExchangeObserver {
       warnOnce(
         of: peer,
         """
-        Forwarded and X-Forwarded-For of this proxy name different clients, so the server ignores both. Configure the \
-        proxy to remove the field that it does not write itself.
+        This proxy sends the one of Forwarded and X-Forwarded-For that server.forwarded does not name, alone or with \
+        another client. Such requests count for one caller with the address unknown. Configure the proxy to remove the \
+        field that it does not write itself, or correct server.forwarded.
         """)
     }
   }

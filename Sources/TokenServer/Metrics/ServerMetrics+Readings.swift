@@ -70,7 +70,8 @@ extension ServerMetrics {
       \.proxyHeadersRefused),
     MetricReading(
       .counter, "musickit_forwarded_ignored_total",
-      "Requests with a Forwarded, X-Forwarded-For or X-Request-ID that is ignored: untrusted or contradictory.",
+      "Requests with a Forwarded, X-Forwarded-For or X-Request-ID that is ignored: of an untrusted peer, or not the field of "
+        + "`server.forwarded`, or contradictory.",
       \.forwardingIgnored),
   ]
 

@@ -38,6 +38,7 @@ struct SettingsPrecedenceTests {
       "server.hosts": ["[\"a\"]", "[\"b.example\"]", "[\"c.example\", \"d\"]"],
       "server.proxyProtocol": ["true", "false", "true"],
       "server.trustedProxies": ["[\"10.0.0.0/8\"]", "[]", "[\"::1\", \"1.2.3.4\"]"],
+      "server.forwarded": ["\"forwarded\"", "\"x-forwarded-for\"", "\"forwarded\""],
       "server.drain.delay": ["\"1s\"", "\"2s\"", "\"3s\""],
       "server.drain.timeout": ["\"1s\"", "\"2s\"", "\"3s\""],
       "server.loops": ["1", "2", "3"],
