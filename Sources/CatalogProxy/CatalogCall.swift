@@ -270,6 +270,9 @@ final class CatalogAttempt: @unchecked Sendable {
 
   deinit { release(.inconclusive) }
 
+  /// Whether the turn has been released.
+  var isOver: Bool { isReleased.load(ordering: .relaxed) }
+
   /// Releases the turn with the upstream's outcome. A second call does nothing.
   func release(_ outcome: ConcurrencyOutcome) {
     if let permit = takePermit() { gateway.release(permit, outcome) }

@@ -83,7 +83,7 @@ extension CatalogGateway {
   /// Ends a wait or a turn at its deadline, even if no other event occurs before.
   func expire(_ item: DeadlineQueue.Item, at end: Duration, _ route: UpstreamRoute) {
     let isUnwatched = withState { state in
-      state.deadlines.insert(item, until: end)
+      state.deadlines.insert(item, until: end) { $0.isOpen(in: state.limit) }
       defer { state.deadlines.isWatched = true }
       return !state.deadlines.isWatched
     }
@@ -168,43 +168,6 @@ final class PermittedContent: ContentReader, @unchecked Sendable {
     reader.cancel()
     attempt.release(.inconclusive)
   }
-}
-
-/// A queue of deadlines: of waits for a turn, and of turns that a slow reader holds.
-struct DeadlineQueue {
-  enum Item {
-    case wait(QueueTicket)
-    case turn(CatalogAttempt)
-  }
-
-  private var entries: [(end: Duration, item: Item)] = []
-  private var first = 0
-  /// Whether a task watches for the next deadline.
-  var isWatched = false
-
-  /// Adds an item. Nearly all items have the same time left, so the new one belongs at the end or close to it.
-  mutating func insert(_ item: Item, until end: Duration) {
-    if first > 64, first > entries.count / 2 {
-      entries.removeFirst(first)
-      first = 0
-    }
-    var index = entries.count
-    while index > first, entries[index - 1].end > end { index -= 1 }
-    entries.insert((end, item), at: index)
-  }
-
-  /// Removes the items with a deadline in the past, and returns them.
-  mutating func removeExpired(now: Duration) -> [Item] {
-    var items: [Item] = []
-    while first < entries.count, entries[first].end <= now {
-      items.append(entries[first].item)
-      first += 1
-    }
-    return items
-  }
-
-  /// The deadline of the next item, or nil if there are no items.
-  var next: Duration? { first < entries.count ? entries[first].end : nil }
 }
 
 extension CircuitSubject {

@@ -169,6 +169,9 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     return Duration(inSeconds: max(opening, next))
   }
 
+  /// Returns whether the request of a ticket still waits.
+  public func isWaiting(_ ticket: QueueTicket) -> Bool { queues.element(ticket) != nil }
+
   /// Removes a queued request.
   ///
   /// - Returns: The waiter. Nil if its turn has already come: its permit must then be released.
