@@ -63,6 +63,11 @@ static inline long copenssl_ctx_set_session_cache_mode(SSL_CTX *context, long mo
   return SSL_CTX_set_session_cache_mode(context, mode);
 }
 
+COPENSSL_NAME("SSL_CTX_set_max_cert_list(_:_:)")
+static inline long copenssl_ctx_set_max_cert_list(SSL_CTX *context, long bytes) {
+  return SSL_CTX_set_max_cert_list(context, bytes);
+}
+
 COPENSSL_NAME("SSL_CTX_add1_chain_cert(_:_:)")
 static inline int copenssl_ctx_add1_chain_cert(SSL_CTX *context, X509 *certificate) {
   return (int)SSL_CTX_add1_chain_cert(context, certificate);

@@ -52,7 +52,7 @@ import HTTPTypes
   /// Creates a session. Its preface and settings are the first output.
   /// - Throws: `internalFailure` if memory runs out.
   public init(_ role: HTTP2Role, limits: HTTP2Limits = HTTP2Limits()) throws(HTTP2Error) {
-    guard let session = unsafe Self.makeSession(role) else {
+    guard let session = unsafe Self.makeSession(role, limits) else {
       throw .internalFailure("The server has no memory for an HTTP/2 session.")
     }
     self.role = role
@@ -239,12 +239,13 @@ extension HTTP2Session {
 
 extension HTTP2Session {
   /// Returns a library session without an owner, or nil if memory runs out.
-  static func makeSession(_ role: HTTP2Role) -> OpaquePointer? {
+  static func makeSession(_ role: HTTP2Role, _ limits: HTTP2Limits) -> OpaquePointer? {
     var options: OpaquePointer?
     guard let callbacks = unsafe callbacks, unsafe nghttp2_option_new(&options) == 0 else { return nil }
     defer { unsafe nghttp2_option_del(options) }
     unsafe nghttp2_option_set_no_auto_window_update(options, 1)
     unsafe nghttp2_option_set_no_closed_streams(options, 1)
+    unsafe nghttp2_option_set_max_deflate_dynamic_table_size(options, limits.fieldTable)
     // The most queued acknowledgements. It exceeds what one slice of input can cause, because reaching it breaks the
     // library. `PeerConduct` ends the session much earlier, with a GOAWAY.
     unsafe nghttp2_option_set_max_outbound_ack(options, 4096)

@@ -136,6 +136,11 @@ public struct HTTP2Limits: Sendable, Equatable {
   /// The most fields in a header section or trailer section: 100. A field costs more to store than to send.
   public var fieldLines = 100
 
+  /// The largest table of HPACK for what is sent, in bytes as RFC 7541 §4.1 counts them: 2 KiB, half of the protocol's
+  /// default. Empty fields take up to six times their count in memory. The table for what is received keeps the default:
+  /// Go's client 1.19 does not follow a smaller one, and its connections ended with COMPRESSION_ERROR.
+  public var fieldTable = 2048
+
   /// The most streams open at once: 100, the minimum that RFC 9113 §6.5.2 recommends. A server allows this many. A
   /// client uses at most this many, even if the peer allows more.
   public var concurrentStreams = 100

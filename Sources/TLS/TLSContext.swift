@@ -68,6 +68,7 @@ public final class TLSContext: @unchecked Sendable {
     unsafe try Self.loadKey(key, of: certificate.path, into: handle.pointer, &findings)
     (clientAuthorities, clientAuthoritiesNotAfter) = unsafe try Self.acceptClientCertificates(
       of: clientCA, handle.pointer, &findings)
+    if clientCA != nil { unsafe ClientChain.limit(on: handle.pointer, limits) }
     choice = unsafe try CertificateChoice(further, default: handle.pointer, of: certificate.path)
     findings += further.flatMap(\.findings) + choice.findings
     if let sharedTicketKeys {
@@ -188,13 +189,28 @@ extension TLSContext {
 
 /// The limits on the cost of a peer, after which a session ends.
 ///
-/// OpenSSL itself limits a record (16 KiB and its overhead), a ClientHello (128 KiB), a certificate chain (100 KB), 32
-/// empty records in a row, and 5 warning alerts in a row. The limits here cover the rest.
+/// OpenSSL itself limits a record (16 KiB and its overhead), 32 empty records in a row, and 5 warning alerts in a row.
+/// The limits here cover the rest, and what OpenSSL limits to more than a client needs.
 public struct TLSLimits: Sendable, Equatable {
   /// The maximum number of handshake bytes from the peer, over all its flights, including record headers.
   ///
-  /// 64 KiB: a ClientHello with a post-quantum share is 2 KB, and a long client certificate chain 20 KB.
+  /// 64 KiB: two ClientHellos and the largest list of certificates, and room for extensions to come.
   public var handshakeBytes = 64 * 1024
+
+  /// The maximum length of a ClientHello in bytes, for which OpenSSL allocates memory when the length arrives.
+  ///
+  /// 16 KiB: a ClientHello with a post-quantum share is 2 KB. OpenSSL's own limit is 128 KiB.
+  public var clientHelloBytes = 16 * 1024
+
+  /// The maximum length in bytes of a client's Certificate message.
+  ///
+  /// 16 KiB: a certificate with RSA-4096 is 2 KB. OpenSSL's own limit is 100 KiB.
+  public var certificateListBytes = 16 * 1024
+
+  /// The maximum number of certificates in a client's Certificate message.
+  ///
+  /// 8: a client has one or two above its own. A parsed certificate takes 4 kB and more, whatever its length.
+  public var mostCertificates = 8
 
   /// The maximum number of TLS protocol messages after the handshake, without application data between them.
   ///

@@ -32,6 +32,7 @@ import COpenSSL
   private let owner: AnyObject
   let transport = RecordTransport()
   private var partialRecord = PartialRecord()
+  private var clientHello = ClientHelloLimit()
   private var handshakeBytes = 0
   private var failure: TLSError?
   /// Whether the peer has sent any bytes.
@@ -202,6 +203,7 @@ import COpenSSL
   private func process(_ records: UnsafeRawBufferPointer, into plaintext: inout [UInt8]) throws(TLSError) {
     // OpenSSL would allocate its buffers even if there is nothing to read.
     guard unsafe !records.isEmpty else { return }
+    if state == .handshaking { try unsafe limitClientHello(in: records) }
     unsafe transport.incoming = records
     defer { unsafe transport.incoming = UnsafeRawBufferPointer(start: nil, count: 0) }
     if state == .handshaking { try handshake() }
@@ -221,6 +223,16 @@ import COpenSSL
       try interpret(result)
     }
     try limitHandshake()
+  }
+
+  /// Refuses a ClientHello that is too long before OpenSSL allocates memory for it.
+  private func limitClientHello(in records: UnsafeRawBufferPointer) throws(TLSError) {
+    // In TLS 1.2, only the first message is a ClientHello, and encrypted records look like others.
+    guard server == nil, unsafe SSL_version(ssl) != TLS1_2_VERSION,
+      unsafe clientHello.isExceeded(by: records, limits.clientHelloBytes)
+    else { return }
+    writeAlert(SSL_AD_ILLEGAL_PARAMETER)
+    throw TLSError(.limitExceeded, "The peer's ClientHello exceeds \(limits.clientHelloBytes) bytes.")
   }
 
   private func limitHandshake() throws(TLSError) {

@@ -1,6 +1,9 @@
-import HTTP2
+import CNghttp2
+import HTTP1
 import HTTPTypes
 import Testing
+
+@testable import HTTP2
 
 @Suite("The limits of a session")
 struct LimitTests {
@@ -125,6 +128,27 @@ struct LimitTests {
     #expect(server.session.heldBytes >= 10_000)
     try server.receive(Frame(.continuation, flags: Frame.endHeaders, stream: 3, Frame.literals([])).bytes)
     #expect(server.session.heldBytes <= idle + 8192)
+  }
+
+  @Test("the table of HPACK for what is sent takes half of the protocol's default")
+  func tables() throws {
+    let (server, client) = (try End(.server), try End(.client))
+    for _ in 0..<2 {
+      try server.receive(client.output())
+      try client.receive(server.output())
+    }
+    for round in 0..<100 {
+      let fields: FieldLines = [try #require(HTTPField.Name("x-\(round)")): "a"]
+      let stream = try client.session.submitRequest(.get(fields: fields))
+      try server.receive(client.output())
+      try server.session.submitResponse(HTTP2ResponseHead(status: 200, fields: fields), on: stream)
+      try client.receive(server.output())
+    }
+    for end in [server, client] {
+      #expect(unsafe nghttp2_session_get_hd_inflate_dynamic_table_size(end.session.session) > 1024)
+      #expect(unsafe nghttp2_session_get_hd_inflate_dynamic_table_size(end.session.session) <= 2048)
+      #expect(unsafe nghttp2_session_get_hd_deflate_dynamic_table_size(end.session.session) <= 2048)
+    }
   }
 
   @Test("oversized trailers close their stream")

@@ -154,6 +154,40 @@ struct ClientCertificateTests {
     #expect(error?.cause == .certificateOfPeer)
   }
 
+  @Test(
+    "come with at most seven others, and only the first stays in memory", arguments: Version.allCases,
+    [(7, nil), (8, .certificateOfPeer), (40, .violationByPeer)] as [(Int, TLSError.Cause?)])
+  func chains(version: Version, length: (others: Int, refusal: TLSError.Cause?)) throws {
+    let ground = try Ground()
+    let certificate = try Certificate("partner", key: KeyPair(), issuer: ground.authority)
+    let other = try Certificate("other", key: KeyPair())
+    let chain = Array(repeating: other, count: length.others)
+    let server = try Server(ground.context())
+    let client = try Credential(certificate, chain: chain, version).client()
+    // Forty exceed the bound for the message, before there is a list to count.
+    if let refusal = length.refusal {
+      let error = #expect(throws: TLSError.self) { try server.shakeHands(with: client) }
+      #expect(error?.cause == refusal)
+      return
+    }
+    try server.shakeHands(with: client)
+    #expect(server.session.clientCertificate != nil)
+    #expect(unsafe OPENSSL_sk_num(SSL_get_peer_cert_chain(server.session.ssl)) == 0)
+  }
+
+  @Test("are refused at the beginning of a message of more than 16 KiB", arguments: Version.allCases)
+  func longList(version: Version) throws {
+    let ground = try Ground()
+    let names = (0..<1000).map { "DNS:\($0).a-name-of-twenty" }
+    let certificate = try Certificate(
+      "partner", key: KeyPair(), issuer: ground.authority, alternativeNames: names)
+    let error = #expect(throws: TLSError.self) {
+      try Server(ground.context()).shakeHands(with: Credential(certificate, version).client())
+    }
+    #expect(error?.cause == .violationByPeer)
+    #expect(error?.reason?.contains("excessive message size") == true)
+  }
+
   @Test("that have expired since the first handshake are refused instead of resumed", arguments: Version.allCases)
   func expiredTicket(version: Version) throws {
     let ground = try Ground()

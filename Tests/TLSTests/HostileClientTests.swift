@@ -127,7 +127,6 @@ struct HostileClientTests {
       ("a record longer than the protocol allows", [22, 3, 1, 255, 255]),
       ("a Finished first", [22, 3, 1, 0, 4, 20, 0, 0, 0]),
       ("a ClientHello of nothing", [22, 3, 1, 0, 4, 1, 0, 0, 0]),
-      ("a ClientHello of 16 MiB", [22, 3, 1, 0, 4, 1, 255, 255, 255]),
       ("empty records without end", Array([[UInt8]](repeating: [22, 3, 1, 0, 0], count: 64).joined())),
     ] as [(String, [UInt8])])
   func garbage(label: String, bytes: [UInt8]) throws {
@@ -137,9 +136,46 @@ struct HostileClientTests {
     #expect(server.takeOutgoing().starts(with: [21, 3]))
   }
 
+  @Test(
+    "is refused as soon as it announces a longer ClientHello than a server waits for, however that is split",
+    arguments: [
+      ("the limit", [1, 0, 0x40, 0], false), ("one byte more", [1, 0, 0x40, 1], true),
+      ("128 KiB", [1, 1, 255, 255], true), ("16 MiB", [1, 255, 255, 255], true),
+    ] as [(String, [UInt8], Bool)])
+  func longClientHello(label: String, header: [UInt8], isRefused: Bool) throws {
+    let inOne = [22, 3, 1, 0, 4] + header
+    let byByte = header.flatMap { byte -> [UInt8] in [22, 3, 1, 0, 1, byte] }
+    for flight in [inOne, byByte] {
+      let server = try Server(Files().context())
+      guard isRefused else {
+        try server.receive(flight)
+        continue
+      }
+      let error = #expect(throws: TLSError.self, "\(label)") { try server.receive(flight) }
+      #expect(error?.cause == .limitExceeded)
+      #expect(server.takeOutgoing() == [21, 3, 3, 0, 2, 2, UInt8(SSL_AD_ILLEGAL_PARAMETER)])
+    }
+  }
+
+  @Test("is refused if its second ClientHello, after a request to choose another group, is too long")
+  func longSecondClientHello() throws {
+    let server = try Server(Files().context())
+    var settings = Version.tls13.settings
+    // The client's first share is for a group that the server does not take.
+    settings.groups = "P-521:P-256"
+    let client = try TLSClient(settings)
+    client.receive([])
+    try server.receive(client.takeOutgoing())
+    #expect(!server.takeOutgoing().isEmpty, "a HelloRetryRequest")
+    let error = #expect(throws: TLSError.self) { try server.receive([22, 3, 3, 0, 5, 1, 1, 0, 0, 0]) }
+    #expect(error?.cause == .limitExceeded)
+  }
+
   @Test("cannot send a handshake larger than the limit")
   func endlessHandshake() throws {
-    let server = try Server(Files().context())
+    var limits = TLSLimits()
+    limits.clientHelloBytes = 0xff_ffff
+    let server = try Server(Files().context(limits: limits))
     // A ClientHello that announces 128 KiB, which OpenSSL would wait for, in records of 16 KiB.
     var flight: [UInt8] = [22, 3, 1, 0x40, 0, 1, 1, 255, 255] + [UInt8](repeating: 0, count: 16_380)
     for _ in 0..<3 {

@@ -142,7 +142,7 @@ import TestSupport
     if let groups = settings.groups { unsafe SSL_set1_groups_list(ssl, groups) }
     if settings.verifies { unsafe SSL_set_verify(ssl, SSL_VERIFY_PEER, nil) }
     guard let (certificateFile, keyFile) = settings.certificate else { return }
-    guard unsafe SSL_use_certificate_file(ssl, certificateFile, SSL_FILETYPE_PEM) == 1,
+    guard unsafe SSL_use_certificate_chain_file(ssl, certificateFile) == 1,
       unsafe SSL_use_PrivateKey_file(ssl, keyFile, SSL_FILETYPE_PEM) == 1
     else { throw TestFailure("The client certificate cannot be loaded.") }
   }
