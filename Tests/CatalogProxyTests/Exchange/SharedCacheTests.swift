@@ -50,16 +50,19 @@ struct SharedCacheTests {
     let replicas = try (0..<3).map { _ in try Replica(store) { _ in .scripted(.ok, Self.fresh) } }
     let first = try await replicas[0].ask()
     #expect(first.cacheStatus == "musickit-token-server; fwd=uri-miss; ttl=60; stored")
+    try await until("the response is stored") { store.entries.count == 1 }
     for replica in replicas.dropFirst() {
       let reply = try await replica.ask()
       #expect(body(reply) == body(first))
       #expect(reply.cacheStatus == "musickit-token-server; hit; ttl=60; detail=\"shared\"")
       if case .response(let response) = reply { #expect(response.encoded.fields[.age] == "0") }
-      #expect(try await replica.ask().cacheStatus == "musickit-token-server; hit; ttl=60")
-      #expect(replica.requests == 0 && replica.cache.results == [.hit: 1])
+      // The caller has the response before the memory has it, so the next one may ask the store once more.
+      try await until("the response is in memory") {
+        try await replica.ask().cacheStatus == "musickit-token-server; hit; ttl=60"
+      }
+      #expect(replica.requests == 0 && Set(replica.cache.results.keys) == [.hit])
     }
     #expect(replicas[0].requests == 1 && replicas[0].cache.results == [.miss: 1])
-    #expect(store.questions == 3)
   }
 
   /// Sends the request to three replicas, and waits until two wait for the third.
@@ -186,12 +189,15 @@ struct SharedCacheTests {
       }
     }
     _ = try await replicas[0].ask()
+    try await until("the response is stored") { store.entries.count == 1 }
     for replica in replicas { replica.ground.time.advance(by: .seconds(100)) }
     store.state.withLock { $0.isStale = true }
+    let stale = store.entries
     let reply = try await replicas[1].ask()
     #expect(reply.cacheStatus == "musickit-token-server; fwd=uri-miss; fwd-status=304; ttl=60; stored")
     #expect(body(reply) == "{\"a\":1}")
     #expect(replicas[1].ground.upstream.requests[0].fields[.ifNoneMatch] == "\"1\"")
+    try await until("the renewed response is stored") { store.entries != stale }
     // The first one has a stale response, and the second one has renewed it.
     let renewed = try await replicas[0].ask()
     #expect(renewed.cacheStatus == "musickit-token-server; hit; ttl=60; detail=\"shared\"")
@@ -205,6 +211,7 @@ struct SharedCacheTests {
     let first = try Replica(store) { _ in .scripted(.ok, Self.fresh) }
     let second = try Replica(store) { _ in .scripted(.init(code: 503)) }
     _ = try await first.ask()
+    try await until("the response is stored") { store.entries.count == 1 }
     second.ground.time.advance(by: .seconds(100))
     store.state.withLock { $0.isStale = true }
     let reply = try await second.ask()
@@ -220,6 +227,7 @@ struct SharedCacheTests {
       try Replica(store) { _ in .scripted(.ok, Self.fresh) }, try Replica(store) { _ in .scripted(.ok, Self.fresh) }
     )
     _ = try await first.ask()
+    try await until("the response is stored") { store.entries.count == 1 }
     second.ground.time.advance(by: .seconds(10))
     let reply = try await second.ask(Self.song, directive)
     #expect(reply.cacheStatus?.contains("fwd=uri-miss") == true)
