@@ -25,7 +25,7 @@ struct ReplacedResponseTests {
   )
 
   @Test(
-    "a 5xx leaves Apple's words in the error, whoever waits for it",
+    "a 5xx leaves Apple's words in the error, for each caller",
     arguments: [(song, nil), ("/v1/me/library/songs", "user"), ("\(song)?include=library", "user")]
       as [(String, String?)])
   func words(_ target: String, _ user: String?) async throws {

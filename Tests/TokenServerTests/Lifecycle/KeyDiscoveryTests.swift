@@ -45,7 +45,7 @@ struct KeyDiscoveryTests {
     #expect(try provider.state("target") == "/other.json")
   }
 
-  @Test("are asked for anew if they do not arrive from the address that the server knows")
+  @Test("are asked for again if they do not arrive from the address that the server knows")
   func doubtful() async throws {
     let (ground, source) = (try KeySetGround(), provider.issuer())
     _ = try await ground.begin(having: source)
