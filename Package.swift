@@ -143,12 +143,13 @@ let package = Package(
     .target(
       name: "TestSupport", dependencies: ["COpenSSL"], path: "Tests/TestSupport", swiftSettings: strict),
     // Tests/instructions counts what it costs.
+    .target(name: "CountedCalls", path: "Tests/CountedCalls"),
     .executableTarget(
       name: "ParserCost",
       dependencies: [
-        "Access", "Bytes", "CatalogProxy", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1", "HTTP2", "HTTPCache",
-        "HTTPMessages", "HTTPServer", "JSON", "MusicSandbox", "ServerSettings", "Telemetry", "TokenServer",
-        "Tracing", httpTypes,
+        "Access", "Bytes", "CatalogProxy", "CountedCalls", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1",
+        "HTTP2", "HTTPCache", "HTTPMessages", "HTTPServer", "JSON", "MusicSandbox", "ServerSettings", "Telemetry",
+        "TokenServer", "Tracing", httpTypes,
       ], path: "Tests/ParserCost", swiftSettings: strict),
     // Writes the tables of the documents, and the example configuration.
     .executableTarget(

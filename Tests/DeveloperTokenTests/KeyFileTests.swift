@@ -6,7 +6,7 @@ import Testing
 @testable import Bytes
 @testable import DeveloperToken
 
-@Suite("A key file")
+@Suite("A key file", .otherPrograms)
 struct KeyFileTests {
   let directory: TemporaryDirectory
 
@@ -17,7 +17,7 @@ struct KeyFileTests {
     return try #require(throws: SigningKeyError.self) { try SigningKey.load(file: path, keyID: keyID) }
   }
 
-  @Test("takes the key ID from its name", .otherPrograms)
+  @Test("takes the key ID from its name")
   func nameGivesKeyID() throws {
     let path = try directory.write(Samples.p8, to: "AuthKey_ABC123DEFG.p8")
     let key = try SigningKey.load(file: path, keyID: nil)
@@ -25,7 +25,7 @@ struct KeyFileTests {
     #expect(key.findings.isEmpty)
   }
 
-  @Test("has any name if the key ID is given", .otherPrograms, arguments: ["key.p8", "AuthKey_production.p8", "music"])
+  @Test("has any name if the key ID is given", arguments: ["key.p8", "AuthKey_production.p8", "music"])
   func ownName(name: String) throws {
     let path = try directory.write(Samples.p8, to: name)
     #expect(try SigningKey.load(file: path, keyID: Samples.keyID()).keyID == Samples.keyID())
@@ -45,7 +45,7 @@ struct KeyFileTests {
     #expect("\(error)".contains("ZZZ999ZZZ9") && "\(error)".contains("ABC123DEFG"))
   }
 
-  @Test("may be a symbolic link, as Kubernetes mounts secrets", .otherPrograms)
+  @Test("may be a symbolic link, as Kubernetes mounts secrets")
   func symbolicLink() throws {
     let target = try directory.write(Samples.p8, to: "data")
     let link = directory.path + "/AuthKey_ABC123DEFG.p8"
@@ -62,7 +62,7 @@ struct KeyFileTests {
     #expect("\(error)".contains("write 0400 in YAML, or 256 in JSON") == (mode == 0o620))
   }
 
-  @Test("that others can read gets a finding", .otherPrograms, arguments: [mode_t(0o644), 0o640, 0o604])
+  @Test("that others can read gets a finding", arguments: [mode_t(0o644), 0o640, 0o604])
   func readable(mode: mode_t) throws {
     let key = try SigningKey.load(file: directory.write(Samples.p8, to: "key", mode: mode), keyID: Samples.keyID())
     #expect(key.findings.map(\.id) == ["key.readable_by_others"])
@@ -121,7 +121,7 @@ struct KeyFileTests {
         """)
   }
 
-  @Test("may have up to 16 KiB", .otherPrograms)
+  @Test("may have up to 16 KiB")
   func bounded() throws {
     let padding = String(repeating: "\n", count: 16_384 - Samples.p8.utf8.count)
     _ = try SigningKey.load(file: directory.write(Samples.p8 + padding, to: "full"), keyID: Samples.keyID())

@@ -4,7 +4,7 @@ import Testing
 
 @testable import DeveloperToken
 
-@Suite("A pasted key")
+@Suite("A pasted key", .otherPrograms)
 struct KeyFormTests {
   /// A change that copying makes to the text of a key.
   struct Form: Sendable, CustomTestStringConvertible {
@@ -80,7 +80,7 @@ struct KeyFormTests {
     Form("with continued lines") { replacing($0, "\n", "\\\n") },
   ]
 
-  @Test("is accepted in every form and every wrapping", .otherPrograms, arguments: inner, outer)
+  @Test("is accepted in every form and every wrapping", arguments: inner, outer)
   func everyForm(inner: Form, outer: Form) throws {
     let plain = try SigningKey(parsing: Samples.secret(Samples.p8), keyID: Samples.keyID())
     let pasted = outer.change(inner.change(Samples.p8))
@@ -88,7 +88,7 @@ struct KeyFormTests {
     #expect(key.publicKeyPEM == plain.publicKeyPEM)
   }
 
-  @Test("has the public key that openssl derives", .otherPrograms)
+  @Test("has the public key that openssl derives")
   func publicKey() throws {
     let directory = try TemporaryDirectory()
     let path = try directory.write(Samples.p8, to: "AuthKey_ABC123DEFG.p8")
@@ -99,7 +99,7 @@ struct KeyFormTests {
     #expect(Samples.openssl("dgst -sha256 -r \(der)").hasPrefix("\(key.fingerprint) "))
   }
 
-  @Test("is accepted with text around the PEM block, which RFC 7468 tells readers to ignore", .otherPrograms)
+  @Test("is accepted with text around the PEM block, which RFC 7468 tells readers to ignore")
   func textAround() throws {
     let pasted = "Bag Attributes\n    friendlyName: music\n" + Samples.p8 + "thanks\n"
     let key = try SigningKey(parsing: Samples.secret(pasted), keyID: Samples.keyID())

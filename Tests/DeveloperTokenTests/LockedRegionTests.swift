@@ -20,7 +20,7 @@ struct LockedRegionTests {
     }
   }
 
-  @Test("that is full is reported, work continues, and freed secrets make room again")
+  @Test("that is full is reported, work continues, and freed secrets make room again", .otherPrograms)
   func overflow() async {
     await #expect(processExitsWith: .success) {
       let notices = Notices()

@@ -1,13 +1,14 @@
 import CLockedMemory
 import Cryptography
 import Glibc
+import TestSupport
 import Testing
 
 @testable import DeveloperToken
 
 @Suite("Without memory for OpenSSL")
 struct MemoryFailureTests {
-  @Test("the error does not blame the key, and the key signs again once there is memory")
+  @Test("the error does not blame the key, and the key signs again once there is memory", .otherPrograms)
   func keyIsNotBlamed() async {
     await #expect(processExitsWith: .success) {
       precondition(!SecureMemory.protect().map(\.id).contains("memory.no_secure_heap"))

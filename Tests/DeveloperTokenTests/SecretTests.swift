@@ -1,11 +1,12 @@
 import COpenSSL
 import Cryptography
 import Glibc
+import TestSupport
 import Testing
 
 @testable import DeveloperToken
 
-@Suite("A secret")
+@Suite("A secret", .otherPrograms)
 struct SecretTests {
   @Test("never appears in descriptions, dumps, mirrors or errors of a key")
   func nothingShows() throws {

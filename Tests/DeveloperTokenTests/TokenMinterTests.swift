@@ -139,7 +139,7 @@ struct TokenMinterTests {
     #expect(minter.cachedTokens == 8)
   }
 
-  @Test("a token has its SHA-256 for audits and never appears in a description")
+  @Test("a token has its SHA-256 for audits and never appears in a description", .otherPrograms)
   func audit() throws {
     let token = try Samples.minter().token(now: now)
     let directory = try TemporaryDirectory()

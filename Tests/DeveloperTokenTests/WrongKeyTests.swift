@@ -3,7 +3,7 @@ import Testing
 
 @testable import DeveloperToken
 
-@Suite("Text that is not a MusicKit key")
+@Suite("Text that is not a MusicKit key", .otherPrograms)
 struct WrongKeyTests {
   struct Case: Sendable, CustomTestStringConvertible {
     let testDescription: String

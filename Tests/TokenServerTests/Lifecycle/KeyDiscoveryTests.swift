@@ -5,7 +5,7 @@ import Testing
 
 @testable import TokenServer
 
-@Suite("Keys that an issuer's discovery document names")
+@Suite("Keys that an issuer's discovery document names", .otherPrograms)
 struct KeyDiscoveryTests {
   let provider: KeyProvider
 

@@ -134,7 +134,7 @@ struct KeySetsTests {
     #expect(try provider.requests() == requests + 1)
   }
 
-  @Test("may be fetched again for a signature that fails under a known key, within the same limit")
+  @Test("may be fetched again for a signature that fails under a known key, within the same limit", .otherPrograms)
   func replaced() async throws {
     let ground = try KeySetGround()
     let keys = try await ground.begin(having: provider.source)
