@@ -56,7 +56,10 @@ public struct AllowedHosts: Sendable {
     let host = authority.prefix { $0 != UInt8(ascii: ":") }
     guard (1...Self.longestName).contains(host.count) else { return false }
     let name = Self.withoutRoot(host)
-    if IPAddress(name.span) != nil || Self.isPrivate(name) { return true }
+    // Health checks send it, so it comes before the loop over all bytes.
+    if name.span.equalsIgnoringCase(0..<name.count, "localhost") || Self.isPrivate(name) { return true }
+    // An IPv4 address ends in a digit.
+    if let last = name.last, last.isDigit(hexadecimal: false), IPAddress(name.span) != nil { return true }
     return !names.isEmpty && names.contains(Self.lowercased(name))
   }
 
@@ -74,18 +77,15 @@ public struct AllowedHosts: Sendable {
     }
     let last = label..<bytes.count
     guard !last.isEmpty else { return false }
-    if label == 0 { return !isNumber(bytes) }
+    if label == 0 { return !(bytes[0].isDigit(hexadecimal: false) && isNumber(bytes)) }
     return bytes.equalsIgnoringCase(last, "localhost") || bytes.equalsIgnoringCase(last, "local")
       || bytes.equalsIgnoringCase(last, "internal") || bytes.equalsIgnoringCase(last, "svc")
   }
 
   /// Returns whether the byte may be in a label: a letter, a digit, a hyphen, or the underscore of container names.
   private static func isInName(_ byte: UInt8) -> Bool {
-    switch byte {
-    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"): true
-    case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"): true
-    default: false
-    }
+    (byte | 0x20) &- UInt8(ascii: "a") < 26 || byte &- UInt8(ascii: "0") < 10 || byte == UInt8(ascii: "-")
+      || byte == UInt8(ascii: "_")
   }
 
   /// Returns whether a browser takes the label for an IPv4 address (the URL standard, "ends in a number"). It would have

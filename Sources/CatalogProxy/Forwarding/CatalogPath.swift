@@ -159,11 +159,16 @@ struct PathSegments {
 
   /// Writes a storefront in lower case, as Apple does. Some programs send the codes of ISO 3166, which are in capitals.
   mutating func lowercaseStorefront() {
-    guard has("catalog", at: 1) || has("storefronts", at: 1) || has("language", at: 1), count > 2 else { return }
-    let segment = ranges[2]
-    guard segment.count == 2, segment.allSatisfy({ (path[$0] | 0x20) &- UInt8(ascii: "a") < 26 }) else { return }
-    for index in segment { path[index] |= 0x20 }
+    guard count > 2, ranges[2].count == 2 else { return }
+    let (first, second) = (ranges[2].lowerBound, ranges[2].lowerBound + 1)
+    guard Self.isLetter(path[first]), Self.isLetter(path[second]), (path[first] & path[second]) & 0x20 == 0,
+      has("catalog", at: 1) || has("storefronts", at: 1) || has("language", at: 1)
+    else { return }
+    path[first] |= 0x20
+    path[second] |= 0x20
   }
+
+  private static func isLetter(_ byte: UInt8) -> Bool { (byte | 0x20) &- UInt8(ascii: "a") < 26 }
 
   /// Returns the storefront at `index`: two lower-case ASCII letters, as Apple writes them. Throws otherwise.
   func storefront(at index: Int) throws(TargetRefusal) -> String {

