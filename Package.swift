@@ -83,9 +83,9 @@ let package = Package(
     module("Memory", ["CPlatform", "Locks"], confined),
     module("EventLoop", ["CPlatform", "Locks", heap], confined),
     module("HTTP1", ["Bytes", httpTypes]),
-    module("TLS", ["Bytes", "COpenSSL", "Locks"], confined),
+    module("TLS", ["Bytes", "CLockedMemory", "COpenSSL", "Locks"], confined),
     module("HTTPMessages", ["Bytes", "HTTP1", httpTypes]),
-    module("HTTP2", ["CNghttp2", "Bytes", "HTTP1", httpTypes], confined),
+    module("HTTP2", ["CNghttp2", "CPlatform", "Bytes", "HTTP1", httpTypes], confined),
     module(
       "HTTPServer",
       [
@@ -160,7 +160,7 @@ let package = Package(
     tests("LocksTests", ["Locks"]),
     tests("EventLoopTests", ["CPlatform", "EventLoop", "Locks"]),
     tests("HTTP1Tests", ["Bytes", "HTTP1", httpTypes]),
-    tests("TLSTests", ["TLS", "COpenSSL", "Locks"]),
+    tests("TLSTests", ["TLS", "CLockedMemory", "COpenSSL", "Locks"]),
     tests(
       "HTTPServerTests",
       ["HTTPServer", "EventLoop", "HTTP1", "HTTPMessages", "Locks", "Memory", "TLS", "Telemetry", httpTypes]),

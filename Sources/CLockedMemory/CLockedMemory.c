@@ -51,6 +51,9 @@ static atomic_uint threads = 0;
 #define OF_THREAD static _Thread_local __attribute__((tls_model("initial-exec")))
 OF_THREAD unsigned depth = 0;
 OF_THREAD int has_failed = 0;
+// What OpenSSL holds of malloc's memory by calls of this thread: less than nothing if it frees what another has taken.
+OF_THREAD long long openssl_bytes = 0;
+static atomic_int is_openssl_counted = 0;
 // The part that this thread tries first; 0 until it enters.
 OF_THREAD unsigned own_part = 0;
 
@@ -163,8 +166,15 @@ static void make_region(void) {
   }
 }
 
+static void look_for_sizes(void);
+
+static void prepare(void) {
+  make_region();
+  look_for_sizes();
+}
+
 enum locked_memory_state locked_memory_prepare(void) {
-  pthread_once(&once, make_region);
+  pthread_once(&once, prepare);
   return state;
 }
 
@@ -233,12 +243,51 @@ static void *noting_failure(void *memory) {
   return memory;
 }
 
-static __attribute__((noinline)) void *allocate_in_use(size_t size) {
-  return noting_failure(locked_memory_allocate(size));
+// glibc keeps the size of a block, this field included, before it, with flags in the lowest three bits (`chunk` in its
+// malloc.c). Asking malloc_usable_size at each allocation would cost 2 % of a request over TLS.
+static size_t size_before(void *memory) { return ((size_t *)memory)[-1] & ~(size_t)7; }
+
+static size_t asked_size(void *memory) { return malloc_usable_size(memory) + sizeof(size_t); }
+
+static int is_size_before = 0;
+
+// Another allocator may have taken the place of glibc's (LD_PRELOAD), so a few blocks are looked at first.
+static void look_for_sizes(void) {
+#if defined(__GLIBC__) && !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer)
+  static const size_t sizes[] = {1, 24, 25, 100, 1000, 5000, 20000};
+  int is_found = 1;
+  for (size_t index = 0; index < sizeof sizes / sizeof *sizes; index += 1) {
+    void *memory = malloc(sizes[index]);
+    // The compiler knows what malloc returns, and that nothing is before it.
+    __asm__ __volatile__("" : "+r"(memory));
+    if (!memory || size_before(memory) != asked_size(memory)) is_found = 0;
+    free(memory);
+  }
+  is_size_before = is_found;
+#endif
 }
 
-static __attribute__((noinline)) void free_overflowed(void *memory) {
-  wipe(memory, malloc_usable_size(memory));
+// What malloc takes for a block.
+static long long cost(void *memory) {
+  return (long long)(is_size_before ? size_before(memory) : asked_size(memory));
+}
+
+static __attribute__((noinline)) void *allocate_asking(size_t size) {
+  void *memory = ordinary_malloc(size);
+  if (memory) openssl_bytes += cost(memory);
+  return noting_failure(memory);
+}
+
+static __attribute__((noinline)) void *allocate_in_use(size_t size) {
+  void *memory = noting_failure(locked_memory_allocate(size));
+  if (memory && !is_inside(memory)) openssl_bytes += cost(memory);
+  return memory;
+}
+
+static __attribute__((noinline)) void free_slowly(void *memory) {
+  openssl_bytes -= cost(memory);
+  // It may have overflowed from the region.
+  if (depth) wipe(memory, malloc_usable_size(memory));
   free(memory);
 }
 
@@ -250,8 +299,11 @@ void *locked_memory_openssl_malloc(size_t size, const char *file, int line) {
   (void)line;
   if (size == 0) return NULL;
   if (depth) return allocate_in_use(size);
+  if (!is_size_before) return allocate_asking(size);
   void *memory = ordinary_malloc(size);
-  return memory ? memory : noting_failure(NULL);
+  if (!memory) return noting_failure(NULL);
+  openssl_bytes += size_before(memory);
+  return memory;
 }
 
 void locked_memory_openssl_free(void *memory, const char *file, int line) {
@@ -259,8 +311,8 @@ void locked_memory_openssl_free(void *memory, const char *file, int line) {
   (void)line;
   if (!memory) return;
   if (is_inside(memory)) return free_inside(memory);
-  // It may have overflowed from the region.
-  if (depth) return free_overflowed(memory);
+  if (depth || !is_size_before) return free_slowly(memory);
+  openssl_bytes -= size_before(memory);
   free(memory);
 }
 
@@ -271,11 +323,23 @@ void *locked_memory_openssl_realloc(void *memory, size_t size, const char *file,
     return NULL;
   }
   // What is in the region stays there, whichever thread makes it grow.
-  if (!is_inside(memory) && !depth) return noting_failure(realloc(memory, size));
+  if (!is_inside(memory) && !depth) {
+    long long before = cost(memory);
+    void *moved = noting_failure(realloc(memory, size));
+    if (moved) openssl_bytes += cost(moved) - before;
+    return moved;
+  }
   size_t present = is_inside(memory) ? capacity(memory) : malloc_usable_size(memory);
-  void *larger = noting_failure(locked_memory_allocate(size));
+  void *larger = allocate_in_use(size);
   if (!larger) return NULL;
+  if (!is_inside(memory)) openssl_bytes -= cost(memory);
   memcpy(larger, memory, present < size ? present : size);
   if (is_inside(memory)) free_inside(memory); else locked_memory_free(memory, present);
   return larger;
 }
+
+void locked_memory_openssl_is_counted(void) { atomic_store_explicit(&is_openssl_counted, 1, memory_order_relaxed); }
+
+int locked_memory_counts_openssl(void) { return atomic_load_explicit(&is_openssl_counted, memory_order_relaxed); }
+
+long long locked_memory_openssl_bytes(void) { return openssl_bytes; }

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -210,3 +211,49 @@ void cplatform_trim_heap(void) { malloc_trim(0); }
 void cplatform_return_large_blocks(void) {}
 void cplatform_trim_heap(void) {}
 #endif
+
+// Each block begins with what malloc takes for it, so that counting costs a few instructions; asking malloc costs sixteen
+// for each call, 3 % of a request. Nothing in nghttp2 needs an alignment of more than eight bytes.
+struct counted {
+  uint64_t cost;
+  char memory[];
+};
+
+// Malloc's own header, and its sizes in steps of 16.
+static uint64_t cost_of(size_t size) { return ((size | 1) + sizeof(struct counted) + sizeof(size_t) + 15) & ~(uint64_t)15; }
+
+static struct counted *block_of(void *memory) { return (struct counted *)((char *)memory - sizeof(struct counted)); }
+
+static void *count(struct counted *block, size_t size, void *counter) {
+  if (!block) return NULL;
+  block->cost = cost_of(size);
+  *(int64_t *)counter += (int64_t)block->cost;
+  return block->memory;
+}
+
+void *cplatform_counted_malloc(size_t size, void *counter) {
+  if (size > SIZE_MAX / 2) return NULL;
+  return count(malloc(size + sizeof(struct counted)), size, counter);
+}
+
+void cplatform_counted_free(void *memory, void *counter) {
+  if (!memory) return;
+  struct counted *block = block_of(memory);
+  *(int64_t *)counter -= (int64_t)block->cost;
+  free(block);
+}
+
+void *cplatform_counted_calloc(size_t number, size_t size, void *counter) {
+  size_t bytes;
+  if (__builtin_mul_overflow(number, size, &bytes) || bytes > SIZE_MAX / 2) return NULL;
+  return count(calloc(1, bytes + sizeof(struct counted)), bytes, counter);
+}
+
+void *cplatform_counted_realloc(void *memory, size_t size, void *counter) {
+  if (!memory) return cplatform_counted_malloc(size, counter);
+  if (size > SIZE_MAX / 2) return NULL;
+  int64_t before = (int64_t)block_of(memory)->cost;
+  void *moved = count(realloc(block_of(memory), size + sizeof(struct counted)), size, counter);
+  if (moved) *(int64_t *)counter -= before;
+  return moved;
+}

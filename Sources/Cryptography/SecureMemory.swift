@@ -18,6 +18,7 @@ public enum SecureMemory {
     let state = locked_memory_prepare()
     let isUsed = unsafe CRYPTO_set_mem_functions(
       locked_memory_openssl_malloc, locked_memory_openssl_realloc, locked_memory_openssl_free)
+    if isUsed != 0 { locked_memory_openssl_is_counted() }
     if isUsed == 0 || state == locked_memory_absent {
       return Finding(
         id: "memory.no_secure_heap",

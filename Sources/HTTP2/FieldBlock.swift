@@ -19,6 +19,12 @@ import HTTP1
     let isIndexed: Bool
   }
 
+  /// The size of the buffers.
+  var heldBytes: Int {
+    let ofPairs = unsafe pairs.capacity * MemoryLayout<nghttp2_nv>.stride
+    return bytes.capacity + lines.capacity * MemoryLayout<Line>.stride + ofPairs
+  }
+
   /// Starts a request. CONNECT has neither scheme nor path (RFC 9113 §8.5).
   mutating func begin(_ head: HTTP2RequestHead) {
     reset()

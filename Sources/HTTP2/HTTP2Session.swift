@@ -1,4 +1,5 @@
 import CNghttp2
+import CPlatform
 import HTTPTypes
 
 /// The HTTP/2 protocol (RFC 9113) of one connection, as client or server: bytes in, bytes out. It has no socket, clock
@@ -25,6 +26,8 @@ import HTTPTypes
   public internal(set) var openStreams = 0
 
   let session: OpaquePointer
+  /// The bytes that the library's session holds, counted by its memory functions.
+  private let libraryBytes: UnsafeMutablePointer<Int64>
   /// All streams until the owner receives their `streamClosed`.
   private(set) var streams: [HTTP2StreamID: Stream] = [:]
   /// The stream that was used last, because several calls in a row concern one stream.
@@ -52,9 +55,13 @@ import HTTPTypes
   /// Creates a session. Its preface and settings are the first output.
   /// - Throws: `internalFailure` if memory runs out.
   public init(_ role: HTTP2Role, limits: HTTP2Limits = HTTP2Limits()) throws(HTTP2Error) {
-    guard let session = unsafe Self.makeSession(role, limits) else {
+    let libraryBytes = UnsafeMutablePointer<Int64>.allocate(capacity: 1)
+    unsafe libraryBytes.initialize(to: 0)
+    guard let session = unsafe Self.makeSession(role, limits, counter: libraryBytes) else {
+      unsafe libraryBytes.deallocate()
       throw .internalFailure("The server has no memory for an HTTP/2 session.")
     }
+    unsafe self.libraryBytes = libraryBytes
     self.role = role
     self.limits = limits
     unsafe self.session = session
@@ -65,7 +72,10 @@ import HTTPTypes
     guard submitSettings() else { throw .internalFailure("The server has no memory for an HTTP/2 session.") }
   }
 
-  deinit { unsafe nghttp2_session_del(session) }
+  deinit {
+    unsafe nghttp2_session_del(session)
+    unsafe libraryBytes.deallocate()
+  }
 
   /// Whether `collectOutput` would produce output.
   public var wantsWrite: Bool {
@@ -82,17 +92,16 @@ import HTTPTypes
   /// The frame or header block of the peer that has begun and is incomplete.
   public var incompleteFrame: IncompleteFrame? { scanner.incomplete }
 
-  /// The memory that the peer makes the session and the library hold, beyond what each session and stream takes: heads
-  /// that wait for their delivery, content and frames to be sent, and an incomplete frame or header block.
+  /// The memory that the session holds: the library's, which includes HPACK's tables, frames to be sent and an incomplete
+  /// frame or header block, heads that wait for their delivery, content to be sent, and the session's own buffers.
   public var heldBytes: Int {
-    heads.heldBytes + queuedBytes + queuedFrames * Self.frameCost + scanner.incompleteBytes
+    let own =
+      events.capacity * MemoryLayout<SessionEvent>.stride + streams.capacity * Self.placeOfStream + block.heldBytes
+    return Int(unsafe libraryBytes.pointee) + heads.heldBytes + queuedBytes + own
   }
 
-  /// The number of frames that the library has to send.
-  private var queuedFrames: Int { isBroken ? 0 : unsafe nghttp2_session_get_outbound_queue_size(session) }
-
-  /// The library's memory for a frame to be sent, such as the acknowledgement of a PING, in bytes.
-  private static let frameCost = 256
+  /// The bytes of a place in the table of streams, a third of which stay empty.
+  private static let placeOfStream = 20
 
   /// The number of streams that the peer lets us open (RFC 9113 §5.1.2): 100 until its settings arrive.
   public var peerMaxConcurrentStreams: Int {
@@ -239,7 +248,11 @@ extension HTTP2Session {
 
 extension HTTP2Session {
   /// Returns a library session without an owner, or nil if memory runs out.
-  static func makeSession(_ role: HTTP2Role, _ limits: HTTP2Limits) -> OpaquePointer? {
+  ///
+  /// - Parameter counter: Where the session's memory functions count what it holds. It outlives the session.
+  static func makeSession(
+    _ role: HTTP2Role, _ limits: HTTP2Limits, counter: UnsafeMutablePointer<Int64>
+  ) -> OpaquePointer? {
     var options: OpaquePointer?
     guard let callbacks = unsafe callbacks, unsafe nghttp2_option_new(&options) == 0 else { return nil }
     defer { unsafe nghttp2_option_del(options) }
@@ -252,11 +265,15 @@ extension HTTP2Session {
     // The library's own limit uses its own clock. `PeerConduct` uses a ratio.
     unsafe nghttp2_option_set_stream_reset_rate_limit(options, .max, .max)
 
+    // The library copies it.
+    var memory = unsafe nghttp2_mem(
+      mem_user_data: counter, malloc: cplatform_counted_malloc, free: cplatform_counted_free,
+      calloc: cplatform_counted_calloc, realloc: cplatform_counted_realloc)
     var session: OpaquePointer?
     let code =
       role == .client
-      ? unsafe nghttp2_session_client_new2(&session, callbacks, nil, options)
-      : unsafe nghttp2_session_server_new2(&session, callbacks, nil, options)
+      ? unsafe nghttp2_session_client_new3(&session, callbacks, nil, options, &memory)
+      : unsafe nghttp2_session_server_new3(&session, callbacks, nil, options, &memory)
     return code == 0 ? unsafe session : nil
   }
 

@@ -55,8 +55,6 @@ struct FrameScanner {
   /// The number of the last frame that has begun, and that of the first frame of the last header block or other frame.
   private var last = 0
   private var first = 0
-  /// The received bytes of the frames since `first`.
-  private var received = 0
 
   /// Starts at the beginning of a connection. The bytes of a client begin with a preface of 24 bytes (RFC 9113 §3.4).
   init(from role: HTTP2Role) { skipped = role == .client ? 24 : 0 }
@@ -65,13 +63,6 @@ struct FrameScanner {
   var incomplete: IncompleteFrame? {
     guard skipped > 0 || headerCount > 0 || awaitsContinuation else { return nil }
     return IncompleteFrame(number: first, isContent: headerCount == 0 && type == Self.data && !awaitsContinuation)
-  }
-
-  /// The memory for the incomplete frame or header block, in bytes. The library keeps the decoded part of a field, which
-  /// may be longer than its code by Huffman (RFC 7541 appendix B: at least five bits for a byte). It keeps no DATA.
-  var incompleteBytes: Int {
-    guard let incomplete, !incomplete.isContent else { return 0 }
-    return received * 2
   }
 
   private static let data: UInt8 = 0
@@ -87,7 +78,6 @@ struct FrameScanner {
       if skipped > 0 {
         let step = min(skipped, bytes.count - next)
         skipped -= step
-        received += step
         next += step
         continue
       }
@@ -100,7 +90,7 @@ struct FrameScanner {
       }
       if headerCount == 0 {
         last += 1
-        if !awaitsContinuation { (first, received) = (last, 0) }
+        if !awaitsContinuation { first = last }
       }
       headerCount += 1
       next += 1

@@ -1,20 +1,22 @@
 import EventLoop
 import HTTP1
+import HTTP2
 import HTTPMessages
 import HTTPTypes
 import Memory
+import TLS
 
 /// The memory that a connection makes the server hold while it waits, charged to the budget of its address.
 ///
-/// Bytes in arrays are counted. The rest is estimated from above, so that the real use stays below the budget.
+/// Bytes in arrays are counted, and what the sessions of OpenSSL and nghttp2 hold, which peers choose. The rest is
+/// estimated from above, so that the real use stays below the budget.
 extension Connection {
   enum Cost {
     /// The connection's objects (1 kB), and its file, socket and poller entry in the kernel (3 kB).
     static let connection = 4_096
-    /// OpenSSL's session during the handshake, with its buffers, transcript and keys.
+    /// The room that a handshake needs to begin: about what OpenSSL holds while it waits for an honest client. Once the
+    /// handshake has begun, what it holds is charged.
     static let handshake = 45_056
-    /// OpenSSL's session after the handshake, which keeps no buffers between records.
-    static let session = 12_288
     /// The ciphertext of a shared body: two records, in a buffer that has doubled.
     static let encrypted = 66_000
     /// The objects of a request, without its bytes.
@@ -22,10 +24,13 @@ extension Connection {
     /// The work of a request that waits for its response, and the upstream request: 7 kB measured with a task and its
     /// frames, 3 kB without.
     static let work = 12_288
-    /// nghttp2's session with two header tables of 4 KiB, and its buffer for a frame.
-    static let http2 = 32_768
-    /// The state of a stream, in nghttp2 and in this server.
-    static let stream = 2_048
+    /// The objects of an HTTP/2 session, without what the session counts.
+    static let http2 = 2_048
+    /// The state of a stream in this server. The session counts nghttp2's.
+    static let stream = 1_024
+    /// The step in which the memory of the sessions is charged. Each request changes it by a few bytes, and each change of
+    /// a charge takes the budget's lock.
+    static let step = 1_024
     /// The kernel's maximum for a peer that does not read: twice `Listener.sendBuffer`.
     static let sendBuffer = 131_072
     /// The kernel's maximum of bytes that the server does not read: twice `Listener.receiveBuffer`.
@@ -55,8 +60,8 @@ extension Connection {
 
   /// The bytes that the connection makes the server hold at present.
   var heldBytes: Int {
-    var bytes = Cost.connection + transport.heldBytes
-    if transport.tls != nil { bytes += state.isHandshaking ? Cost.handshake : Cost.session }
+    var bytes = Cost.connection + transport.heldBytes + sessionBytes
+    if let certificate = peer.certificate { bytes += certificate.heldBytes }
     if let request = exchange.request { bytes += Cost.request + request.heldBytes }
     if let content = exchange.content { bytes += content.received.capacity }
     if let http2 { bytes += Cost.http2 + http2.heldBytes }
@@ -65,6 +70,12 @@ extension Connection {
     // While the server writes or works, the peer may send bytes that stay unread.
     if transport.isPending || state.watchesHangup { bytes += Cost.receiveBuffer }
     return bytes
+  }
+
+  /// The bytes that the sessions of TLS and HTTP/2 hold, rounded up.
+  private var sessionBytes: Int {
+    let bytes = (transport.tls?.memoryBytes ?? 0) + (http2?.session.heldBytes ?? 0)
+    return (bytes + Cost.step - 1) / Cost.step * Cost.step
   }
 
   /// Replaces a response by a refusal if there is not enough memory to hold it for a slow reader.

@@ -53,7 +53,7 @@ final class Transport {
   /// The memory in bytes that is held at present, without that of OpenSSL's session.
   var heldBytes: Int {
     let ciphertext = tls == nil || body.isEmpty ? 0 : Connection.Cost.encrypted
-    return input.capacity + output.capacity + max(outgoing.capacity, ciphertext) + (tls?.heldBytes ?? 0)
+    return input.capacity + output.capacity + max(outgoing.capacity, ciphertext)
   }
 
   // MARK: Borrowing

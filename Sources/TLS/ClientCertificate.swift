@@ -37,7 +37,14 @@ public final class ClientCertificate: Sendable {
     self.fingerprint = fingerprint
     self.notAfter = notAfter
     self.authorities = authorities
+    let names = [uris, dnsNames, emailAddresses, ipAddresses].joined()
+    heldBytes = names.reduce(Self.usualBytes) { $0 + $1.utf8.count + Self.bytesOfName }
   }
+
+  /// The memory for this object and its names, in bytes.
+  public let heldBytes: Int
+
+  private static let (usualBytes, bytesOfName) = (512, 64)
 
   /// Returns whether the certificate is still valid. A connection may outlive its certificate or the CAs.
   ///

@@ -257,6 +257,8 @@ enum ErrorQueue {
       if ERR_GET_REASON(code) == ERR_R_MALLOC_FAILURE { isFound = true }
       code = ERR_get_error()
     }
+    // Frees the texts of the entries, which would otherwise be freed by, and so credited to, another session.
+    ERR_clear_error()
     return isFound
   }
 }

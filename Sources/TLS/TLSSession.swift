@@ -1,3 +1,4 @@
+import CLockedMemory
 import COpenSSL
 
 /// The TLS of one connection: it maps ciphertext to plaintext and back, without its own socket, clock or thread.
@@ -41,6 +42,15 @@ import COpenSSL
   /// The number of bytes that are kept of an incomplete record, or 0 between records.
   public var heldBytes: Int { partialRecord.bytes.count }
 
+  /// What OpenSSL's memory functions have taken in this session's calls, less what they have freed.
+  private var countedBytes = 0
+
+  /// The memory that the session holds: OpenSSL's, and that of an incomplete record.
+  public var memoryBytes: Int {
+    let isCounted = locked_memory_counts_openssl() != 0
+    return partialRecord.bytes.capacity + (isCounted ? max(0, countedBytes) : Self.usualBytes(in: state))
+  }
+
   /// Creates a session that waits for a client.
   /// - Throws: `TLSError` with the cause `internalFailure` if there is not enough memory.
   public convenience init(_ context: TLSContext) throws(TLSError) {
@@ -70,6 +80,7 @@ import COpenSSL
     _ context: OpaquePointer, owner: AnyObject, _ limits: TLSLimits, server: ServerIdentity?
   ) throws(TLSError) {
     ErrorQueue.clear()
+    let before = locked_memory_openssl_bytes()
     guard let ssl = unsafe SSL_new(context) else {
       throw .internalFailure("The process has no memory for a TLS session.")
     }
@@ -84,6 +95,19 @@ import COpenSSL
     // For both directions: `SSL_set_bio` takes the one reference.
     unsafe SSL_set_bio(ssl, bio, bio)
     unsafe transport.countControlMessages(of: ssl)
+    countedBytes = Int(locked_memory_openssl_bytes() - before)
+  }
+
+  /// Begins a call: takes the caller's array, and returns what OpenSSL holds by calls of this thread.
+  private func enter(_ outgoing: inout [UInt8]) -> Int64 {
+    swap(&transport.outgoing, &outgoing)
+    return locked_memory_openssl_bytes()
+  }
+
+  /// Ends a call: returns the array, and adds what OpenSSL has taken since `before` to what it holds for this session.
+  private func leave(_ outgoing: inout [UInt8], since before: Int64) {
+    swap(&transport.outgoing, &outgoing)
+    countedBytes += Int(locked_memory_openssl_bytes() - before)
   }
 
   deinit {
@@ -98,8 +122,8 @@ import COpenSSL
   /// - Parameter outgoing: The array that the ClientHello is appended to.
   /// - Throws: `TLSError` if there is not enough memory.
   public func start(outgoing: inout [UInt8]) throws(TLSError) {
-    swap(&transport.outgoing, &outgoing)
-    defer { swap(&transport.outgoing, &outgoing) }
+    let before = enter(&outgoing)
+    defer { leave(&outgoing, since: before) }
     try recordingFailure { () throws(TLSError) in try handshake() }
   }
 
@@ -116,8 +140,8 @@ import COpenSSL
   ) throws(TLSError) -> State {
     if let failure { throw failure }
     if !ciphertext.isEmpty { hasReceived = true }
-    swap(&transport.outgoing, &outgoing)
-    defer { swap(&transport.outgoing, &outgoing) }
+    let before = enter(&outgoing)
+    defer { leave(&outgoing, since: before) }
     try recordingFailure { () throws(TLSError) in
       try unsafe ciphertext.withUnsafeBytes { bytes throws(TLSError) in
         unsafe try receive(bytes, into: &plaintext)
@@ -129,8 +153,8 @@ import COpenSSL
   /// Ends a handshake in progress with an alert. Every later call throws `error`.
   func endHandshake(with error: TLSError, _ alert: Int32, outgoing: inout [UInt8]) {
     guard failure == nil, state == .handshaking else { return }
-    swap(&transport.outgoing, &outgoing)
-    defer { swap(&transport.outgoing, &outgoing) }
+    let before = enter(&outgoing)
+    defer { leave(&outgoing, since: before) }
     failure = error
     writeAlert(alert)
   }
@@ -158,8 +182,8 @@ import COpenSSL
       throw TLSError(.internalFailure, "The caller sent application data before the TLS handshake finished.")
     }
     guard !plaintext.isEmpty else { return }
-    swap(&transport.outgoing, &outgoing)
-    defer { swap(&transport.outgoing, &outgoing) }
+    let before = enter(&outgoing)
+    defer { leave(&outgoing, since: before) }
     ErrorQueue.clear()
     let isWritten = unsafe plaintext.withUnsafeBytes { bytes in
       var count = 0
@@ -177,8 +201,8 @@ import COpenSSL
   /// Does nothing if the session has failed, was closed before, or never finished its handshake.
   public func close(outgoing: inout [UInt8]) {
     guard failure == nil, state != .handshaking, unsafe SSL_get_shutdown(ssl) & SSL_SENT_SHUTDOWN == 0 else { return }
-    swap(&transport.outgoing, &outgoing)
-    defer { swap(&transport.outgoing, &outgoing) }
+    let before = enter(&outgoing)
+    defer { leave(&outgoing, since: before) }
     ErrorQueue.clear()
     unsafe SSL_shutdown(ssl)
   }
@@ -318,6 +342,11 @@ extension TLSSession {
   }
 }
 
+extension TLSSession {
+  /// What OpenSSL usually holds, for a program that has not replaced its memory functions, such as a test.
+  private static func usualBytes(in state: State) -> Int { state == .handshaking ? 45_056 : 12_288 }
+}
+
 /// Results of the handshake, and the client's own data.
 extension TLSSession {
   /// Whether the handshake has finished and the peer has not closed.
@@ -361,28 +390,5 @@ extension TLSSession {
     var length: UInt32 = 0
     guard let identity = unsafe SSL_SESSION_get0_id_context(session, &length) else { return [] }
     return unsafe Array(UnsafeBufferPointer(start: identity, count: Int(length)))
-  }
-}
-
-/// The session ID context: the server accepts a session ticket only if it was issued under the same context.
-///
-/// A resumed session carries the client certificate that was verified when it began. So the context is a digest of the
-/// client CAs, and removing a CA invalidates the sessions that depend on it.
-struct SessionIdentity {
-  /// The context, 32 bytes.
-  private(set) var digest = [UInt8](repeating: 0, count: Int(SHA256_DIGEST_LENGTH))
-
-  /// Adds a client CA. Returns false if OpenSSL cannot compute its digest.
-  mutating func add(_ authority: borrowing Certificate) -> Bool {
-    var fingerprint = digest
-    guard unsafe X509_digest(authority.pointer, EVP_sha256(), &fingerprint, nil) == 1 else { return false }
-    // Chained, so that the digest depends on all CAs and on their order.
-    let input = digest + fingerprint
-    return unsafe EVP_Digest(input, input.count, &digest, nil, EVP_sha256(), nil) == 1
-  }
-
-  /// Sets the context. Returns false if OpenSSL refuses it.
-  func set(on context: OpaquePointer) -> Bool {
-    unsafe SSL_CTX_set_session_id_context(context, digest, UInt32(digest.count)) == 1
   }
 }

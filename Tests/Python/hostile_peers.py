@@ -15,10 +15,13 @@ KIND is one of
     long        the same with a header section of 28 kB
     content     a POST to PATH with 14 kB of content
     handshake   the first message of a TLS handshake
+    hello       12 kB of a ClientHello of 16 kB
     tls         a whole TLS handshake
     tls-reader  that, and one request for PATH
     h2-windows  that by HTTP/2, and a hundred requests for PATH, without a window for their responses
     h2-content  that, and a hundred POSTs to PATH with 8 kB of content, all but the last byte
+    h2-rest     a whole TLS handshake, and HTTP/2 without a request
+    h2-tables   that, and requests for PATH that fill HPACK's table with fields of one byte
     h2-heads    that, and a hundred POSTs to PATH with 28 kB of header fields, which HPACK makes 4 kB for all of them
 
 They come from 127.0.0.2, or in turn from that and the addresses behind it, ADDRESSES in all. When the server has dealt
@@ -45,7 +48,7 @@ PROBE = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 PROBE.check_hostname = False
 PROBE.verify_mode = ssl.CERT_NONE
 IS_HTTP2 = KIND.startswith("h2-")
-IS_SECURE = IS_HTTP2 or KIND.startswith("tls") or KIND == "handshake"
+IS_SECURE = IS_HTTP2 or KIND.startswith("tls") or KIND in ("handshake", "hello")
 if IS_HTTP2:
     TLS.set_alpn_protocols(["h2"])
 
@@ -69,7 +72,14 @@ def frame(kind, flags, stream, content=b""):
 def streams():
     """The bytes of a client of HTTP/2 with a hundred streams (RFC 7541 appendix A, §6.1, §6.2)."""
     path = b"\x04" + bytes([len(PATH)]) + PATH.encode()
-    sent = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, bytes([0, 4, 0, 0, 0, 0]))
+    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    if KIND == "h2-rest":
+        return preface + frame(4, 0, 0)
+    if KIND == "h2-tables":
+        fields = b"".join(b"\x40\x01" + bytes([97 + number % 26]) + b"\x00" for number in range(80))
+        requests = [frame(1, 5, 2 * number + 1, b"\x82\x87" + path + b"\x01\x09localhost" + fields) for number in range(2)]
+        return preface + frame(4, 0, 0) + b"".join(requests)
+    sent = preface + frame(4, 0, 0, bytes([0, 4, 0, 0, 0, 0]))
     for number in range(100):
         block = (b"\x82" if KIND == "h2-windows" else b"\x83") + b"\x87" + path + b"\x01\x09localhost"
         if KIND == "h2-heads":
@@ -126,7 +136,7 @@ def connect(number):
     try:
         if KIND.startswith("tls") or IS_HTTP2:
             connection = TLS.wrap_socket(connection)
-        data = FIRST if KIND == "handshake" else message(number)
+        data = FIRST if KIND == "handshake" else HALF if KIND == "hello" else message(number)
         send(connection, data if isinstance(data, bytes) else data.encode())
     except OSError:
         pass
@@ -168,6 +178,7 @@ def settle():
     time.sleep(0.2)
 
 
+HALF = b"\x16\x03\x01\x30\x00\x01\x00\x3f\x00\x03\x03" + bytes(12_282)
 FIRST = hello()
 limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))

@@ -51,3 +51,12 @@ void *_Nullable locked_memory_openssl_malloc(size_t size, const char *_Nullable 
 void *_Nullable locked_memory_openssl_realloc(
   void *_Nullable memory, size_t size, const char *_Nullable file, int line);
 void locked_memory_openssl_free(void *_Nullable memory, const char *_Nullable file, int line);
+
+// The bytes of malloc's memory that OpenSSL has taken by calls of this thread, less those that it has freed by them. The
+// difference over a call is what the call has added to the object that it worked on, except for what OpenSSL keeps for
+// the process.
+long long locked_memory_openssl_bytes(void);
+
+// Says that the three functions are in use; whether they are.
+void locked_memory_openssl_is_counted(void);
+int locked_memory_counts_openssl(void);

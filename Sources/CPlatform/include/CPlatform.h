@@ -3,6 +3,7 @@
 // ThreadSanitizer builds through Dispatch. The functions that need one are in CPlatform.c.
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
@@ -44,6 +45,13 @@ void cplatform_return_large_blocks(void);
 
 // Returns malloc's free pages to the system.
 void cplatform_trim_heap(void);
+
+// Memory functions in the form of nghttp2_mem, for one session: they keep in the 64 bits at `counter` the bytes of malloc
+// that the session holds.
+void *_Nullable cplatform_counted_malloc(size_t size, void *_Nullable counter);
+void cplatform_counted_free(void *_Nullable memory, void *_Nullable counter);
+void *_Nullable cplatform_counted_calloc(size_t count, size_t size, void *_Nullable counter);
+void *_Nullable cplatform_counted_realloc(void *_Nullable memory, size_t size, void *_Nullable counter);
 
 // The version of Landlock that the kernel offers (landlock(7)); 0 without it.
 int cplatform_landlock_version(void);

@@ -35,8 +35,13 @@ final class HTTP2Connection {
 
   var isIdle: Bool { exchanges.isEmpty }
 
-  /// The memory that is held beyond that of the session at rest.
-  var heldBytes: Int { session.heldBytes + contentBytes + exchanges.count * Connection.Cost.stream }
+  /// The memory that is held beyond that of the session.
+  var heldBytes: Int {
+    contentBytes + exchanges.count * Connection.Cost.stream + exchanges.capacity * Self.placeOfExchange
+  }
+
+  /// The bytes of a place in the table of exchanges, a third of which stay empty.
+  private static let placeOfExchange = 20
 
   /// Notifies the observer that memory was refused.
   func noteRefusal() {
