@@ -27,7 +27,7 @@ extension Connection {
       channel.resetOnClose()
       return close()
     }
-    guard hold.resize(to: heldBytes + Cost.handshake, for: .connection) else {
+    guard worker.charge(hold, heldBytes + Cost.handshake, for: counted, self) else {
       worker.observer.noticed(.tooLittleMemoryForConnection(peer.address))
       return close()
     }

@@ -32,18 +32,24 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   let hold: MemoryHold
   /// The TLS context until the handshake begins.
   var awaitedTLS: TLSContext?
-  private let counted: IPAddress?
+  /// The address that the connection counts for; nil for a trusted proxy's.
+  let counted: IPAddress?
+  /// The number of the connection in the order in which the worker has accepted them.
+  let arrival: Int
+  /// The index of the connection among the worker's.
+  var place = 0
   /// Whether a request has waited since the connection last rested, and before that.
   var hasWorked = false
   private(set) var followsWork = false
 
   init(
     _ channel: Channel, peer: SocketAddress, counted: IPAddress?, isFromTrustedProxy: Bool, hold: MemoryHold,
-    worker: Worker
+    arrival: Int, worker: Worker
   ) {
     self.worker = worker
     self.hold = hold
     self.counted = counted
+    self.arrival = arrival
     transport = Transport(channel, buffers: worker.buffers, memory: worker.memory)
     state = ConnectionState(limits: worker.sharedLimits)
     self.peer = Peer(peer, isTrusted: isFromTrustedProxy, holder: counted?.bits)

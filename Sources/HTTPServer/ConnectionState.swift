@@ -79,7 +79,7 @@ struct ConnectionState {
   private(set) var turn = Turn.resting
   /// The reason why the work of the request was cancelled.
   private(set) var interruption: CloseReason?
-  /// Whether a whole head has arrived. Then the preface of HTTP/2 is no longer possible.
+  /// Whether a whole head has arrived, over HTTP/2 on any stream. Then the preface of HTTP/2 is no longer possible.
   var hasCarriedRequest = false
   let limits: SharedLimits
 
@@ -254,6 +254,16 @@ extension ConnectionState {
     switch phase {
     case .proxyHeader, .handshake: true
     case .idle, .head, .exchange, .content, .http2, .lingering, .unread, .closed: false
+    }
+  }
+
+  /// Whether the connection waits for its peer to begin a request, or to complete its first one. HTTP/2 may have streams.
+  var onlyWaits: Bool {
+    guard isResting else { return false }
+    switch phase {
+    case .proxyHeader, .handshake, .idle, .http2: return true
+    case .head: return !hasCarriedRequest
+    case .exchange, .content, .lingering, .unread, .closed: return false
     }
   }
 

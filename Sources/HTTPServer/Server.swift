@@ -233,15 +233,20 @@ final class ConnectionCount: Sendable {
     self.limits = limits
   }
 
-  enum Admission { case granted, tooMany, tooManyFromAddress }
+  enum Admission: Equatable {
+    case granted
+    /// The server has its limit of connections, and the address has so many of them.
+    case tooMany(ofAddress: Int)
+    case tooManyFromAddress
+  }
 
   /// Counts a new connection, unless there are too many. `address` is nil for a connection that is exempt from the
   /// limit per address. `release` needs the same `address`.
   func admit(_ address: IPAddress?) -> Admission {
     state.withLock { state in
-      guard state.total < limits.connections else { return .tooMany }
+      let count = address.map { state.perAddress[$0, default: 0] } ?? 0
+      guard state.total < limits.connections else { return .tooMany(ofAddress: count) }
       if let address {
-        let count = state.perAddress[address, default: 0]
         guard count < limits.connectionsPerAddress else { return .tooManyFromAddress }
         state.perAddress[address] = count + 1
       }
@@ -260,6 +265,11 @@ final class ConnectionCount: Sendable {
       state.perAddress[address] = count > 1 ? count - 1 : nil
     }
     group.leave()
+  }
+
+  /// Returns the number of open connections of each of these addresses: 0 for nil.
+  func connections(of addresses: [IPAddress?]) -> [Int] {
+    state.withLock { state in addresses.map { $0.map { state.perAddress[$0, default: 0] } ?? 0 } }
   }
 
   /// The number of open connections, and of all connections that were ever accepted.
@@ -336,6 +346,8 @@ extension ExchangeObserver {
 public enum ServerNotice: Sendable {
   /// Accepting pauses because the system has no descriptors or memory left.
   case acceptPaused(SocketError)
+  /// A connection that only waited was ended, so that another address gets its place or its memory.
+  case connectionRecycled(SocketAddress)
   /// A connection was refused because there are too many in total.
   case tooManyConnections(SocketAddress)
   /// A connection was refused because its address has too many.

@@ -52,9 +52,14 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   let requiresProxyHeader: Bool
   /// The budget for memory that peers make the server hold.
   let memory: MemoryBudget
-  private let count: ConnectionCount
+  let count: ConnectionCount
   private(set) var listeners: [Listener] = []
-  private(set) var connections: [ObjectIdentifier: Connection] = [:]
+  /// The open connections. Each knows its index.
+  private(set) var connections: [Connection] = []
+  /// The number of connections that have been accepted.
+  private var arrivals = 0
+  /// The index of the connection that is looked at next when room is needed.
+  private var nextPlace = 0
   /// The expensive work that waits for its turn.
   var waiting = ExpensiveWork<AwaitedTurn>()
   /// Whether requests on the connections that come last have been late for longer than a burst.
@@ -123,7 +128,9 @@ final class Worker: Listener.Owner, @unchecked Sendable {
       observer.noticed(.connectionShed(peer))
       return reset(descriptor)
     }
-    switch count.admit(counted) {
+    var admission = count.admit(counted)
+    if case .tooMany(let others) = admission, makeRoom(besides: others) { admission = count.admit(counted) }
+    switch admission {
     case .granted: break
     case .tooMany:
       observer.noticed(.tooManyConnections(peer))
@@ -133,16 +140,27 @@ final class Worker: Listener.Owner, @unchecked Sendable {
       return turnAway(descriptor, "This address has too many connections. Close some, or try again later.")
     }
     let hold = MemoryHold(memory, for: counted?.bits)
-    guard hold.resize(to: Connection.Cost.connection, for: .connection) else {
+    guard charge(hold, Connection.Cost.connection, for: counted) else {
       count.release(counted)
       observer.noticed(.tooLittleMemoryForConnection(peer))
       return turnAway(descriptor, ErrorResponse.overMemory.detail)
     }
     let channel = loop.openConnection(descriptor)
     let connection = Connection(
-      channel, peer: peer, counted: counted, isFromTrustedProxy: trusted, hold: hold, worker: self)
-    connections[ObjectIdentifier(connection)] = connection
+      channel, peer: peer, counted: counted, isFromTrustedProxy: trusted, hold: hold, arrival: arrivals, worker: self)
+    arrivals += 1
+    connection.place = connections.count
+    connections.append(connection)
     connection.start(tls)
+  }
+
+  /// Returns the indices of the next connections to look at, each once, in turn over all of them.
+  func nextPlaces(_ most: Int) -> [Int] {
+    (0..<min(most, connections.count)).map { _ in
+      if nextPlace >= connections.count { nextPlace = 0 }
+      defer { nextPlace += 1 }
+      return nextPlace
+    }
   }
 
   func freeDescriptor(for listener: Listener) -> Bool {
@@ -187,7 +205,11 @@ final class Worker: Listener.Owner, @unchecked Sendable {
 
   func forget(_ connection: Connection, counted: IPAddress?) {
     loop.assertCurrent()
-    connections[ObjectIdentifier(connection)] = nil
+    let last = connections.removeLast()
+    if last !== connection {
+      connections[connection.place] = last
+      last.place = connection.place
+    }
     if connection.channel.rank == .last { noLongerLast(connection.peer.holder) }
     count.release(counted)
     spares.refill()
@@ -255,7 +277,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   func closeIdleConnections() {
     loop.assertCurrent()
     stage = .closing
-    for connection in Array(connections.values) { connection.closeIfIdle() }
+    for connection in connections { connection.closeIfIdle() }
   }
 
   /// Ends busy connections: a request in progress gets an error that the server is shutting down.
@@ -263,7 +285,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     loop.assertCurrent()
     // A connection in the middle of a turn waits for nothing that could be cancelled.
     sendAll()
-    for connection in Array(connections.values) { connection.abandon() }
+    for connection in connections { connection.abandon() }
   }
 
   // MARK: Lending

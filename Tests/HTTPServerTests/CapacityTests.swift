@@ -77,7 +77,7 @@ import Testing
     }
     server.waitForConnections(1000) { $0.transport.input.count == half.utf8.count }
     let held = server.workers { worker in
-      worker.connections.values.map {
+      worker.connections.map {
         $0.transport.input.capacity + $0.transport.output.capacity + $0.transport.outgoing.capacity
       }
     }
@@ -85,7 +85,7 @@ import Testing
     for client in clients { try client.send("b\r\n\r\n") }
     for client in clients { #expect(try client.response()?.status == 200) }
     let idle = server.workers { worker in
-      worker.connections.values.map { connection in
+      worker.connections.map { connection in
         connection.exchange.request == nil
           ? connection.transport.input.capacity + connection.transport.output.capacity
             + connection.transport.outgoing.capacity : .max
@@ -101,7 +101,7 @@ import Testing
     for _ in 0..<100 { try client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n") }
     server.waitForConnections(1) { $0.transport.isPending }
     let held = server.workers { worker in
-      worker.connections.values.map {
+      worker.connections.map {
         $0.transport.input.capacity + $0.transport.output.capacity + $0.transport.outgoing.capacity
       }
     }

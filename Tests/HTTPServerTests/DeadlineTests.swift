@@ -87,7 +87,7 @@ import Testing
     let client = try server.connect()
     server.waitForConnections(1)
     let milliseconds = server.workers { worker in
-      worker.connections.values.map { connection in
+      worker.connections.map { connection in
         var value: Int32 = 0
         var length = socklen_t(MemoryLayout<Int32>.size)
         _ = unsafe getsockopt(connection.channel.raw, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, &value, &length)

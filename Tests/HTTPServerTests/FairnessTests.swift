@@ -70,14 +70,14 @@ import Testing
     let client = try server.connect()
     try client.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
     _ = try client.response()
-    let deadline = server.workers { $0.connections.values.first?.idleDeadline }
+    let deadline = server.workers { $0.connections.first?.idleDeadline }
     #expect(deadline.first.flatMap { $0 } != nil)
     // The header of a record of 16 KiB, and a few bytes of the record.
     for byte in [0x17, 3, 3, 0x40, 0] + [UInt8](repeating: 0, count: 20) {
       let turn = server.workers { $0.loop.turns }
       try client.sendUnencrypted([byte])
       wait(for: "a turn of the loop") { server.workers { $0.loop.turns } != turn }
-      #expect(server.workers { $0.connections.values.first?.idleDeadline } == deadline)
+      #expect(server.workers { $0.connections.first?.idleDeadline } == deadline)
     }
   }
 
@@ -97,7 +97,7 @@ import Testing
     let client = try server.connect()
     server.waitForConnections(1)
     let options = server.workers { worker -> [Int32] in
-      guard let raw = worker.connections.values.first?.channel.raw else { return [] }
+      guard let raw = worker.connections.first?.channel.raw else { return [] }
       return [(SOL_SOCKET, SO_SNDBUF), (Int32(IPPROTO_TCP), TCP_USER_TIMEOUT)].map { level, option in
         var value: Int32 = 0
         var size = socklen_t(MemoryLayout<Int32>.size)

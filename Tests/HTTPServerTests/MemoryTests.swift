@@ -21,7 +21,7 @@ import Testing
     for client in clients { try client.send(Self.get) }
     server.waitForConnections(6) { !$0.transport.body.isEmpty && $0.hold.bytes > Connection.Cost.sendBuffer }
     let held = server.workers { worker in
-      worker.connections.values.map {
+      worker.connections.map {
         $0.transport.input.capacity + $0.transport.output.capacity + $0.transport.outgoing.capacity
       }
     }
@@ -58,7 +58,7 @@ import Testing
       for client in clients { try client.send("POST \(path) HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nagai") }
       server.waitForConnections(100) { $0.state.isResting && $0.exchange.content != nil && $0.task == nil }
       let held = server.workers { worker in
-        worker.connections.values.map {
+        worker.connections.map {
           $0.transport.input.capacity + $0.transport.output.capacity + ($0.exchange.request?.heldBytes ?? 0)
         }
       }
@@ -85,7 +85,7 @@ import Testing
       try client.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 30000\r\n\r\n" + content)
       clients.append(client)
       wait(for: "the refusal of a request, or its content") {
-        let waiting = server.workers { $0.connections.values.count { $0.exchange.content?.received.count == 20_000 } }
+        let waiting = server.workers { $0.connections.count { $0.exchange.content?.received.count == 20_000 } }
         return memory.refusals(for: .request) > refused || waiting == [clients.count]
       }
       // The last request is refused; the earlier requests wait.
@@ -207,7 +207,7 @@ import Testing
 
   /// Whether every connection is charged at least the bytes it holds.
   private static func isCharged(_ server: TestServer) -> Bool {
-    server.workers { $0.connections.values.allSatisfy { $0.hold.bytes >= $0.heldBytes } }.allSatisfy(\.self)
+    server.workers { $0.connections.allSatisfy { $0.hold.bytes >= $0.heldBytes } }.allSatisfy(\.self)
   }
 
   @Test("a request that waits for work or content does not keep its head", arguments: Variant.all)
@@ -224,7 +224,7 @@ import Testing
         try begun.wait()
         server.waitForConnections(1) { $0.state.isWorking }
       }
-      let kept = server.workers { $0.connections.values.map { $0.exchange.request.map { $0.heldBytes } } }
+      let kept = server.workers { $0.connections.map { $0.exchange.request.map { $0.heldBytes } } }
       // The fields that the handler may keep are charged, but the head itself is freed.
       #expect(kept.joined().allSatisfy { ($0 ?? 0) > 30_000 && ($0 ?? 0) < 31_000 })
       #expect(Self.isCharged(server))
@@ -330,7 +330,7 @@ import Testing
       try client.send("GET /wait HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.\(address)\r\n\r\n")
       var waits = false
       try eventually("the request waits or is refused") {
-        waits = server.workers { $0.connections.values.count { $0.state.isWorking } } == [waiting + 1]
+        waits = server.workers { $0.connections.count { $0.state.isWorking } } == [waiting + 1]
         return waits || memory.refusals != refusals
       }
       return (client, !waits)

@@ -103,7 +103,7 @@ import Testing
     server.waitForConnections(1)
     // Two requests of the client's address wait, and one of them is late.
     _ = server.workers { worker in
-      guard let connection = worker.connections.values.first else { return }
+      guard let connection = worker.connections.first else { return }
       let holder = connection.peer.holder
       for _ in 0..<2 { worker.waiting.add(.connection(connection), .request, of: holder, at: worker.loop.now) }
       _ = worker.waiting.next(at: worker.loop.now, limits: Self.overloaded)
@@ -167,7 +167,7 @@ import Testing
     let server = try TestServer(Variant.plain[0], router: Self.router)
     let client = try server.connect()
     server.waitForConnections(1)
-    _ = server.workers { worker in for connection in worker.connections.values { connection.channel.rank = .last } }
+    _ = server.workers { worker in for connection in worker.connections { connection.channel.rank = .last } }
     try client.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
     #expect(try client.response()?.status == 200)
     #expect(Self.ranks(on: server) == [.first])
@@ -206,7 +206,7 @@ import Testing
     let (server, client) = try Self.serverWithWaitingRequests(isBehind: isBehind, count: waiting)
     let others = try (1..<connections).map { _ in try server.connect() }
     server.waitForConnections(connections)
-    _ = server.workers { worker in for connection in worker.connections.values { connection.comeLast() } }
+    _ = server.workers { worker in for connection in worker.connections { connection.comeLast() } }
     try client.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
     #expect(try client.response()?.status == 200)
     let last = Array(repeating: Rank.last, count: connections)
@@ -246,7 +246,7 @@ import Testing
     let client = try server.connect()
     server.waitForConnections(1)
     _ = server.workers { worker in
-      guard let connection = worker.connections.values.first else { return }
+      guard let connection = worker.connections.first else { return }
       // Nothing begins this work.
       for _ in 0..<count {
         worker.waiting.add(.connection(connection), .request, of: connection.peer.holder, at: worker.loop.now)
@@ -256,7 +256,7 @@ import Testing
   }
 
   private static func ranks(on server: TestServer) -> [Rank] {
-    server.workers { $0.connections.values.map(\.channel.rank) }.flatMap(\.self).sorted { $0.rawValue < $1.rawValue }
+    server.workers { $0.connections.map(\.channel.rank) }.flatMap(\.self).sorted { $0.rawValue < $1.rawValue }
   }
 
   @Test("work that waits is done if it is prompt, or late in a burst", arguments: Variant.plain)

@@ -209,7 +209,7 @@ struct ProxyProtocolTests {
     try client.sendUnencrypted(Array("PROXY ".utf8))
     server.waitForConnections(1) { $0.transport.input.count == 6 && $0.state.isResting }
     let held = server.workers { worker in
-      worker.connections.values.map {
+      worker.connections.map {
         $0.transport.input.capacity + $0.transport.output.capacity + $0.transport.outgoing.capacity
       }
     }

@@ -45,8 +45,11 @@ final class TestServer: Sendable {
     for loop in loops { loop.stop() }
   }
 
-  func connect(receiveBuffer: Int32? = nil, connectPatience: Int? = nil) throws -> RawClient {
-    try RawClient(port: port, isTLS: isTLS, receiveBuffer: receiveBuffer, connectPatience: connectPatience)
+  func connect(
+    from source: String? = nil, receiveBuffer: Int32? = nil, connectPatience: Int? = nil
+  ) throws -> RawClient {
+    try RawClient(
+      port: port, from: source, isTLS: isTLS, receiveBuffer: receiveBuffer, connectPatience: connectPatience)
   }
 
   /// Sends `text` on a new connection, and reads all responses until the server closes.
@@ -80,7 +83,7 @@ final class TestServer: Sendable {
     where condition: @escaping @Sendable (Connection) -> Bool = { _ in true }
   ) {
     wait(for: "\(count) connections in the state that the test needs", sourceLocation: sourceLocation) {
-      workers { $0.connections.values.count(where: condition) }.reduce(0, +) == count
+      workers { $0.connections.count(where: condition) }.reduce(0, +) == count
     }
   }
 

@@ -17,13 +17,15 @@ import Glibc
 
   /// Connects to a port of `host`, an IPv4 or IPv6 address, and performs the TLS handshake if `isTLS`.
   /// - Parameters:
+  ///   - source: The IPv4 address to connect from; nil for the usual one.
   ///   - receiveBuffer: The size of the kernel's receive buffer in bytes; nil for the default.
   ///   - connectPatience: The time limit of the connection request in milliseconds; nil for `patience`.
   public init(
-    port: UInt16, host: String = "127.0.0.1", isTLS: Bool = false, receiveBuffer: Int32? = nil,
-    connectPatience: Int? = nil
+    port: UInt16, host: String = "127.0.0.1", from source: String? = nil, isTLS: Bool = false,
+    receiveBuffer: Int32? = nil, connectPatience: Int? = nil
   ) throws {
-    descriptor = try Self.connected(port, host, Options(receiveBuffer: receiveBuffer, connectPatience: connectPatience))
+    descriptor = try Self.connected(
+      port, host, Options(source: source, receiveBuffer: receiveBuffer, connectPatience: connectPatience))
     if isTLS { try startTLS() }
   }
 
@@ -146,6 +148,7 @@ import Glibc
   private static var reason: String { unsafe String(cString: strerror(errno)) }
 
   private struct Options {
+    var source: String?
     var receiveBuffer: Int32?
     var connectPatience: Int?
   }
@@ -190,6 +193,7 @@ import Glibc
     guard descriptor >= 0 else { throw TestFailure("The client has no socket: \(reason).") }
     if family != AF_UNIX { set(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, Int32(1)) }
     if let size = options.receiveBuffer { set(descriptor, SOL_SOCKET, SO_RCVBUF, size) }
+    if let source = options.source { bind(descriptor, to: source) }
     let patience = timeval(tv_sec: patience, tv_usec: 0)
     set(descriptor, SOL_SOCKET, SO_RCVTIMEO, patience)
     // This time limit also applies to connect(2).
@@ -208,6 +212,18 @@ import Glibc
     }
     set(descriptor, SOL_SOCKET, SO_SNDTIMEO, patience)
     return descriptor
+  }
+
+  /// Chooses the address to connect from. If that fails, the server sees the usual address, and the test fails there.
+  private static func bind(_ descriptor: Int32, to source: String) {
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    unsafe address.sin_addr.s_addr = inet_addr(source)
+    _ = unsafe withUnsafePointer(to: &address) { pointer in
+      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+        unsafe Glibc.bind(descriptor, address, socklen_t(MemoryLayout<sockaddr_in>.size))
+      }
+    }
   }
 
   private static func set<Value: BitwiseCopyable>(_ descriptor: Int32, _ level: Int32, _ option: Int32, _ value: Value)

@@ -119,6 +119,13 @@ final class HTTP2Connection {
     return request
   }
 
+  private func add(_ stream: HTTP2StreamID) -> HTTP2Exchange {
+    let exchange = HTTP2Exchange(stream, of: self)
+    exchanges[stream] = exchange
+    connection.state.hasCarriedRequest = true
+    return exchange
+  }
+
   func forget(_ exchange: HTTP2Exchange) {
     exchanges[exchange.stream] = nil
     deadlines.streamEnded(at: connection.now)
@@ -127,14 +134,12 @@ final class HTTP2Connection {
 
 extension HTTP2Connection: HTTP2SessionDelegate {
   func receivedRequest(_ request: HTTP2ReceivedRequest, on stream: HTTP2StreamID) {
-    let exchange = HTTP2Exchange(stream, of: self)
-    exchanges[stream] = exchange
+    let exchange = add(stream)
     exchange.begin(request)
   }
 
   func receivedOversizedRequest(_ rest: HTTP2ReceivedRequest, on stream: HTTP2StreamID) {
-    let exchange = HTTP2Exchange(stream, of: self)
-    exchanges[stream] = exchange
+    let exchange = add(stream)
     note(.headerSection)
     exchange.refuseHead(.headerSectionTooLarge, rest)
   }

@@ -70,6 +70,14 @@ struct ServerEvents: ExchangeObserver {
     case .acceptPaused(let error):
       warn(
         "acceptPaused", "The server pauses accepting connections: \(error.shortage)", ["error": "\(error)"])
+    case .connectionRecycled(let peer):
+      warn(
+        "recycled",
+        """
+        The server ended a connection that only waited: it has reached server.limits.connections or server.limits.memory, \
+        and another address needed the room.
+        """,
+        ["client.address": "\(peer)"])
     case .tooManyConnections(let peer):
       warn(
         "tooMany", "The server refused a connection: it has reached server.limits.connections.",

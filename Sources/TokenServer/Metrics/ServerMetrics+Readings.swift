@@ -61,6 +61,10 @@ extension ServerMetrics {
       .counter, "musickit_connections_refused_per_address_total",
       "Connections refused because of server.limits.connectionsPerAddress.", \.refusedPerAddress),
     MetricReading(
+      .counter, "musickit_connections_recycled_total",
+      "Connections that only waited, and that the server ended because another address needed their place or their memory.",
+      \.recycled),
+    MetricReading(
       .counter, "musickit_accept_pauses_total",
       "Pauses in accepting connections, because descriptors or memory were exhausted.",
       \.acceptPauses),

@@ -126,6 +126,7 @@ final class ConnectionTally: Sendable {
     var refused = 0
     var refusedPerAddress = 0
     var tlsFailures: [TLSFailure: Int] = [:]
+    var recycled = 0
     var acceptPauses = 0
     var proxyHeadersRefused = 0
     var forwardingIgnored = 0
@@ -138,6 +139,7 @@ final class ConnectionTally: Sendable {
     total.withLock { total in
       switch notice {
       case .acceptPaused: total.acceptPauses += 1
+      case .connectionRecycled: total.recycled += 1
       case .tooManyConnections:
         total.refused += 1
         total.shortages[.connections, default: 0] += 1

@@ -1,0 +1,103 @@
+import EventLoop
+import Memory
+
+/// Room for a new connection when all places are taken.
+///
+/// A connection is worth keeping because its next request is quicker. That is worth less than a peer that has a request
+/// now. So a full server ends connections that only wait, as nginx does, and only for a peer with fewer connections than
+/// the one that loses: first those that have asked for nothing yet, the longest wait first, and then idle ones of the
+/// address with the most connections. Connections with a request in progress stay, and so do those of trusted proxies,
+/// which have the requests of others.
+extension Worker {
+  /// The most connections that one turn looks at: with a few addresses that hold all of them, nearly all would do.
+  private static let looks = 64
+
+  /// The most connections that end so that one other may begin. Each of them holds at least 4 kB, and a handshake needs
+  /// eleven times that.
+  private static let mostEnded = 16
+
+  /// Ends a connection, to make room for one of this address. Returns false if none may lose its place.
+  ///
+  /// - Parameters:
+  ///   - newcomer: The connection that needs the room; nil if it is not open yet.
+  ///   - others: How many connections its address has besides it: 0 for a trusted proxy.
+  func makeRoom(for newcomer: Connection? = nil, besides others: Int) -> Bool {
+    loop.assertCurrent()
+    let places = nextPlaces(Self.looks)
+    let occupants = places.map { connections[$0] === newcomer ? nil : connections[$0].occupant }
+    let counts = count.connections(of: occupants.map(\.?.address))
+    let held = zip(occupants, counts).map { occupant, count in
+      occupant.map { HeldPlace(hasAsked: $0.hasAsked, arrival: $0.arrival, ofAddress: count) }
+    }
+    guard let index = HeldPlace.leastDeserved(held, besides: others) else { return false }
+    let connection = connections[places[index]]
+    observer.noticed(.connectionRecycled(connection.peer.address))
+    connection.giveUpPlace()
+    return true
+  }
+
+  /// Charges a connection that is opening for what it is about to hold, and makes room for it if the budget has none.
+  /// Returns false if the charge is refused in the end.
+  ///
+  /// - Parameters:
+  ///   - address: The address that the connection counts for; nil for a trusted proxy.
+  ///   - newcomer: The connection; nil if it is not open yet.
+  func charge(_ hold: MemoryHold, _ bytes: Int, for address: IPAddress?, _ newcomer: Connection? = nil) -> Bool {
+    var ended = 0
+    while !hold.resize(to: bytes, for: .connection) {
+      let others = (count.connections(of: [address]).first ?? 1) - 1
+      guard ended < Self.mostEnded, makeRoom(for: newcomer, besides: others) else { return false }
+      ended += 1
+    }
+    return true
+  }
+}
+
+/// A place that a connection holds while it only waits for its peer.
+struct HeldPlace: Equatable {
+  /// Whether a request has come on the connection.
+  let hasAsked: Bool
+  /// The number of the connection in the order of arrival.
+  let arrival: Int
+  /// The number of connections of its address; 0 for a trusted proxy.
+  let ofAddress: Int
+
+  /// Returns the index of the place that a newcomer gets; nil if it gets none.
+  ///
+  /// - Parameters:
+  ///   - places: Nil stands for a connection that does more than wait.
+  ///   - others: How many connections the newcomer's address has already.
+  static func leastDeserved(_ places: [HeldPlace?], besides others: Int) -> Int? {
+    var least: (index: Int, place: HeldPlace)?
+    for (index, place) in places.enumerated() {
+      guard let place, place.ofAddress > others else { continue }
+      if least.map({ place.deservesLess(than: $0.place) }) ?? true { least = (index, place) }
+    }
+    return least?.index
+  }
+
+  private func deservesLess(than other: HeldPlace) -> Bool {
+    guard hasAsked == other.hasAsked else { return !hasAsked }
+    if hasAsked, ofAddress != other.ofAddress { return ofAddress > other.ofAddress }
+    return arrival < other.arrival
+  }
+}
+
+extension Connection {
+  /// What the connection is to the server while it only waits for its peer; nil while it does more.
+  var occupant: (address: IPAddress, hasAsked: Bool, arrival: Int)? {
+    guard let counted, state.onlyWaits, !transport.isPending, http2?.isIdle ?? true else { return nil }
+    return (counted, state.hasCarriedRequest, arrival)
+  }
+
+  /// Ends the connection, because another one needs its place.
+  func giveUpPlace() {
+    channel.loop.assertCurrent()
+    if let http2 {
+      // A client that knows which streams were served sends the others again (RFC 9113 §6.8).
+      http2.sendGoAway()
+      flushHTTP2()
+    }
+    close()
+  }
+}

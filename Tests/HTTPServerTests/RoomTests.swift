@@ -1,0 +1,78 @@
+import HTTPMessages
+import HTTPTypes
+import TestSupport
+import Testing
+
+@testable import EventLoop
+@testable import HTTPServer
+
+/// Which connection a full server ends for another one.
+@Suite("The place of a connection")
+struct RoomTests {
+  private static func silent(_ arrival: Int, of count: Int) -> HeldPlace {
+    HeldPlace(hasAsked: false, arrival: arrival, ofAddress: count)
+  }
+
+  private static func idle(_ arrival: Int, of count: Int) -> HeldPlace {
+    HeldPlace(hasAsked: true, arrival: arrival, ofAddress: count)
+  }
+
+  @Test(
+    "goes to a newcomer of an address with fewer connections",
+    arguments: [
+      ("the longest wait without a request", [silent(7, of: 3), silent(2, of: 1), silent(9, of: 900)], 0, 1),
+      ("a wait without a request before an idle one", [idle(1, of: 900), silent(8, of: 1)], 0, 1),
+      ("of idle ones, the address with most", [idle(1, of: 5), idle(2, of: 9), idle(3, of: 9)], 0, 1),
+      ("busy ones stay", [nil, nil], 0, nil), ("those of proxies stay", [idle(1, of: 0)], 0, nil),
+      ("no address gains by connections of its own", [idle(1, of: 4), silent(2, of: 3)], 4, nil),
+      ("only a greedier address loses", [silent(1, of: 3), idle(2, of: 6)], 5, 1),
+    ] as [(String, [HeldPlace?], Int, Int?)])
+  func choice(_ label: String, _ places: [HeldPlace?], _ others: Int, _ expected: Int?) {
+    #expect(HeldPlace.leastDeserved(places, besides: others) == expected, "\(label)")
+  }
+
+  private static let router = Router([Route("/", [.get { _ in Response(.ok, body: Array("hello".utf8)) }])])
+  private static let request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+  private func full(_ count: Int) throws -> (TestServer, [RawClient]) {
+    var limits = ServerLimits()
+    limits.connections = count
+    let server = try TestServer(Variant.plain[0], limits: limits, router: Self.router)
+    let clients = try (0..<count).map { _ in try server.connect(from: "127.0.0.2") }
+    server.waitForConnections(count)
+    return (server, clients)
+  }
+
+  @Test("of a silent peer goes to another address, the oldest first, and its own address gets 503")
+  func silentPeers() throws {
+    let (server, clients) = try full(4)
+    let own = try server.connect(from: "127.0.0.2")
+    #expect(try own.response()?.status == 503)
+    let other = try server.connect(from: "127.0.0.3")
+    try other.send(Self.request)
+    #expect(try other.response()?.status == 200)
+    #expect(try clients[0].response() == nil)
+    for client in clients.dropFirst() {
+      try client.send(Self.request)
+      #expect(try client.response()?.status == 200)
+    }
+  }
+
+  @Test("of an idle connection goes to another address, and one with a request in progress stays")
+  func idlePeers() throws {
+    let (server, clients) = try full(2)
+    for client in clients {
+      try client.send(Self.request)
+      #expect(try client.response()?.status == 200)
+    }
+    // An incomplete second request.
+    try clients[0].send("GET / HTTP/1.1\r\nHo")
+    server.waitForConnections(1) { if case .head = $0.state.phase { true } else { false } }
+    let other = try server.connect(from: "127.0.0.3")
+    try other.send(Self.request)
+    #expect(try other.response()?.status == 200)
+    #expect(try clients[1].response() == nil)
+    try clients[0].send("st: a\r\n\r\n")
+    #expect(try clients[0].response()?.status == 200)
+  }
+}
