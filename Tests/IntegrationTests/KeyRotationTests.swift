@@ -72,7 +72,8 @@ struct KeyRotationTests {
   @Test("leaves the old key's expiry at that of the longest token, although a reload shortens lifetimes")
   func shorterLifetime() throws {
     let rotation = try Rotation()
-    let server = try rotation.serve("[{ file: '\(rotation.ground.keyFile)', state: 'active' }]", nil, ttl: "30d")
+    let emulator = try Emulator(rotation.ground, ["--key-file", rotation.nextFile])
+    let server = try rotation.serve("[{ file: '\(rotation.ground.keyFile)', state: 'active' }]", emulator, ttl: "30d")
     let expiry = try #require(try server.request("/token").json?["expiresAt"]?.integer)
     _ = try rotation.write(rotation.keys(), ttl: "1h")
     server.process.signal(1)
@@ -91,7 +92,8 @@ struct KeyRotationTests {
   @Test("that signs stops if a reload moves its notBefore into the future")
   func postponed() throws {
     let rotation = try Rotation()
-    let server = try rotation.serve(rotation.keys(), nil)
+    let emulator = try Emulator(rotation.ground, ["--key-file", rotation.nextFile])
+    let server = try rotation.serve(rotation.keys(), emulator)
     try server.process.waitForErrors("Signing key promoted")
     try rotation.reload(server, rotation.keys("state: 'next', notBefore: '2099-01-01T00:00:00Z'"))
     #expect(try server.keyID() == Ground.keyID)
@@ -251,13 +253,24 @@ struct KeyRotationTests {
     #expect(server.stop() == 0)
   }
 
-  @Test("signs at once without an upstream, because its own probe is the proof")
+  @Test("never signs without an upstream, because nothing proves it, until the operator makes it the active one")
   func withoutUpstream() throws {
     let rotation = try Rotation()
-    let server = try rotation.serve(rotation.keys(), nil)
-    try server.process.waitForErrors("Signing key promoted")
+    let server = try rotation.serve(rotation.keys("state: 'next', notBefore: '2025-01-01T00:00:00Z'"), nil)
+    try server.process.waitForErrors("musickit.keys[1] has the state \\\"next\\\", and catalog.enabled is false")
+    #expect(try server.state(Rotation.nextID, "unproved") == 1)
+    #expect(try server.rotationDetail()?.contains("It signs only with state: \"active\"") == true)
+    // A reload with the same keys asks for no proof either.
+    try rotation.reload(server, rotation.keys())
+    #expect(try server.state(Rotation.nextID, "unproved") == 1)
+    #expect(try server.keyID() == Ground.keyID)
+    _ = try rotation.write(
+      "[{ id: '\(Ground.keyID)', state: 'retired' }, { file: '\(rotation.nextFile)', state: 'active' }]")
+    server.process.signal(1)
+    try server.process.waitForErrors("Configuration reloaded", count: 2)
     #expect(try server.keyID() == Rotation.nextID)
     #expect(server.stop() == 0)
+    #expect(server.line("Signing key promoted") == nil && server.line("Next signing key proved") == nil)
   }
 
   @Test("must be another key than the active one")

@@ -52,8 +52,17 @@ package struct SettingsDraft {
       + [Self.exposureWarning(server, access, input)].compactMap { $0 }
       + [
         Self.memoryWarning(server, catalog, input.host), spanExport?.plaintextWarning,
-        shared?.plaintextWarning,
+        shared?.plaintextWarning, Self.rotationWarning(musickit, catalog, errors),
       ].compactMap { $0 }
+  }
+
+  /// The warning that no request can prove the next key.
+  private static func rotationWarning(
+    _ musickit: Settings.MusicKit?, _ catalog: Settings.Catalog?, _ errors: [SettingsError]
+  ) -> String? {
+    guard let next = musickit?.next, catalog == nil, errors.isEmpty else { return nil }
+    return "\(next.setting) has the state \"next\", and catalog.enabled is false: the server cannot ask Apple Music "
+      + "about the key, so it never signs. To let it sign, give it the state \"active\"."
   }
 
   /// Returns the settings, or throws if there is an error.

@@ -27,11 +27,16 @@ extension Reloader {
     } else {
       rotation = KeyRotation(notBefore: musickit.next?.notBefore, now: monotonicTime)
       rotationSerial += 1
-      proofFinding = nil
+      proofFinding = catalog == nil ? Self.unprovable : nil
     }
     publishKeys(now: now)
     rotateKeys()
   }
+
+  /// Why a next key stays unproved without an upstream. Its probe shows only that the server can sign with it, and not
+  /// that Apple Music knows it, so it signs only if the operator makes it the active one.
+  private static let unprovable =
+    "catalog.enabled is false, so the server cannot ask Apple Music about it. It signs only with state: \"active\"."
 
   /// Records that a reload has replaced the key that signs.
   private func noteReplacedKey(_ previous: RuntimeSnapshot, now: Int) {
@@ -56,19 +61,18 @@ extension Reloader {
 
   /// Does what the rotation requires now.
   func rotateKeys() {
-    guard rotation != nil else { return }
-    if catalog?.proxy.status.isTokenRejected ?? false { rotation?.suspect(now: monotonicTime) }
+    guard rotation != nil, let catalog else { return }
+    if catalog.proxy.status.isTokenRejected { rotation?.suspect(now: monotonicTime) }
     switch rotation?.step(now: monotonicTime, wall: Glibc.time(nil)) {
-    case .prove: prove()
+    case .prove: prove(by: catalog)
     case .promote: sign(withNextKey: true, "Signing key promoted", "key_promoted")
     case .wait, nil: break
     }
   }
 
-  /// Starts a proof of the next key. Without an upstream, the probe that it signed when it was read is the proof.
-  private func prove() {
+  /// Starts a proof of the next key.
+  private func prove(by catalog: CatalogService) {
     guard let next = current.source.files.nextKey else { return }
-    guard let catalog else { return proved(TokenTest(.accepted, nil)) }
     let minter: TokenMinter
     do { minter = try TokenMinter(key: next, team: current.minter.team, policy: current.minter.policy) } catch {
       return proved(TokenTest(.unknown, "\(error)"))

@@ -26,7 +26,7 @@ final class SigningKeys: Sendable {
     case signing
     /// The active key while the next key signs.
     case replaced
-    /// The next key before its first proof.
+    /// The next key before its first proof, and without an upstream for good.
     case unproved
     /// The next key after its proof, until `notBefore`.
     case proved
