@@ -26,6 +26,7 @@ public enum ErrorCode: String, Sendable, CaseIterable {
   case overloaded = "overloaded"
   case draining = "draining"
   case noSigningKey = "no_signing_key"
+  case auditUnavailable = "audit_unavailable"
   case httpVersionNotSupported = "http_version_not_supported"
 
   /// The response status for this code, unless the response sets another one.
@@ -47,7 +48,7 @@ public enum ErrorCode: String, Sendable, CaseIterable {
     case .upstreamError, .developerTokenRejected: .badGateway
     case .rateLimited, .upstreamRateLimited: .tooManyRequests
     case .upstreamTimeout: .gatewayTimeout
-    case .overloaded, .draining, .noSigningKey: .serviceUnavailable
+    case .overloaded, .draining, .noSigningKey, .auditUnavailable: .serviceUnavailable
     case .httpVersionNotSupported: .httpVersionNotSupported
     }
   }
@@ -114,6 +115,8 @@ extension ErrorCode {
         + "`Retry-After` says. Over TLS, a connection too many closes without a response."
     case .draining: "The server is ending, and `server.drain.timeout` has passed. Wait as `Retry-After` says."
     case .noSigningKey: "The server cannot make a developer token for the catalog; the log has the reason."
+    case .auditUnavailable:
+      "The server cannot record the grant, and `audit.required` is true. Wait as `Retry-After` says."
     case .httpVersionNotSupported: "The major version is not 1."
     }
   }

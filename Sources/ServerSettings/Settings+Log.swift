@@ -35,6 +35,8 @@ extension Settings {
   public struct Audit: Sendable, Equatable {
     /// The file of the audit log. Nil to write to the server's log instead.
     public var file: String?
+    /// Whether a grant that cannot be recorded is refused.
+    public var isRequired = false
   }
 }
 
@@ -43,18 +45,23 @@ extension Settings.Audit {
     "audit.file", .path, example: #""/var/log/musickit-token-server/audit.log""#,
     "The file of the [audit log](operations.md#audit-log), which may be rotated by moving it away. Default: the "
       + "log.")
+  static let required = Setting(
+    "audit.required", .bool, default: false,
+    "Whether a grant that cannot be recorded is refused with 503 `audit_unavailable`. Otherwise it is given, counted and "
+      + "shown by `/readyz`.")
 
   static let known: [any SettingRow] =
-    [file]
+    [file, required]
 
   /// Reads the settings. Returns nil if they are invalid.
   init?(_ reader: inout SettingsReader) {
+    guard let isRequired = reader.read(Self.required) else { return nil }
     guard reader.isSet(Self.file.path) else {
-      self.init(file: nil)
+      self.init(file: nil, isRequired: isRequired)
       return
     }
     guard let file = reader.read(Self.file) else { return nil }
-    self.init(file: file)
+    self.init(file: file, isRequired: isRequired)
   }
 }
 

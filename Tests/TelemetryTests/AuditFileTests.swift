@@ -73,32 +73,64 @@ struct AuditFileTests {
     #expect(ground.clients() == ["b"])
     try #require(unsafe unlink(ground.path) == 0)
     try #require(unsafe rmdir(ground.directory.path) == 0)
-    for _ in 0..<3 { try audit.writeNow("lost") }
-    #expect(audit.lostLines == 3)
+    for _ in 0..<3 { try audit.writeNow("lost", .refused) }
+    try audit.writeNow("kept")
+    #expect(audit.lostLines == 3 && audit.unrecordedGrants == 0 && audit.state.isFailing)
     try #require(unsafe mkdir(ground.directory.path, 0o700) == 0)
     try audit.writeNow("c")
-    #expect(ground.clients() == ["c", "?"])
+    #expect(ground.clients() == ["kept", "c", "?"])
     #expect(ground.lines().last?.contains(#""message":"log lines were dropped","log.dropped":3"#) == true)
+    #expect(!audit.state.isFailing)
     #expect(
       ground.notices == [
         .failing(.init(path: ground.path, code: ENOENT)), .recovered(path: ground.path, lostLines: 3),
       ])
   }
 
-  @Test("loses only lines on a full disk, and records resume when space is available")
+  @Test("loses only refusals on a full disk, and grants wait until space is available")
   func fullDisk() throws {
     try ground.directory.write("", to: "disk")
     try #require(unsafe symlink("/dev/full", ground.path) == 0)
     let audit = try ground.open()
-    for _ in 0..<100 { try audit.writeNow("lost") }
+    for _ in 0..<100 { try audit.writeNow("lost", .refused) }
+    for number in 0..<3 { try audit.writeNow("\(number)") }
     #expect(audit.lostLines == 100)
     #expect(ground.notices == [.failing(.init(path: ground.path, code: ENOSPC))])
     try #require(unsafe unlink(ground.path) == 0)
     try #require(unsafe symlink("disk", ground.path) == 0)
     try audit.writeNow("a")
     try audit.writeNow("b")
-    #expect(ground.clients(of: "disk") == ["a", "?", "b"])
+    #expect(ground.clients(of: "disk") == ["0", "1", "2", "a", "?", "b"])
     #expect(ground.notices.last == .recovered(path: ground.path, lostLines: 100))
+  }
+
+  @Test("takes no grant while it is required and cannot be written, until a refusal is written")
+  func required() throws {
+    try #require(unsafe symlink("/dev/full", ground.path) == 0)
+    let audit = try ground.open(isRequired: true)
+    let grant = try AuditRecordTests.record(client: "early", .granted)
+    #expect(audit.write(grant), "the failure is not known yet")
+    #expect(audit.flush(timeout: .seconds(60)))
+    #expect(!audit.write(grant))
+    #expect(audit.unrecordedGrants == 0, "it is not given either")
+    try #require(unsafe unlink(ground.path) == 0)
+    try audit.writeNow("refusal", .refused)
+    #expect(audit.write(grant))
+    #expect(audit.flush(timeout: .seconds(60)))
+    #expect(ground.clients() == ["early", "refusal", "early"])
+  }
+
+  @Test("recovers although no caller causes another line, so that a server that is not ready becomes so")
+  func recovery() throws {
+    try #require(unsafe symlink("/dev/full", ground.path) == 0)
+    let audit = try ground.open(isRequired: true)
+    for _ in 0..<3 { try audit.writeNow("lost", .refused) }
+    #expect(audit.state.isFailing && audit.lostLines == 3)
+    try #require(unsafe unlink(ground.path) == 0)
+    wait(for: "the report of the lost lines") { !audit.state.isFailing }
+    #expect(ground.lines().count == 1)
+    #expect(ground.lines().first?.contains(#""message":"log lines were dropped","log.dropped":3"#) == true)
+    #expect(audit.lostLines == 3, "a report that is not written is no lost line")
   }
 
   @Test("stays in use after a move while a new file cannot be created")
@@ -174,7 +206,7 @@ struct AuditFileTests {
     #expect(unsafe read(reader, &chunk, chunk.count) > 100)
     close(reader)
     // A child process of another test may also hold the read end open until its exec.
-    while audit.lostLines == 0 { try audit.writeNow("lost") }
+    while audit.lostLines == 0 { try audit.writeNow("lost", .refused) }
     #expect(ground.notices == [.failing(.init(path: ground.path, code: EPIPE))])
   }
 

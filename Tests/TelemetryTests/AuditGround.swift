@@ -16,8 +16,8 @@ final class AuditGround: Sendable {
     path = directory.path(of: "audit.log")
   }
 
-  func open() throws -> AuditLog {
-    try AuditLog(file: path) { notice in self.told.withLock { $0.append(notice) } }
+  func open(isRequired: Bool = false) throws -> AuditLog {
+    try AuditLog(file: path, isRequired: isRequired) { notice in self.told.withLock { $0.append(notice) } }
   }
 
   /// The notices so far.
@@ -54,8 +54,8 @@ final class AuditGround: Sendable {
 
 extension AuditLog {
   /// Writes a record about a client, and waits until the record is in the file or lost.
-  func writeNow(_ client: String) throws {
-    write(try AuditRecordTests.record(client: client, .granted))
+  func writeNow(_ client: String, _ outcome: AuditRecord.Outcome = .granted) throws {
+    write(try AuditRecordTests.record(client: client, outcome))
     #expect(flush(timeout: .seconds(60)))
   }
 }

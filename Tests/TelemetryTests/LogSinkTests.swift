@@ -102,15 +102,49 @@ struct LogSinkTests {
     }
   }
 
-  @Test("drops a line that does not fit into the buffer and keeps the other lines whole")
-  func capacity() {
-    var buffer = LogBuffer(capacity: 10, format: .text)
-    buffer.append { $0.append(contentsOf: "12345\n".utf8) }
-    buffer.append { $0.append(contentsOf: "67890\n".utf8) }
-    buffer.append { $0.append(contentsOf: "6789".utf8) }
-    #expect(String(decoding: buffer.bytes, as: UTF8.self) == "12345\n6789")
-    #expect(buffer.dropped == 1)
-    buffer.reportDropped(time: .now())
-    #expect(buffer.dropped == 1, "a report that does not fit is not lost")
+  @Test("records every grant although its reader stands still and refusals fill the log")
+  func flood() throws {
+    let pipe = try TestPipe()
+    let filling = pipe.fill()
+    let sink = LogSink(descriptor: pipe.writeEnd, format: .json)
+    let audit = AuditLog(onto: sink)
+    Self.write("first", to: sink)
+    #expect(!sink.flush(timeout: .milliseconds(1)))
+    for number in 0..<20_000 {
+      audit.write(try AuditRecordTests.record(client: "-", .refused, reason: "no_credential"))
+      if number % 200 == 0 { #expect(audit.write(try AuditRecordTests.record(client: "g\(number)", .granted))) }
+    }
+    audit.write(KeyAuditRecord(event: "key_promoted", keyID: "ABC1234567", fingerprint: "f"))
+    #expect(sink.lostLines > 10_000 && audit.unrecordedGrants == 0)
+    var text = ""
+    wait(for: "the sink to have written all lines") {
+      text += pipe.readAvailable()
+      return sink.flush(timeout: .milliseconds(1))
+    }
+    text += pipe.readAvailable()
+    let lines = text.dropFirst(filling).split(separator: "\n")
+    let granted = lines.compactMap { $0.firstMatch(of: /"client\.id":"(g[0-9]+)"/).map { String($0.output.1) } }
+    #expect(granted == stride(from: 0, to: 20_000, by: 200).map { "g\($0)" })
+    #expect(lines.contains { $0.contains("key_promoted") })
+  }
+
+  @Test("counts grants that have no room, and says so until a minute has passed")
+  func noRoom() throws {
+    let pipe = try TestPipe()
+    _ = pipe.fill()
+    let sink = LogSink(descriptor: pipe.writeEnd, format: .json, capacity: 10_000)
+    let audit = AuditLog(onto: sink)
+    let token = AuditRecord.Token(
+      keyID: "ABC123DEFG", origins: [], expiry: 0, digest: TokenDigest(AuditRecordTests.bytes))
+    let grant = try AuditRecordTests.record(.granted, token: token)
+    var taken = 0
+    while taken < 100, audit.write(grant) { taken += 1 }
+    #expect((1..<100).contains(taken))
+    #expect(audit.unrecordedGrants == 1)
+    #expect(try #require(audit.state.sinceUnrecorded) < .seconds(60) && !audit.state.isFailing)
+    wait(for: "the sink to have written all lines") {
+      _ = pipe.readAvailable()
+      return sink.flush(timeout: .milliseconds(1))
+    }
   }
 }

@@ -58,7 +58,9 @@ struct TornLineTests {
     try #require(dup2(pipe.writeEnd, disk) >= 0)
     LogSinkTests.write("next", to: sink)
     #expect(sink.flush(timeout: .seconds(60)))
-    #expect(pipe.readAvailable().hasPrefix("\nnext\n"))
+    // The report of the lost lines is before the line if the sink has tried again meanwhile.
+    let text = pipe.readAvailable()
+    #expect(text.hasPrefix("\n") && text.contains("\nnext\n"))
   }
 
   @Test("gets no line feed in a different file")
@@ -70,6 +72,7 @@ struct TornLineTests {
     Self.overfill(sink)
     LogSinkTests.write("next", to: sink)
     #expect(sink.flush(timeout: .seconds(60)))
-    #expect(pipe.readAvailable().hasPrefix("next\n"))
+    let text = pipe.readAvailable()
+    #expect(!text.hasPrefix("\n") && text.contains("next\n"))
   }
 }

@@ -1,6 +1,8 @@
 import Access
 import Bytes
 import HTTPServer
+import Logging
+import Telemetry
 
 /// The valid settings, and all errors in the other ones.
 package struct SettingsDraft {
@@ -42,6 +44,7 @@ package struct SettingsDraft {
     log = Settings.Log(&reader, host: input.host)
     spanExport = Settings.SpanExport(&reader)
     Self.checkPorts(server, admin, &reader)
+    Self.checkRecord(audit, log, input, &reader)
     configurationFile = input.configurationFile
     proxies = ProxyEnvironment(input.environment)
     errors = reader.errors
@@ -49,11 +52,41 @@ package struct SettingsDraft {
     warnings =
       layers.warnings
       + (input.allowsAnonymous ? [everybody] : Settings.Access.warningsAboutAnonymous(reader))
-      + [Self.exposureWarning(server, access, input)].compactMap { $0 }
+      + [Self.recordWarning(audit, log, input), Self.exposureWarning(server, access, input)].compactMap { $0 }
       + [
         Self.memoryWarning(server, catalog, input.host), spanExport?.plaintextWarning,
         shared?.plaintextWarning, Self.rotationWarning(musickit, catalog, errors),
       ].compactMap { $0 }
+  }
+
+  /// Rejects `audit.required` where no log would have any grant.
+  private static func checkRecord(
+    _ audit: Settings.Audit?, _ log: Settings.Log?, _ input: SettingsInput, _ reader: inout SettingsReader
+  ) {
+    guard let audit, audit.isRequired, audit.file == nil, let log else { return }
+    if log.level > .info {
+      reader.reject(
+        Settings.Audit.required.path,
+        problem:
+          "is true, and there is no audit log: log.level is \(quoted(log.level.rawValue)), and audit.file is not set",
+        remedy: "set audit.file")
+    } else if input.logsForPerson(log) {
+      reader.reject(
+        Settings.Audit.required.path, problem: "is true, and the log on a terminal has no grants",
+        remedy: "set audit.file, or log.format: \"json\"")
+    }
+  }
+
+  /// The warning that no log has the grants.
+  private static func recordWarning(_ audit: Settings.Audit?, _ log: Settings.Log?, _ input: SettingsInput) -> String? {
+    guard let audit, audit.file == nil, let log else { return nil }
+    if log.level > .info {
+      return "The server keeps no audit log, so it grants tokens without a record: log.level is "
+        + "\(quoted(log.level.rawValue)), and audit.file is not set."
+    }
+    guard input.logsForPerson(log) else { return nil }
+    return "The log on a terminal has no audit records of grants, so the server grants tokens without a record. Set "
+      + "audit.file, or log.format: \"json\"."
   }
 
   /// The warning that no request can prove the next key.
@@ -270,4 +303,11 @@ package func looksLikeKey(_ text: String) -> Bool {
   if text.contains("PRIVATE KEY") || text.contains("-----") || holdsAPIKey(text) { return true }
   guard text.utf8.count >= 80, !text.hasPrefix("/"), !text.hasPrefix(".") else { return false }
   return text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "+/=-_\\".contains($0) || $0.isWhitespace) }
+}
+
+extension SettingsInput {
+  /// Whether a person reads the log at a terminal, with short lines in colour (no-color.org).
+  fileprivate func logsForPerson(_ log: Settings.Log) -> Bool {
+    host.logsToTerminal && log.format == .text && (environment["NO_COLOR"] ?? "").isEmpty
+  }
 }

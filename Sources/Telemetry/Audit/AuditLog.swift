@@ -7,10 +7,15 @@ public import Tracing
 public final class AuditLog: Sendable {
   let sink: LogSink
   private let isFile: Bool
+  /// Whether a grant that cannot be recorded must not be given.
+  public let isRequired: Bool
 
   /// Creates an audit log that writes its records as lines of the log, in the log's format, with the message `audit`.
-  public init(onto sink: LogSink) {
+  ///
+  /// - Parameter isRequired: Whether a grant that cannot be recorded must not be given.
+  public init(onto sink: LogSink, isRequired: Bool = false) {
     self.sink = sink
+    self.isRequired = isRequired
     isFile = false
   }
 
@@ -18,26 +23,54 @@ public final class AuditLog: Sendable {
   ///
   /// The audit log creates a missing file with mode 0640, because addresses are personal data. The file may be moved or
   /// removed at any time, as `logrotate` does: later records go to a new file. While the file cannot be written,
-  /// records are dropped and counted, and no caller waits. Afterwards a line says how many records were dropped. A
-  /// written record survives the end of this process, but it is not forced to the disk, so a power failure can lose it.
+  /// refusals are dropped and counted, grants wait while there is room, and no caller waits. Afterwards a line says how
+  /// many records were dropped. A written record survives the end of this process, but it is not forced to the disk, so a
+  /// power failure can lose it.
   ///
   /// - Parameters:
   ///   - path: A file, or a device such as `/dev/stdout`. A FIFO works if a process already has it open for reading. A
   ///     symbolic link is followed.
+  ///   - isRequired: Whether a grant that cannot be recorded must not be given.
   ///   - warn: Called when writing begins to fail and when it works again, with a limited rate, on the audit log's own
   ///     thread.
   /// - Throws: If the file cannot be opened.
   public init(
-    file path: String, warn: @escaping @Sendable (AuditFileNotice) -> Void
+    file path: String, isRequired: Bool = false, warn: @escaping @Sendable (AuditFileNotice) -> Void
   ) throws(AuditFileError) {
     sink = LogSink(target: try AuditFile(path, warn: warn), format: .json)
+    self.isRequired = isRequired
     isFile = true
   }
 
   /// Writes one record: a short critical section, and no system call unless it arms the timer of an idle sink.
-  public func write(_ record: AuditRecord) {
-    sink.log(record)
+  ///
+  /// - Returns: Whether the record is kept. A grant that is not must not be given if the audit log is required: the file
+  ///   could not be written, or so many records wait that there is no room.
+  @discardableResult
+  public func write(_ record: AuditRecord) -> Bool {
+    sink.log(record, refusesWhileFailing: isRequired)
   }
+
+  /// Whether grants have records: a log for a person has none, because the line of the request shows them.
+  public var keepsGrants: Bool { !sink.isForPerson }
+
+  /// Whether grants are recorded.
+  public struct State: Sendable, Equatable {
+    /// Whether the last write failed. Grants wait meanwhile.
+    public var isFailing: Bool
+    /// Whether so many records wait that there is no room for another grant.
+    public var isFull: Bool
+    /// The number of grants and key events that the audit log lost since the start.
+    public var unrecorded: Int
+    /// The time since the last one; nil if there was none.
+    public var sinceUnrecorded: Duration?
+  }
+
+  /// Whether grants are recorded at present.
+  public var state: State { sink.recordState }
+
+  /// The number of grants and key events without a record since the start.
+  public var unrecordedGrants: Int { state.unrecorded }
 
   /// Waits until all records so far are written, or until `timeout` has passed, for the end of the process.
   ///

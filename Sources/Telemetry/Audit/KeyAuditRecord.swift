@@ -47,6 +47,6 @@ extension KeyAuditRecord {
 extension AuditLog {
   /// Writes one record.
   public func write(_ record: KeyAuditRecord) {
-    sink.append { bytes, format, time in record.append(to: &bytes, format: format, time: time) }
+    sink.append(.keyEvent) { bytes, format, time in record.append(to: &bytes, format: format, time: time) }
   }
 }

@@ -9,17 +9,18 @@ import Locks
 /// section, and no system call, except to arm a timer when the sink is idle. The sink writes lines together, at most
 /// every 10 ms, so that a busy server does not wake a second thread for each line.
 ///
-/// Failing writes only lose lines, which are counted. The process must ignore `SIGPIPE`, as every server does, so that
+/// Failing writes only lose lines, which are counted. Records of the audit log have room of their own, which no other line
+/// can use, and stay until they are written (``LineRank``). The process must ignore `SIGPIPE`, as every server does, so that
 /// a closed pipe is a failing write.
 public final class LogSink: @unchecked Sendable {
-  // Sendable: `target`, `spare` and `endsMidLine` are touched only on `queue`, which is serial.
+  // Sendable: `target`, `batch` and `endsMidLine` are touched only on `queue`, which is serial.
   private let target: any LogTarget
   private let format: LogFormat
   /// Whether a person reads the lines at a terminal.
   public let isForPerson: Bool
   private let queue = DispatchQueue(label: "log")
   private let waiting: Locked<Pending>
-  private var spare: [UInt8] = []
+  private var batch = LogBuffer.Batch()
   private var endsMidLine = false
 
   private struct Pending {
@@ -27,16 +28,24 @@ public final class LogSink: @unchecked Sendable {
     /// The time of the last line.
     var time = LineTime.now()
     var isScheduled = false
+    /// Whether the last write failed.
+    var isFailing = false
+    /// The number of grants and key events that had no room, and the time of the last one on the monotonic clock.
+    var unrecorded = 0
+    var lastUnrecorded: UInt64?
   }
 
   /// The maximum time that a line waits to be written together with others.
   private static let delay = DispatchTimeInterval.milliseconds(10)
+  /// The pause after a failure, before the sink tries again.
+  private static let pauseAfterFailure = DispatchTimeInterval.milliseconds(100)
 
   /// Creates a sink for `descriptor`, which the caller still owns and must keep open.
   ///
   /// - Parameters:
   ///   - isForPerson: Whether a person reads the lines at a terminal. Then a request is a short line with a colour.
-  ///   - capacity: The maximum number of waiting bytes. Lines beyond it are dropped and counted.
+  ///   - capacity: The maximum number of waiting bytes, and of waiting bytes of records. Lines beyond it are dropped
+  ///     and counted.
   public convenience init(
     descriptor: Int32, format: LogFormat, isForPerson: Bool = false, capacity: Int = 1 << 20
   ) {
@@ -53,7 +62,7 @@ public final class LogSink: @unchecked Sendable {
 
   /// Logs one request, without allocating memory.
   public func log(_ record: AccessRecord) {
-    append { bytes, format, time in
+    append(.access) { bytes, format, time in
       if isForPerson {
         record.appendForPerson(to: &bytes, time: time)
       } else {
@@ -63,9 +72,13 @@ public final class LogSink: @unchecked Sendable {
   }
 
   /// Logs one access decision. For a person, a grant has no line, because the line of the request shows it.
-  func log(_ record: AuditRecord) {
-    if isForPerson, record.outcome == .granted { return }
-    append { bytes, format, time in
+  ///
+  /// - Parameter refusesWhileFailing: Whether to take no grant after a failed write.
+  /// - Returns: Whether the line was taken.
+  @discardableResult
+  func log(_ record: AuditRecord, refusesWhileFailing: Bool = false) -> Bool {
+    if isForPerson, record.outcome == .granted { return true }
+    return append(LineRank(record), refusesWhileFailing: refusesWhileFailing) { bytes, format, time in
       if isForPerson {
         record.appendForPerson(to: &bytes, time: time)
       } else {
@@ -75,15 +88,44 @@ public final class LogSink: @unchecked Sendable {
   }
 
   /// Appends the one line that `write` writes, with the present time.
-  func append(_ write: (inout [UInt8], LogFormat, LineTime) -> Void) {
-    let mustSchedule = waiting.withLock { waiting in
+  ///
+  /// - Parameters:
+  ///   - rank: What the line is.
+  ///   - refusesWhileFailing: Whether to take no line of a grant after a failed write. Then a grant that is not taken is
+  ///     not given either, so it does not count as unrecorded.
+  /// - Returns: Whether the line was taken.
+  @discardableResult
+  func append(
+    _ rank: LineRank = .message, refusesWhileFailing: Bool = false,
+    _ write: (inout [UInt8], LogFormat, LineTime) -> Void
+  ) -> Bool {
+    let (isTaken, mustSchedule) = waiting.withLock { waiting in
+      let mustWait = refusesWhileFailing && rank.isRecord
+      if mustWait, waiting.isFailing { return (false, false) }
       waiting.time.set(milliseconds: LineTime.present())
       let time = waiting.time
-      waiting.buffer.append { write(&$0, format, time) }
+      let isTaken = waiting.buffer.append(rank) { write(&$0, format, time) }
+      if !isTaken, rank.isRecord, !mustWait {
+        waiting.unrecorded += 1
+        waiting.lastUnrecorded = DispatchTime.now().uptimeNanoseconds
+      }
       defer { waiting.isScheduled = true }
-      return !waiting.isScheduled
+      return (isTaken, !waiting.isScheduled)
     }
     if mustSchedule { schedule() }
+    return isTaken
+  }
+
+  /// The state of the records.
+  var recordState: AuditLog.State {
+    waiting.withLock { waiting in
+      AuditLog.State(
+        isFailing: waiting.isFailing, isFull: !waiting.buffer.hasRoom(for: .tokenGrant),
+        unrecorded: waiting.unrecorded,
+        sinceUnrecorded: waiting.lastUnrecorded.map {
+          .nanoseconds(Int64(clamping: DispatchTime.now().uptimeNanoseconds &- $0))
+        })
+    }
   }
 
   /// Waits until all lines so far are written, or until `timeout` has passed, for the end of the process.
@@ -101,6 +143,9 @@ public final class LogSink: @unchecked Sendable {
     return done.wait(timeout: .now() + timeout / .seconds(1)) == .success
   }
 
+  /// The number of bytes of records that wait, also while they are being written.
+  var waitingRecordBytes: Int { waiting.withLock { $0.buffer.recordBytes } }
+
   /// The number of lost lines that the log has not reported yet.
   var droppedLines: Int { waiting.withLock { $0.buffer.dropped } }
 
@@ -111,25 +156,34 @@ public final class LogSink: @unchecked Sendable {
     queue.asyncAfter(deadline: .now() + Self.delay) { self.drainAndReschedule() }
   }
 
-  private func drainAndReschedule() {
-    drain()
-    let mustSchedule = waiting.withLock { waiting in
-      waiting.isScheduled = !waiting.buffer.bytes.isEmpty
-      return waiting.isScheduled
+  /// Tries again later, as long as the sink has an owner: nothing else ends these attempts.
+  private func scheduleAfterFailure() {
+    queue.asyncAfter(deadline: .now() + Self.pauseAfterFailure) { [weak self] in
+      self?.drainAndReschedule(isProbe: true)
     }
-    if mustSchedule { schedule() }
   }
 
-  private func drain() {
-    waiting.withLock { $0.buffer.take(into: &spare) }
-    guard !spare.isEmpty else { return }
-    let lines = spare
+  private func drainAndReschedule(isProbe: Bool = false) {
+    drain(isProbe: isProbe)
+    let (mustSchedule, isFailing) = waiting.withLock { waiting in
+      waiting.isScheduled = waiting.isFailing ? waiting.buffer.hasNews : !waiting.buffer.bytes.isEmpty
+      return (waiting.isScheduled, waiting.isFailing)
+    }
+    if mustSchedule { isFailing ? scheduleAfterFailure() : schedule() }
+  }
+
+  private func drain(isProbe: Bool = false) {
+    waiting.withLock { $0.buffer.take(into: &batch, isProbe: isProbe) }
+    guard !batch.bytes.isEmpty else { return }
+    let lines = batch.bytes
     if target.prepare() { endsMidLine = false }
     let (unwritten, error) = write(lines.span)
-    let lost = spare.suffix(unwritten).count { $0 == UInt8(ascii: "\n") }
+    let lost = batch.lostLines(unwritten: unwritten)
     waiting.withLock { waiting in
-      // Only after a success: on a full disk the report would also be lost, and would require another report.
-      if lost > 0 { waiting.buffer.drop(lost) } else { waiting.buffer.reportDropped(time: .now()) }
+      waiting.isFailing = unwritten > 0
+      waiting.buffer.finish(batch, unwritten: unwritten)
+      // Only after a success: on a full disk the report would also be lost.
+      if unwritten > 0 { waiting.buffer.drop(lost) } else { waiting.buffer.reportDropped(time: .now()) }
     }
     target.finish(lostLines: lost, error: error)
   }
@@ -199,65 +253,6 @@ final class FixedTarget: LogTarget {
 
   func prepare() -> Bool { false }
   func finish(lostLines: Int, error: Int32) {}
-}
-
-/// A buffer of log lines that wait to be written: a value with a maximum size in bytes.
-///
-/// When the buffer is full, lines are dropped and counted. Once there is room again, a line reports their number.
-struct LogBuffer {
-  private let capacity: Int
-  private let format: LogFormat
-  private(set) var bytes: [UInt8] = []
-  /// The number of lost lines that are not reported yet.
-  private(set) var dropped = 0
-  /// The number of lost lines since the start.
-  private(set) var droppedInAll = 0
-
-  init(capacity: Int, format: LogFormat) {
-    self.capacity = capacity
-    self.format = format
-  }
-
-  /// Appends the line that `write` writes, if there is room for it.
-  mutating func append(_ write: (inout [UInt8]) -> Void) {
-    let before = bytes.count
-    write(&bytes)
-    guard bytes.count > capacity else { return }
-    bytes.removeSubrange(before...)
-    drop(1)
-  }
-
-  /// Moves the waiting bytes into `spare`, and keeps the memory of `spare` for new lines.
-  mutating func take(into spare: inout [UInt8]) {
-    spare.removeAll(keepingCapacity: true)
-    swap(&spare, &bytes)
-  }
-
-  /// Counts lost lines.
-  mutating func drop(_ lines: Int) {
-    dropped += lines
-    droppedInAll += lines
-  }
-
-  /// Appends a line with the number of lost lines, if any were lost and the line fits.
-  mutating func reportDropped(time: LineTime) {
-    guard dropped > 0 else { return }
-    let lost = dropped
-    let format = format
-    dropped = 0
-    append { bytes in
-      bytes.append(addingCapacity: LogFormat.roomForRecord) { (line: inout OutputSpan<UInt8>) in
-        format.begin(&line, time: time, level: "warning", message: "log lines were dropped")
-        format.field(&line, json: #","log.dropped":"#, lost)
-        format.end(&line)
-      }
-    }
-    // If the report itself does not fit, `append` has counted it as one dropped line.
-    if dropped > 0 {
-      dropped = lost
-      droppedInAll -= 1
-    }
-  }
 }
 
 /// A filter for failures of a file: it reports that they begin and that they are over, but not ten times a second. It

@@ -269,9 +269,22 @@ struct AccessGate: Sendable {
   /// Records that a caller got what it requested.
   ///
   /// - Parameter token: The developer token in the response, or nil.
-  func grant(_ admitted: AuthorizedCaller, token: @autoclosure () -> AuditRecord.Token? = nil) {
-    record(.granted, nil, admitted.caller.client.id, admitted.auditContext, token: token)
+  /// - Returns: The refusal if the grant cannot be recorded and `audit.required` is true; nil if the caller gets it.
+  func grant(_ admitted: AuthorizedCaller, token: @autoclosure () -> AuditRecord.Token? = nil) -> Response? {
+    let (client, auditContext) = (admitted.caller.client.id, admitted.auditContext)
+    let isRecorded = service.recordGrant(
+      AuditRecord(
+        requestID: auditContext.id, trace: auditContext.trace, client: client, address: auditContext.address,
+        route: auditContext.route, outcome: .granted, token: token()))
+    guard isRecorded else { return refuse(Self.unrecordable, admitted) }
+    service.tally.count(client: client, .granted, reason: nil)
+    return nil
   }
+
+  private static let unrecordable = Denial(
+    .auditUnavailable, "not_recorded",
+    "The server cannot record grants at present, and grants nothing without a record. Send the request again in 5 s.",
+    retryAfter: 5)
 
   /// Records a refusal after admission, and returns the response.
   func refuse(_ denial: Denial, _ admitted: AuthorizedCaller) -> Response {
@@ -291,12 +304,12 @@ struct AccessGate: Sendable {
   /// Records that a preflight request was refused, because its page then never sends the request itself. The counts
   /// leave it out, because the page may not have wanted anything that needs a decision.
   func refusePreflight(of origin: String, _ auditContext: AuditContext) {
-    service.record(
+    service.recordRefusal(
       AuditRecord(
         requestID: auditContext.id, trace: auditContext.trace, client: "-", address: auditContext.address,
         route: auditContext.route,
         outcome: .refused,
-        reason: "origin_not_allowed", origin: origin))
+        reason: "origin_not_allowed", origin: origin), of: auditContext.rateLimitPrefix)
   }
 
   private static func response(_ denial: Denial, _ auditContext: AuditContext) -> Response {
@@ -341,15 +354,15 @@ struct AccessGate: Sendable {
 
   private func record(
     _ outcome: AuditRecord.Outcome, _ reason: StaticString?, _ client: String, _ auditContext: AuditContext,
-    origin: String? = nil, token: () -> AuditRecord.Token? = { nil }
+    origin: String? = nil
   ) {
     service.tally.count(client: client, outcome, reason: reason)
-    service.record(
+    service.recordRefusal(
       AuditRecord(
         requestID: auditContext.id, trace: auditContext.trace, client: client, address: auditContext.address,
         route: auditContext.route,
         outcome: outcome,
-        reason: reason, origin: origin, token: token()))
+        reason: reason, origin: origin), of: auditContext.rateLimitPrefix)
   }
 }
 
@@ -375,76 +388,4 @@ struct AuditContext: Sendable {
   /// Whether the path is one of Apple's. Below `/v1/`, the server's own refusals are never 403, because apps take a 403
   /// as the sign to fetch a new music user token.
   var isOfApple: Bool { route.description.hasPrefix("/v1/") }
-}
-
-/// The part of access control that lasts as long as the process, across changes of the policy: the rates of callers,
-/// the keys of identity providers, the audit log, and the counts.
-final class AccessService: Sendable {
-  let limiter: RateLimiter
-  /// The store that decides about requests of strict clients; nil without one.
-  let strictStore: (any StrictStore)?
-  /// The limits of explanations and of inspected tokens, apart from those of callers.
-  let explanations = RateLimiter()
-  /// The limit of verified developer tokens of callers.
-  let verifications = RateLimiter()
-  let tally = AccessTally()
-  let keySets: KeySets
-  /// The audit log; nil if it has no file, and the log's level excludes its lines.
-  let audit: AuditLog?
-  /// The last records, for the page; nil if the admin listener serves no page.
-  let recent: RecentAuditRecords?
-  private let logger: Logger
-  private let throttle = Throttle()
-
-  /// Opens the audit log. Throws a sentence if the server cannot write its file.
-  ///
-  /// - Parameters:
-  ///   - rates: The rates of callers that all replicas share; nil if this process counts alone.
-  ///   - keepsRecent: Whether the last records stay in memory, for the page.
-  init(
-    _ settings: Settings.Audit, rates: GroupRates? = nil, keepsRecent: Bool = false, loops: [IOLoop], sink: LogSink,
-    logger: Logger
-  ) throws {
-    self.logger = logger
-    limiter = rates.map { RateLimiter(shared: $0.rates) } ?? RateLimiter()
-    strictStore = rates
-    recent = keepsRecent ? RecentAuditRecords() : nil
-    keySets = KeySets(loops: loops, logger: logger)
-    audit =
-      if let file = settings.file {
-        try AuditLog(file: file) { notice in logger.warning("\(notice)") }
-      } else if logger.logLevel <= .info {
-        AuditLog(onto: sink)
-      } else {
-        nil
-      }
-  }
-
-  /// Writes a record to the audit log, and keeps it for the page.
-  func record(_ record: @autoclosure () -> AuditRecord) {
-    guard audit != nil || recent != nil else { return }
-    let record = record()
-    audit?.write(record)
-    recent?.keep(record)
-  }
-
-  /// Writes a record of a change of the signing key to the audit log, and keeps it for the page.
-  func record(_ record: KeyAuditRecord) {
-    audit?.write(record)
-    recent?.keep(record)
-  }
-
-  /// Uses the key sets and the clients of a generation from now on.
-  func use(_ snapshot: RuntimeSnapshot) {
-    keySets.use(snapshot.keys)
-    tally.expect(snapshot.settings.access.clients.map(\.id))
-  }
-
-  /// Logs that no token could be minted for an entitled caller, at a limited rate.
-  func warn(ofFailedToken error: TokenError) {
-    guard let suppressed = throttle.admit("token") else { return }
-    logger.error(
-      "The server cannot make a developer token. \(error)",
-      metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
-  }
 }

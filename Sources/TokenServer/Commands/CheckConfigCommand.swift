@@ -22,9 +22,7 @@ public struct CheckConfigCommand: Sendable {
       return CommandResult(.configuration, diagnostics: errors + warnings)
     }
     let settings = loaded.settings
-    return CommandResult(
-      .good, output: [settings.summary] + settings.grants,
-      diagnostics: warnings + [settings.missingRecord].compactMap { $0 }.map { "Warning: \($0)" })
+    return CommandResult(.good, output: [settings.summary] + settings.grants, diagnostics: warnings)
   }
 }
 
@@ -40,12 +38,5 @@ extension Settings {
       }
     let operators = admin.map { "admin on \($0.host) port \($0.port)" } ?? "no admin listener"
     return "The configuration is valid: team \(musickit.teamID), \(address), \(operators)."
-  }
-
-  /// The warning that no audit log will exist; nil if there is one.
-  var missingRecord: String? {
-    guard log.level > .info, audit.file == nil else { return nil }
-    return
-      "The server keeps no audit log: log.level is \(quoted(log.level.rawValue)), and audit.file is not set."
   }
 }

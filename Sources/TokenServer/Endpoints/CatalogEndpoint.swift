@@ -163,7 +163,7 @@ final class CatalogEndpoint: Sendable {
     } catch {
       return .immediate(gate.refuse(error, admitted))
     }
-    gate.grant(admitted)
+    if let refusal = gate.grant(admitted) { return .immediate(refusal) }
     if let reply = service.proxy.respondImmediately(
       permitted, revalidate: { service.revalidate(permitted, on: loop) })
     {

@@ -8,6 +8,7 @@ import HTTPMessages
 import HTTPServer
 import HTTPTypes
 import Locks
+import Telemetry
 
 /// The endpoints for liveness and readiness.
 final class Health: Sendable {
@@ -65,6 +66,8 @@ final class Health: Sendable {
     let catalog: CatalogService?
     /// The key sets; nil if none of them are fetched.
     let keySets: KeySets?
+    /// The audit log, if the server keeps one.
+    let audit: AuditLog?
   }
 
   /// Returns the public route `/readyz`, which has only the verdict.
@@ -108,6 +111,11 @@ final class Health: Sendable {
       checks += [.init(status), .init(quotaOf: status)]
     }
     if let keySets = job.keySets { checks.append(.init(keySets.counts)) }
+    if let audit = job.audit, audit.keepsGrants {
+      checks.append(.init(audit.state, isRequired: audit.isRequired))
+    } else {
+      checks.append(.init(name: "auditLog", detail: "grants have no record; see audit.file", result: .good))
+    }
     if let group = group.withLock({ $0 }) { checks.append(.init(group)) }
     if isDraining { checks.append(.init(name: "draining", detail: "the server is shutting down", result: .failed)) }
     return ReadinessReport(checks: checks, isDraining: isDraining)
@@ -179,6 +187,28 @@ extension ReadinessReport.Check {
       (detail, result) = ("the keys of \(counts.missing) have not arrived yet; the log has the reason", .degraded)
     } else {
       (detail, result) = ("all keys have arrived", .good)
+    }
+  }
+
+  /// Checks the audit log, by its last writes and by the grants of the last minute. If it is required, this server gives
+  /// nothing meanwhile, and another replica may have a better disk.
+  init(_ audit: AuditLog.State, isRequired: Bool) {
+    name = "auditLog"
+    let lost = audit.unrecorded == 1 ? "1 grant or key event has" : "\(audit.unrecorded) grants and key events have"
+    let isLosing = audit.sinceUnrecorded.map { $0 < .seconds(60) } ?? false
+    switch (audit.isFailing, audit.isFull || isLosing) {
+    case (false, false):
+      (detail, result) = (audit.unrecorded == 0 ? "every grant has a record" : "grants have records again", .good)
+    case (true, _) where isRequired:
+      (detail, result) = ("it cannot be written, so the server grants nothing; see audit.required", .failed)
+    case (false, true) where isRequired:
+      (detail, result) = ("too many records wait to be written, so the server grants nothing", .failed)
+    case (true, false):
+      (detail, result) = (
+        "it cannot be written, so records of grants wait in memory; the log has the reason", .degraded
+      )
+    case (_, true):
+      (detail, result) = ("the server grants without a record: \(lost) none", .degraded)
     }
   }
 

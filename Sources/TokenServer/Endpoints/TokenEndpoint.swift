@@ -66,7 +66,8 @@ struct TokenEndpoint: Sendable {
     do throws(Denial) {
       let now = Glibc.time(nil)
       let document = try document(for: admitted.caller, wish, content, now: now)
-      gate.grant(admitted, token: AuditRecord.Token(document.token, key: minter.key))
+      let refusal = gate.grant(admitted, token: AuditRecord.Token(document.token, key: minter.key))
+      if let refusal { return refusal }
       var response = TokenResponse(document, form: wish.form).response
       admitted.mark(&response)
       return response

@@ -131,7 +131,9 @@ struct Application {
   ) throws(StartError) {
     let servers = try start()
     confinement?.report(to: logger)
-    for notice in initialSnapshot.notices { logger.warning("\(notice)") }
+    // Above the level of the log, so that a log without warnings has them at the start.
+    let level = max(.warning, initialSnapshot.settings.log.level)
+    for notice in initialSnapshot.notices { logger.log(level: level, "\(notice)") }
     for check in initialSnapshot.settings.hostChecks { logger.info("\(check)") }
     warnWhenLockedMemoryIsFull()
     let reloader = reload.map { reload in
@@ -162,7 +164,7 @@ struct Application {
     group?.close()
     for loop in loops.all { loop.stopAndWait() }
     logger.info("Server stopped")
-    access.audit?.flush()
+    access.flush()
     sink.flush()
   }
 

@@ -99,7 +99,7 @@ struct RuntimeSnapshot: Sendable {
     let catalog = service.map { CatalogEndpoint(service: $0, gate: gate, allowsMe: allowsMe) }
     let doing = Health.Job(
       minter: minter, signingKeys: metrics.signingKeys, catalog: service,
-      keySets: named.areFetched ? access.keySets : nil)
+      keySets: named.areFetched ? access.keySets : nil, audit: access.audit)
     let routes =
       [token.route, health.liveness, health.readiness(doing)] + [catalog?.route].compactMap { $0 }
     listeners = previous?.listeners ?? BoundListeners()

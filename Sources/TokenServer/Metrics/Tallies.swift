@@ -51,7 +51,11 @@ final class AccessTally: Sendable {
     MetricReading(
       .counter, "musickit_audit_lines_dropped_total",
       "Audit records lost because the server could not write their file.",
-      \.lostLines)
+      \.lostLines),
+    MetricReading(
+      .counter, "musickit_audit_grants_unrecorded_total",
+      "Grants and key events without an audit record, because too many records waited to be written.",
+      \.unrecordedGrants),
   ]
 
   /// Counts one decision.

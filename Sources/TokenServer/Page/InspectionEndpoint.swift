@@ -60,7 +60,7 @@ struct InspectionEndpoint: Sendable {
   }
 
   private func finished(_ response: Response, _ admitted: AccessGate.AuthorizedCaller) -> Response {
-    gate.grant(admitted)
+    if let refusal = gate.grant(admitted) { return refusal }
     var response = response
     admitted.mark(&response)
     return response

@@ -94,7 +94,8 @@ struct CheckConfigCommandTests {
       result.diagnostics
         == (isWarned
           ? [
-            "Warning: The server keeps no audit log: log.level is \"\(level)\", and audit.file is not set."
+            "Warning: The server keeps no audit log, so it grants tokens without a record: log.level is \"\(level)\", and "
+              + "audit.file is not set."
           ] : []))
     withExtendedLifetime(key) {}
   }

@@ -49,6 +49,7 @@ struct SettingsPrecedenceTests {
       "admin.hosts": ["[\"a\"]", "[\"b.example\"]", "[\"c.example\", \"d\"]"],
       "admin.port": ["1", "2", "3"],
       "admin.page": ["true", "false", "true"],
+      "audit.required": ["true", "false", "true"],
       "catalog.enabled": ["true", "false", "true"],
       "catalog.upstream": ["\"https://a.example\"", "\"http://localhost:1\"", "\"https://c.example\""],
       "server.tls.hsts": ["\"1h\"", "\"2h\"", "\"3h\""],

@@ -1,0 +1,117 @@
+import Access
+import DeveloperToken
+import Dispatch
+import EventLoop
+import Locks
+import Logging
+import ServerSettings
+import Telemetry
+
+/// The part of access control that lasts as long as the process, across changes of the policy: the rates of callers,
+/// the keys of identity providers, the audit log, and the counts.
+final class AccessService: Sendable {
+  let limiter: RateLimiter
+  /// The store that decides about requests of strict clients; nil without one.
+  let strictStore: (any StrictStore)?
+  /// The limits of explanations and of inspected tokens, apart from those of callers.
+  let explanations = RateLimiter()
+  /// The limit of verified developer tokens of callers.
+  let verifications = RateLimiter()
+  let tally = AccessTally()
+  let keySets: KeySets
+  /// The audit log; nil if it has no file, and the log's level excludes its lines.
+  let audit: AuditLog?
+  /// The last records, for the page; nil if the admin listener serves no page.
+  let recent: RecentAuditRecords?
+  private let refusals = Locked(RefusalSums())
+  private let sumTimer = DispatchQueue(label: "audit.sums")
+  private let logger: Logger
+  private let throttle = Throttle()
+
+  /// Opens the audit log. Throws a sentence if the server cannot write its file.
+  ///
+  /// - Parameters:
+  ///   - rates: The rates of callers that all replicas share; nil if this process counts alone.
+  ///   - keepsRecent: Whether the last records stay in memory, for the page.
+  init(
+    _ settings: Settings.Audit, rates: GroupRates? = nil, keepsRecent: Bool = false, loops: [IOLoop], sink: LogSink,
+    logger: Logger
+  ) throws {
+    self.logger = logger
+    limiter = rates.map { RateLimiter(shared: $0.rates) } ?? RateLimiter()
+    strictStore = rates
+    recent = keepsRecent ? RecentAuditRecords() : nil
+    keySets = KeySets(loops: loops, logger: logger)
+    audit =
+      if let file = settings.file {
+        try AuditLog(file: file, isRequired: settings.isRequired) { notice in logger.warning("\(notice)") }
+      } else if logger.logLevel <= .info {
+        AuditLog(onto: sink, isRequired: settings.isRequired)
+      } else {
+        nil
+      }
+  }
+
+  /// Writes a record to the audit log, and keeps it for the page.
+  func record(_ record: @autoclosure () -> AuditRecord) {
+    guard audit != nil || recent != nil else { return }
+    let record = record()
+    audit?.write(record)
+    recent?.keep(record)
+  }
+
+  /// Writes the record of a grant, and keeps it for the page.
+  ///
+  /// - Returns: Whether the caller may get what it requested: the record is kept, or `audit.required` is false.
+  func recordGrant(_ record: @autoclosure () -> AuditRecord) -> Bool {
+    guard audit != nil || recent != nil else { return true }
+    let record = record()
+    if let audit, !audit.write(record), audit.isRequired { return false }
+    recent?.keep(record)
+    return true
+  }
+
+  /// Writes the record of a refusal, unless its address has many others in this second. Those are summed up.
+  ///
+  /// - Parameter address: The address for rate limits.
+  func recordRefusal(_ record: @autoclosure () -> AuditRecord, of address: String) {
+    guard audit != nil || recent != nil else { return }
+    let record = record()
+    let (hasLine, isFirst) = refusals.withLock { $0.count(address, isLimited: record.outcome == .limited) }
+    if isFirst { sumTimer.asyncAfter(deadline: .now() + .seconds(1)) { self.writeSums() } }
+    guard hasLine else { return }
+    audit?.write(record)
+    recent?.keep(record)
+  }
+
+  /// Writes the sums of refusals without a line.
+  private func writeSums() {
+    for sum in refusals.withLock({ $0.take() }) { audit?.write(sum) }
+  }
+
+  /// Writes all records, at the end of the process.
+  func flush() {
+    writeSums()
+    audit?.flush()
+  }
+
+  /// Writes a record of a change of the signing key to the audit log, and keeps it for the page.
+  func record(_ record: KeyAuditRecord) {
+    audit?.write(record)
+    recent?.keep(record)
+  }
+
+  /// Uses the key sets and the clients of a generation from now on.
+  func use(_ snapshot: RuntimeSnapshot) {
+    keySets.use(snapshot.keys)
+    tally.expect(snapshot.settings.access.clients.map(\.id))
+  }
+
+  /// Logs that no token could be minted for an entitled caller, at a limited rate.
+  func warn(ofFailedToken error: TokenError) {
+    guard let suppressed = throttle.admit("token") else { return }
+    logger.error(
+      "The server cannot make a developer token. \(error)",
+      metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
+  }
+}
