@@ -179,18 +179,23 @@ extension AccessPolicy {
       """, client: client?.id, origin: text)
   }
 
+  /// Only a caller with a credential learns its client's name: any program can send an `Origin`.
   private static func owner(_ client: Client?) -> String {
-    client.map { $0.credential == .anonymous ? nil : $0.id }?.map { "of client \($0)" } ?? "that this server is for"
+    guard let client, client.credential != .anonymous, client.credential != .origin else {
+      return "that this server is for"
+    }
+    return "of client \(client.id)"
   }
 
   /// Returns the denial for an origin of a client that also needs a credential; nil if the origin is of no such client.
+  /// The caller has shown nothing that another program could not send, so it does not learn the name of the client.
   private func missingCredential(of origin: Origin) -> Denial? {
     guard let client = clients.first(where: { $0.origins.isRestricted && $0.origins.allows(origin) }) else {
       return nil
     }
     return Denial(
       .missingCredentials, "no_credential",
-      "Client \(client.id) needs both its credential and one of its web origins, and the request has no credential.",
+      "Pages of \(origin) need a credential beside their origin, and the request has none.",
       client: client.id)
   }
 }

@@ -197,8 +197,8 @@ public struct Principal: Sendable {
         "A page of \(origin) gets no token bound to \(other), only to its own origin.", client: client.id,
         origin: other.description)
     }
-    guard named.isEmpty else { return named }
     try checkOrigin()
+    guard named.isEmpty else { return named }
     return origin.map { [$0] } ?? []
   }
 

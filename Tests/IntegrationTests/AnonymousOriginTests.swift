@@ -17,6 +17,32 @@ struct AnonymousOriginTests {
     #expect(try #require(response.errorDetail).contains("POST /token"))
   }
 
+  @Test("need an Origin also if they name one of the listed origins, which any program could")
+  func namedWithoutOrigin() throws {
+    let server = try Ground().serve(Self.listed)
+    let name = "https://app.example.com"
+    for options in [["\(server.url)/token?origin=\(name)"], ["-d", "{\"origin\":\"\(name)\"}", "\(server.url)/token"]] {
+      let response = try ParsedResponse(curl: options)
+      #expect(response.status == 401 && response.errorCode == "missing_credentials")
+    }
+    #expect(try server.request("/token?origin=\(name)", "-H", "Origin: \(name)").status == 200)
+  }
+
+  @Test("with the origin of a client that needs a credential as well do not learn the client's name")
+  func clientName() throws {
+    let digest = try AccessGround.sha256("key")
+    let client = "[{ id: 'secret-name', apiKey: { sha256: '\(digest)' }, origins: ['https://app.example.com'] }]"
+    let server = try Ground().serve(["ACCESS_ANONYMOUS": "", "ACCESS_CLIENTS": client])
+    for origin in ["https://app.example.com", "https://evil.example", "null"] {
+      let response = try server.request("/token", "-H", "Origin: \(origin)")
+      #expect(response.status == (origin == "https://app.example.com" ? 401 : 403))
+      #expect(!response.text.contains("secret-name"), "\(response.text)")
+    }
+    // Its own credential is what the name is told for.
+    let known = try server.request("/token", "-H", "X-API-Key: key", "-H", "Origin: https://evil.example")
+    #expect(known.errorDetail == "https://evil.example is not one of the origins of client secret-name.")
+  }
+
   @Test("get a token bound to their own origin", arguments: [[], ["-X", "POST"]])
   func bound(_ options: [String]) throws {
     let server = try Ground().serve(Self.listed)

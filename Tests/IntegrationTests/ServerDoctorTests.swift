@@ -105,7 +105,7 @@ struct ServerDoctorTests {
       (["--path", "/token"], nil, ["access"], "401 missing_credentials"),
       (["--path", "/token?ttl=1"], AccessGround.android, ["access"], "400 invalid_parameter"),
       ([], AccessGround.studio, ["access"], "needs both its credential and one of its web origins"),
-      (["--origin", Self.studioPage], nil, ["access"], "needs both its credential and one of its web origins"),
+      (["--origin", Self.studioPage], nil, ["access"], "need a credential beside their origin"),
       (["--origin", Self.studioPage], AccessGround.studio, ["access"], "no developer tokens"),
       (["--origin", Self.page], AccessGround.studio, ["access"], "is not one of the origins of client studio"),
       (["--origin", "http://app.example.com"], nil, ["access", "cors"], "differs from https://app.example.com"),

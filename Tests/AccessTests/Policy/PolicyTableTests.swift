@@ -109,7 +109,7 @@ struct PolicyTableTests {
       Row("from https://open.example", "token origin=https://x.open.example", "origin_not_own"),
       Row("from https://evil.example", "token", "origin_not_allowed"),
       Row("nobody", "token", "no_origin"),
-      Row("nobody", "token origin=https://open.example", "token of anonymous for https://open.example"),
+      Row("nobody", "token origin=https://open.example", "no_origin"),
       Row("nobody", "token origin=https://evil.example", "origin_not_allowed"),
       Row("nobody", "catalog us", "no_origin"),
     ])
