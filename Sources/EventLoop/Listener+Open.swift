@@ -205,21 +205,29 @@ extension Listener {
     let address = SocketAddress.unix(path: path)
     let descriptor = try Descriptor.socket(family: AF_UNIX)
     do {
-      try bind(descriptor, to: address)
+      try bindFile(descriptor, to: address)
     } catch {
       guard error.code == EADDRINUSE else { throw error }
       if let obstacle = PathObstacle(at: path) { throw obstacle }
       guard try isLeftOver(address) else { throw error }
       unsafe unlink(path)
-      try bind(descriptor, to: address)
+      try bindFile(descriptor, to: address)
     }
     let file = SocketFile(path)
-    unsafe chmod(path, socketMode)
     var listeners: [Listener] = []
     for _ in 1..<max(loops, 1) { listeners.append(try listening(try descriptor.duplicate(), at: address, .file(nil))) }
     // Only this listener removes the file.
     listeners.append(try listening(consume descriptor, at: address, .file(file)))
     return listeners
+  }
+
+  /// Binds a socket whose file has ``socketMode`` from its first moment. A chmod(2) afterwards would leave a moment for
+  /// users that it excludes, and could change another file that has taken the path. The umask belongs to the process:
+  /// other threads create no files at the start, and this mask takes every right of other users.
+  private static func bindFile(_ descriptor: borrowing Descriptor, to address: SocketAddress) throws(SocketError) {
+    let previous = umask(0o777 & ~socketMode)
+    defer { umask(previous) }
+    try bind(descriptor, to: address)
   }
 
   /// Returns whether no process listens on the socket at this address.

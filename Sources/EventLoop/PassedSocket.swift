@@ -62,6 +62,17 @@ public struct PassedSocket: Sendable, Hashable {
     self.address = address
   }
 
+  /// The mode of a Unix-domain socket's file if every user may connect (unix(7)): systemd's own
+  /// `SocketMode=` is 0666. Nil if not.
+  public var modeOpenToAll: UInt32? {
+    guard case .unix(let path) = address else { return nil }
+    var (file, folder) = (stat(), stat())
+    let parent = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+    guard unsafe stat(path, &file) == 0, file.st_mode & 0o002 != 0 else { return nil }
+    guard unsafe stat(parent, &folder) == 0, folder.st_mode & 0o001 == 0 else { return file.st_mode & 0o7777 }
+    return nil
+  }
+
   /// Returns whether both descriptors are of one socket: connections to it reach either of them.
   public func isSameSocket(as other: PassedSocket) -> Bool {
     var (mine, others) = (stat(), stat())

@@ -1,3 +1,4 @@
+import Bytes
 public import EventLoop
 
 /// The sockets that the service manager has passed, for each listener of the server.
@@ -34,6 +35,16 @@ public struct PassedListeners: Sendable, Equatable {
           The service manager passes a socket with the name \(quoted(name)); write FileDescriptorName=public or \
           FileDescriptorName=admin in the socket unit.
           """)
+      }
+    }
+  }
+
+  /// The warnings that every user of this machine may connect to a Unix-domain socket.
+  var warnings: [String] {
+    (`public` + admin).compactMap { socket in
+      socket.modeOpenToAll.map { mode in
+        "Every user of this machine may connect to the passed socket \(socket.address) (mode "
+          + "\(FilePermissions.octal(mode))), and counts as a trusted proxy there. Write SocketMode=0660 in its unit."
       }
     }
   }

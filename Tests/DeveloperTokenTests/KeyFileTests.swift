@@ -68,6 +68,23 @@ struct KeyFileTests {
     #expect(key.findings.map(\.id) == ["key.readable_by_others"])
   }
 
+  @Test(
+    "in a folder that others can write gets a finding, unless the folder is sticky", .otherPrograms,
+    arguments: [(0o700, false), (0o755, false), (0o1777, false), (0o770, true), (0o702, true), (0o777, true)]
+      as [(mode_t, Bool)])
+  func folder(_ mode: mode_t, _ isFound: Bool) throws {
+    let path = try directory.write(Samples.p8, to: "AuthKey_ABC123DEFG.p8")
+    #expect(unsafe chmod(directory.path, mode) == 0)
+    defer { unsafe _ = chmod(directory.path, 0o700) }
+    let findings = try SigningKey.load(file: path, keyID: nil).findings
+    #expect(findings.map(\.id) == (isFound ? ["key.folder_writable_by_others"] : []))
+    #expect(findings.allSatisfy { $0.description.contains("'\(directory.path)'") })
+    let safe = try TemporaryDirectory()
+    unsafe symlink(path, safe.path(of: "AuthKey_ABC123DEFG.p8"))
+    let linked = try SigningKey.load(file: safe.path(of: "AuthKey_ABC123DEFG.p8"), keyID: nil).findings
+    #expect(linked == findings, "the folder to which a link leads counts as well")
+  }
+
   @Test("gets findings for its mode and owner, unless its mount is read-only")
   func warnings() {
     func findings(_ mode: mode_t, owner: uid_t, isReadOnly: Bool = false) -> [String] {

@@ -86,8 +86,8 @@ struct ReloadTests {
     try server.reload(expecting: Self.refused)
     try server.server.process.waitForErrors(
       """
-      server.tls.keyFile: the file \\"\(other.keyFile)\\" is outside the folders that the server may read since its \
-      start; restart the server to use it, or keep it in the folder of the old one.
+      server.tls.keyFile: the file \\"\(other.keyFile)\\" is not one that the server may read since its start; \
+      restart the server to use it, or keep such files in one folder without files of other programs.
       """)
     #expect(try server.lifetime() == 3600)
     #expect(server.server.stop() == 0)

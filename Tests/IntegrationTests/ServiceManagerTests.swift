@@ -53,6 +53,21 @@ struct ServiceManagerTests {
     #expect(process.wait() == 0)
   }
 
+  @Test(
+    "warns of a passed Unix-domain socket to which every user may connect",
+    arguments: [(0o666, 0o755, true), (0o666, 0o750, false), (0o660, 0o755, false)] as [(Int, mode_t, Bool)])
+  func openSocket(_ mode: Int, _ folder: mode_t, _ isWarned: Bool) throws {
+    let ground = try Ground()
+    let path = ground.directory.path(of: "public.sock")
+    #expect(unsafe chmod(ground.directory.path, folder) == 0)
+    let server = try ManagedServer(ground, ["--socket", "public=\(path),0\(String(mode, radix: 8))"])
+    #expect(try server.url() == "unix:\(path)")
+    server.command("stop")
+    #expect(try server.line("ended ") == "ended 0")
+    #expect(server.process.standardError.contains("Every user of this machine may connect") == isWarned)
+    #expect(server.process.standardError.contains("Write SocketMode=0660 in its unit.") == isWarned)
+  }
+
   @Test("uses the sockets by their names, and a Unix-domain socket stays for the next process")
   func names() throws {
     let ground = try Ground()

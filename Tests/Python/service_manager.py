@@ -2,7 +2,7 @@
 
 usage: service_manager.py [--socket NAME=ADDRESS]... [--notify PATH] [--watchdog MICROSECONDS] PROGRAM ARGUMENT...
 
-ADDRESS is an IPv4 address with a port, or a path. The name may be empty: then LISTEN_FDNAMES is not set if all are.
+ADDRESS is an IPv4 address with a port, or a path, also with a mode as in /run/http.sock,0666. The name may be empty: then LISTEN_FDNAMES is not set if all are.
 PATH is a socket's path, or an abstract name with @. Commands come as lines: `restart` ends the program by SIGTERM, waits
 for its end, and starts it again; `reload` sends SIGHUP; `stop` ends it. Prints the program's lines, `notify MESSAGE` for
 each message, its lines separated by `;`, `started PID`, and `ended STATUS`.
@@ -33,8 +33,11 @@ def say(line):
 
 def listening(address):
     if address.startswith("/"):
+        path, _, mode = address.partition(",")
         opened = socket.socket(socket.AF_UNIX)
-        opened.bind(address)
+        opened.bind(path)
+        if mode:
+            os.chmod(path, int(mode, 8))
     else:
         host, port = address.rsplit(":", 1)
         opened = socket.socket()

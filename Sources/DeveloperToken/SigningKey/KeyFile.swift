@@ -19,7 +19,7 @@ struct KeyFile {
     let access = KeyFileAccess(status, isReadOnly: KeyFileAccess.isReadOnly(descriptor))
     if let mode = access.modeWritableByOthers { throw .init(.writableByOthers(mode: mode)) }
     let text = try contents(of: descriptor, size: Int(status.st_size))
-    return KeyFile(text: text, findings: access.findings("The key file"))
+    return KeyFile(text: text, findings: access.findings("The key file") + KeyFolder.findings(of: path))
   }
 
   /// Checks that `path` exists and is not a directory.

@@ -53,6 +53,7 @@ package struct SettingsDraft {
       layers.warnings
       + (input.allowsAnonymous ? [everybody] : Settings.Access.warningsAboutAnonymous(reader))
       + [Self.recordWarning(audit, log, input), Self.exposureWarning(server, access, input)].compactMap { $0 }
+      + input.host.sockets.warnings
       + [
         Self.memoryWarning(server, catalog, input.host), spanExport?.plaintextWarning,
         shared?.plaintextWarning, Self.rotationWarning(musickit, catalog, errors),

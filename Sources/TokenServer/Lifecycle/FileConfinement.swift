@@ -7,13 +7,18 @@ import TLS
 
 /// The restriction of the process to the files that it needs after its start, by Landlock (landlock(7)).
 ///
-/// A rule is about a folder and everything below it, because a renewed secret is a new file. Landlock restricts a thread
-/// and the threads that it creates, so a program calls ``begin(_:keepsAbstractSockets:)`` while it has one thread.
+/// A rule for a secret is about its folder and everything below it, because a renewed secret is a new file, unless the
+/// folder is one in which others keep files too. Landlock restricts a thread and the threads that it creates, so a program
+/// calls ``begin(_:keepsAbstractSockets:)`` while it has one thread.
 struct FileConfinement: Sendable {
   /// What the process may still do with files, each a file or a folder with everything below.
   struct Grants: Sendable, Equatable {
-    /// The places of files that a reload reads again, and that the system's libraries read.
+    /// The places of files that a reload reads again, and that the system's libraries read. The process may not list the
+    /// folders.
     var reading: [String] = []
+    /// Folders that the process may list as well: its own in procfs, to count its descriptors, and the certification
+    /// authorities, whose folder OpenSSL searches.
+    var listing: [String] = []
     /// The place of the audit log, where a rotation creates a new file.
     var writing: [String] = []
     /// The folder of the Unix-domain socket.
@@ -48,7 +53,8 @@ struct FileConfinement: Sendable {
     guard raw >= 0 else { return .notEnforced("\(SocketError(during: "landlock_create_ruleset"))") }
     let ruleset = Descriptor(owning: raw)
     for (places, access) in [
-      (grants.reading, FileAccess.read), (grants.writing, FileAccess.append), (grants.binding, FileAccess.bind),
+      (grants.reading, FileAccess.readFile), (grants.listing, FileAccess.readFile | FileAccess.readFolder),
+      (grants.writing, FileAccess.append), (grants.binding, FileAccess.bind),
     ] {
       for place in places {
         if let error = allow(access, at: place, in: ruleset) { return .notEnforced("\(error)") }
@@ -66,6 +72,8 @@ struct FileConfinement: Sendable {
     guard raw >= 0 else { return nil }
     let descriptor = Descriptor(owning: raw)
     var status = stat()
+    // A rule is about an inode. Procfs makes another one once nothing holds the entry, so this process holds its own.
+    if place.utf8.starts(with: "/proc/".utf8) { _ = fcntl(descriptor.raw, F_DUPFD_CLOEXEC, 0) }
     let isFolder = unsafe fstat(descriptor.raw, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
     let result = cplatform_landlock_allow(
       ruleset.raw, descriptor.raw, isFolder ? access : access & FileAccess.ofFiles)
@@ -81,7 +89,6 @@ struct FileConfinement: Sendable {
     static let makeFile: UInt64 = 1 << 8
     static let makeSocket: UInt64 = 1 << 9
 
-    static let read = readFile | readFolder
     static let append = writeFile | makeFile
     static let bind = makeSocket | removeFile
     /// Those that are possible with a file; the others are about folders.
@@ -107,8 +114,8 @@ struct FileConfinement: Sendable {
     let errors = files.filter { Self.isDenied($0.path) }.map { file in
       SettingsError(
         file.setting,
-        problem: "the file \(quotedPath(file.path)) is outside the folders that the server may read since its start",
-        remedy: "restart the server to use it, or keep it in the folder of the old one")
+        problem: "the file \(quotedPath(file.path)) is not one that the server may read since its start",
+        remedy: "restart the server to use it, or keep such files in one folder without files of other programs")
     }
     if !errors.isEmpty { throw InvalidSettings(errors: errors, warnings: []) }
   }
@@ -134,7 +141,8 @@ struct FileConfinement: Sendable {
       logger.info(
         "File access restricted",
         metadata: [
-          "landlock.version": "\(version)", "files.read": "\(grants.reading.joined(separator: " "))",
+          "landlock.version": "\(version)",
+          "files.read": "\((grants.reading + grants.listing).joined(separator: " "))",
           "files.write": "\((grants.writing + grants.binding).joined(separator: " "))",
         ])
     case .notEnforced(let reason):
@@ -148,19 +156,36 @@ extension FileConfinement.Grants {
   ///
   /// - Parameter files: The paths of the files that a reload reads again.
   init(reading files: [String], auditFile: String?, unixSocket: String?) {
-    reading = Self.distinct(files.flatMap(Self.places) + Self.system)
-    writing = Self.distinct(auditFile.map(Self.places) ?? [])
+    reading = Self.distinct(files.flatMap { Self.places(of: $0) } + Self.system)
+    listing = Self.distinct(["/proc/self"] + TLSClientContext.systemStore)
+    writing = Self.distinct(auditFile.map { Self.places(of: $0, isTooWide: Self.isOfSystem) } ?? [])
     binding = unixSocket.map { [Self.folder(of: $0)] } ?? []
   }
 
   /// What the system's libraries read after the start: the resolver's files and modules, the certification authorities
-  /// and the files that they link to, OpenSSL's modules and random bytes, and for Dispatch and metrics the state of the
-  /// process. Landlock denies the memory and the environment of other processes all the same (ptrace(2)).
+  /// and the files that they link to, OpenSSL's modules and random bytes, and for Dispatch the number of processors.
   private static var system: [String] {
-    ["/etc", "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/proc", "/sys/devices/system/cpu", "/dev/urandom"]
+    ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/sys/devices/system/cpu", "/dev/urandom"]
       + ["/usr/share/ca-certificates", "/usr/local/share/ca-certificates"]
-      + TLSClientContext.systemStore.flatMap { places(of: $0) + [$0] + targets(in: $0) }
-      + ["/etc/resolv.conf", "/etc/hosts"].flatMap(places)
+      + TLSClientContext.systemStore.flatMap { [$0] + places(of: $0) + targets(in: $0) }
+      + resolver(configuration: "/etc/resolv.conf")
+  }
+
+  /// Returns what the resolver reads (nsswitch.conf(5), resolv.conf(5)): its files, and the folder to which the link leads
+  /// if its configuration is one, as systemd-resolved makes it. A DHCP client or NetworkManager puts a new file in place of
+  /// one that is no link, and without it no name is found any more, so all of its folder is granted then. A container's
+  /// engine mounts the file, and nothing can replace a mount.
+  static func resolver(configuration: String) -> [String] {
+    let files = ["hosts", "nsswitch.conf", "host.conf", "gai.conf", "services", "protocols", "ld.so.cache"]
+    let named = files.map { "/etc/\($0)" } + [configuration]
+    return named + (isReplaceable(configuration) ? [folder(of: configuration)] : places(of: configuration))
+  }
+
+  /// Whether another file may take the place of this one in its folder: it is no link and no mount.
+  static func isReplaceable(_ file: String) -> Bool {
+    var (status, parent) = (stat(), stat())
+    guard unsafe lstat(file, &status) == 0, unsafe stat(folder(of: file), &parent) == 0 else { return true }
+    return status.st_mode & S_IFMT != S_IFLNK && status.st_dev == parent.st_dev
   }
 
   /// Returns the folders of the files that the links in a folder lead to, as in OpenSSL's folders of certificates.
@@ -184,7 +209,7 @@ extension FileConfinement.Grants {
   private static let mostTargets = 1000
 
   /// Returns the folders of a file and of the file that it links to, which need not exist yet.
-  private static func places(of file: String) -> [String] {
+  private static func places(of file: String, isTooWide: (String) -> Bool = Self.isTooWide) -> [String] {
     let named = [file, canonical(file) ?? target(of: file)].map { file in
       let folder = folder(of: file)
       // The grant is the file alone. A new file in its place needs a restart.
@@ -194,7 +219,19 @@ extension FileConfinement.Grants {
   }
 
   /// Whether everything is below the folder.
-  private static func isTooWide(_ folder: String) -> Bool { ["/", "/dev"].contains(canonical(folder)) }
+  private static func isOfSystem(_ folder: String) -> Bool { ["/", "/dev"].contains(canonical(folder)) }
+
+  /// Whether a folder has files of others too (hier(7)): a home folder, or one that the system's programs share.
+  static func isTooWide(_ folder: String) -> Bool {
+    guard let folder = canonical(folder) else { return isOfSystem(folder) }
+    let shared = [
+      "/", "/dev", "/etc", "/etc/ssl", "/home", "/media", "/mnt", "/opt", "/proc", "/root", "/run", "/srv", "/sys",
+      "/tmp",
+      "/usr", "/usr/local", "/usr/local/etc", "/var", "/var/lib", "/var/log", "/var/tmp",
+    ]
+    let home = unsafe getenv("HOME").map { unsafe String(cString: $0) }
+    return shared.contains(folder) || folder == home.flatMap(canonical) || Self.folder(of: folder) == "/home"
+  }
 
   /// Returns the folders in which a link on the path leads to a neighbour, as in `current/tls.crt` with `current` ->
   /// `releases/7`. A release or a renewal swaps such a link.

@@ -94,6 +94,7 @@ struct FileConfinementTests {
     "denies everything else",
     arguments: [
       ("other/key.p8", O_RDONLY), ("link/key.p8", O_RDONLY), ("other", O_RDONLY), ("named/key.p8", O_WRONLY),
+      ("named", O_RDONLY),
       ("named/key.p8", O_RDONLY | O_TRUNC), ("named/new", O_WRONLY | O_CREAT), ("audit/audit.log", O_RDONLY),
       ("audit/audit.log", O_WRONLY | O_TRUNC), ("run/file", O_WRONLY | O_CREAT),
     ])
@@ -154,8 +155,8 @@ struct FileConfinementTests {
     #expect(
       errors == [
         """
-        b: the file "\(outside)" is outside the folders that the server may read since its start; restart the server \
-        to use it, or keep it in the folder of the old one.
+        b: the file "\(outside)" is not one that the server may read since its start; restart the server to use it, \
+        or keep such files in one folder without files of other programs.
         """
       ])
   }
@@ -189,6 +190,40 @@ struct FileConfinementTests {
     let targets = FileConfinement.Grants.targets(in: directory.path(of: "named"))
     #expect(targets == [directory.path(of: "other")])
     #expect(FileConfinement.Grants.targets(in: "/missing").isEmpty)
+  }
+
+  @Test("leaves this process's folder in procfs, and no other")
+  func ownProcess() throws {
+    let errors = try confined { _ in
+      ["/proc/self/statm", "/proc/self/fd", "/proc/1/status", "/proc/meminfo", "/proc"].map { Self.open($0, O_RDONLY) }
+    }
+    #expect(errors == [0, 0, EACCES, EACCES, EACCES])
+  }
+
+  @Test("grants the resolver's files, and all of their folder only if a new file may take the place of resolv.conf")
+  func resolver() throws {
+    let place = directory.path(of: "named/resolv.conf")
+    try directory.write("nameserver 192.0.2.1", to: "named/resolv.conf")
+    #expect(FileConfinement.Grants.isReplaceable(place), "DHCP replaces it")
+    #expect(FileConfinement.Grants.isReplaceable(directory.path(of: "named/missing")), "DHCP makes it")
+    #expect(!FileConfinement.Grants.isReplaceable("/proc"), "a mount stays")
+    #expect(FileConfinement.Grants.resolver(configuration: place).last == directory.path(of: "named"))
+    try directory.write("nameserver 192.0.2.1", to: "run/stub-resolv.conf")
+    unsafe unlink(place)
+    unsafe symlink("../run/stub-resolv.conf", place)
+    #expect(!FileConfinement.Grants.isReplaceable(place), "systemd-resolved writes to the target")
+    let linked = FileConfinement.Grants.resolver(configuration: place)
+    #expect(linked.contains(directory.path(of: "run")) && linked.contains("/etc/hosts") && !linked.contains("/etc"))
+  }
+
+  @Test(
+    "grants a file alone in a folder that others use too",
+    arguments: [
+      ("/", true), ("/dev", true), ("/etc", true), ("/etc/ssl", true), ("/tmp", true), ("/home", true), ("/root", true),
+      ("/usr/lib", false), ("/etc/ssl/certs", false), ("/missing", false),
+    ])
+  func shared(_ folder: String, _ isTooWide: Bool) {
+    #expect(FileConfinement.Grants.isTooWide(folder) == isTooWide)
   }
 
   @Test("leaves the audit log's file to be made where a link to a missing file leads")
