@@ -66,6 +66,9 @@ public enum APIKeyForm: Sendable, Equatable {
   /// The text does not start with the prefix of API keys.
   case other
 
+  /// The fewest bytes of a key of another format that may have 128 random bits: 22 characters of base 64.
+  public static let leastBytes = 22
+
   /// The prefix of keys: MusicKit token server.
   static let prefix = Array("mkts_".utf8)
   /// The number of random characters, each one of 62: 256 bits.

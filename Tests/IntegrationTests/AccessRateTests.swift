@@ -72,6 +72,37 @@ struct AccessRateTests {
     #expect(try status(other) == 429)
   }
 
+  @Test("counts the addresses of one IPv6 network of /64 together, and those of the next one apart")
+  func network() throws {
+    let ground = try AccessGround(
+      try Self.client("{ perSecond: 0.01, burst: 1 }"), ["SERVER_TRUSTED_PROXIES": "['127.0.0.1']"])
+    func status(_ address: String) throws -> Int {
+      try ground.request("/token", key: "slow-key", "-H", "X-Forwarded-For: \(address)").status
+    }
+    #expect(try status("2001:db8:0:1::1") == 200)
+    #expect(try status("2001:db8:0:1:ffff:ffff:ffff:ffff") == 429)
+    #expect(try status("2001:db8:0:2::1") == 200)
+    // An address of IPv4 stands for itself, however IPv6 spells it.
+    #expect(try status("192.0.2.1") == 200)
+    #expect(try status("::ffff:192.0.2.1") == 429)
+    #expect(try status("192.0.2.2") == 200)
+  }
+
+  @Test("of failed attempts slows guesses of an API key, but not a right one, so a short key causes a warning once")
+  func weakKey() throws {
+    let digests = try ["tr0ub4dor", String(repeating: "k", count: 22)].map { try AccessGround.sha256($0) }
+    let ground = try AccessGround("{ id: 'weak', apiKey: [{ sha256: '\(digests[0])' }, { sha256: '\(digests[1])' }] }")
+    for number in 0..<101 { _ = try ground.request("/token", key: "guess\(number)") }
+    #expect(try ground.request("/token", key: "another guess").status == 429)
+    #expect(try ground.request("/token", key: String(repeating: "k", count: 22)).status == 200)
+    #expect(!ground.server.log.contains("has fewer than 22 characters"))
+    for _ in 0..<2 { #expect(try ground.request("/token", key: "tr0ub4dor").status == 200) }
+    ground.server.stop()
+    let messages = ground.server.logLines.compactMap { $0?["message"]?.string }
+    #expect(messages.count { $0.contains("An API key of client weak has fewer than 22 characters") } == 1)
+    #expect(!ground.server.log.contains("tr0ub4dor"))
+  }
+
   @Test("keeps its state across a reload")
   func reload() throws {
     let ground = try Ground()

@@ -77,6 +77,7 @@ struct AccessGate: Sendable {
     }
     switch identification(of: presented, auditContext) {
     case .known(let caller):
+      noteWeakKey(presented, caller)
       if let take = strictTake(caller, auditContext) { return .deferred(.store(take, caller)) }
       return .immediate(count(caller, auditContext))
     case .denied(let denial): return .immediate(.refused(refuse(denial, auditContext)))
@@ -93,6 +94,16 @@ struct AccessGate: Sendable {
   @inline(never)
   private func withoutOwnToken(_ request: Request, _ auditContext: AuditContext) -> PresentedCredentials {
     PresentedCredentials(request, to: policy, authorities: clientAuthorities) { isOwn($0, auditContext) }
+  }
+
+  /// Warns of an API key that a program can guess. The settings have only its digest, so its first use shows its length.
+  private func noteWeakKey(_ presented: PresentedCredentials, _ caller: Principal) {
+    switch presented.credential {
+    case .apiKey(let key), .bearer(let key):
+      guard key.count < APIKeyForm.leastBytes, case .apiKeys = caller.client.credential else { return }
+      service.warn(ofWeakKeyOf: caller.client.id)
+    default: return
+    }
   }
 
   /// Decides about a request after a wait, whether that succeeded or failed.

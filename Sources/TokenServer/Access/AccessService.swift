@@ -1,4 +1,5 @@
 import Access
+import Bytes
 import DeveloperToken
 import Dispatch
 import EventLoop
@@ -27,6 +28,8 @@ final class AccessService: Sendable {
   private let sumTimer = DispatchQueue(label: "audit.sums")
   private let logger: Logger
   private let throttle = Throttle()
+  /// The clients whose API keys the log has called weak.
+  private let weak = Locked<Set<ByteString>>([])
 
   /// Opens the audit log. Throws a sentence if the server cannot write its file.
   ///
@@ -105,6 +108,16 @@ final class AccessService: Sendable {
   func use(_ snapshot: RuntimeSnapshot) {
     keySets.use(snapshot.keys)
     tally.expect(snapshot.settings.access.clients.map(\.id))
+  }
+
+  /// Logs that a client has an API key that a program can guess: once for each of the first thousand clients.
+  func warn(ofWeakKeyOf client: String) {
+    guard weak.withLock({ $0.count < 1000 && $0.insert(ByteString(client)).inserted }) else { return }
+    logger.warning(
+      """
+      An API key of client \(client) has fewer than \(APIKeyForm.leastBytes) characters. The limit of failed attempts \
+      does not keep a program from guessing it; make another with new-api-key.
+      """)
   }
 
   /// Logs that no token could be minted for an entitled caller, at a limited rate.
