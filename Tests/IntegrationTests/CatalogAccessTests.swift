@@ -1,3 +1,4 @@
+import Glibc
 import TestSupport
 import Testing
 
@@ -134,6 +135,26 @@ struct CatalogAccessTests {
       let response = try ground.request("/v1/storefronts")
       #expect(response["Cache-Control"] == "public, max-age=300")
     }
+  }
+
+  @Test("narrowed by a reload gives no response any more that is stored as public")
+  func narrowed() throws {
+    let directory = try TemporaryDirectory()
+    let file = try directory.write("{ access: { anonymous: { catalog: true } } }", to: "config.json5")
+    let ground = try CatalogGround(["MUSICKIT_CONFIG": file, "ACCESS_ANONYMOUS": ""])
+    for cached in ["fwd=uri-miss", "hit"] {
+      let response = try ground.request("/v1/storefronts")
+      #expect(response["Cache-Control"]?.hasPrefix("public") == true)
+      #expect(response["Cache-Status"]?.contains(cached) == true)
+    }
+    _ = try directory.write(
+      "{ access: { anonymous: { catalog: true, origins: ['https://app.example.com'] } } }", to: "config.json5")
+    ground.server.process.signal(SIGHUP)
+    try ground.server.process.waitForErrors("Configuration reloaded")
+    let response = try ground.request("/v1/storefronts", "-H", Self.page)
+    #expect(response.status == 200)
+    #expect(response["Cache-Control"]?.hasPrefix("private") == true)
+    #expect(response["Vary"]?.contains("Origin") == true)
   }
 
   @Test("gives a response that names an origin only with Vary: Origin")
