@@ -108,7 +108,7 @@ struct JWTClaims: Sendable {
   }
 
   /// The `iss`; nil if it is not a string.
-  var issuer: ByteString? { object["iss"]?.text }
+  var issuer: ByteString? { object["iss"]?.string }
 
   /// The `aud`, not verified; nil if it is missing or has the wrong type.
   var audiences: [ByteString]? { object["aud"]?.texts }
@@ -138,7 +138,7 @@ struct JWTClaims: Sendable {
 
   private func checkIssuer(_ expected: String) throws(JWTRefusal) {
     guard let value = object["iss"] else { throw .wrongIssuer }
-    guard let issuer = value.text else { throw .invalidClaim(.issuer) }
+    guard let issuer = value.string else { throw .invalidClaim(.issuer) }
     guard issuer == expected else { throw .wrongIssuer }
   }
 
@@ -179,7 +179,7 @@ struct JWTClaims: Sendable {
 
   private func subject() throws(JWTRefusal) -> ByteString? {
     guard let value = object["sub"] else { return nil }
-    guard let subject = value.text, (1...Self.subjectLimit).contains(subject.count) else {
+    guard let subject = value.string, (1...Self.subjectLimit).contains(subject.count) else {
       throw .invalidClaim(.subject)
     }
     return subject
@@ -195,20 +195,16 @@ struct JWTClaims: Sendable {
   /// Returns the words of a claim. Scopes are words in one string (RFC 8693 §4.2); Microsoft Entra calls the claim
   /// `scp`. The server does not split any other claim: "not admin" is not "admin".
   private static func words(_ value: JSONValue, of name: String) -> [ByteString]? {
-    guard ["scope", "scp"].contains(name), let text = value.text else { return value.texts }
+    guard ["scope", "scp"].contains(name), let text = value.string else { return value.texts }
     return text.bytes.split(separator: UInt8(ascii: " ")).map { ByteString(Array($0)) }
   }
 }
 
 extension JSONValue {
-  fileprivate var text: ByteString? {
-    if case .string(let text) = self { text } else { nil }
-  }
-
   /// The strings of an array that contains only strings. A single string counts as an array of one (RFC 7519 §4.1.3).
   fileprivate var texts: [ByteString]? {
-    guard case .array(let elements) = self else { return text.map { [$0] } }
-    let texts = elements.compactMap(\.text)
+    guard case .array(let elements) = self else { return string.map { [$0] } }
+    let texts = elements.compactMap(\.string)
     return texts.count == elements.count ? texts : nil
   }
 }

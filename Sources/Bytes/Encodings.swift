@@ -210,6 +210,27 @@ public enum PercentEncoding {
     }
     return bytes
   }
+
+  /// Decodes every escape, and each plus sign as a space if the text is of a form. Returns nil if an escape is malformed
+  /// or the result is not UTF-8.
+  package static func text(_ text: some StringProtocol, isOfForm: Bool = false) -> String? {
+    let text = text.utf8.map { isOfForm && $0 == UInt8(ascii: "+") ? UInt8(ascii: " ") : $0 }
+    return decode(text.span).flatMap { String(validating: $0, as: UTF8.self) }
+  }
+
+  /// Encodes a value for a query, as forms do: unreserved characters and commas stay, and a space becomes a plus sign.
+  package static func formValue(_ text: String) -> String {
+    var value: [UInt8] = []
+    for byte in text.utf8 {
+      switch byte {
+      case UInt8(ascii: " "): value.append(UInt8(ascii: "+"))
+      case UInt8(ascii: ","): value.append(byte)
+      case _ where byte.isUnreservedInURI: value.append(byte)
+      default: value.append(percentEncoding: byte)
+      }
+    }
+    return String(decoding: value, as: UTF8.self)
+  }
 }
 
 extension Span<UInt8> {

@@ -213,6 +213,20 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     makeChannel(nil, isConnection: false)
   }
 
+  /// Suspends the task for `duration`. On the loop.
+  /// - Throws: `CancellationError` if the task is cancelled first.
+  public func pause(for duration: Duration) async throws(CancellationError) {
+    guard duration > .zero else { return }
+    let timer = openTimer()
+    defer { timer.close() }
+    let readiness = await withTaskCancellationHandler {
+      await timer.pause(until: now.advanced(by: duration))
+    } onCancel: {
+      post { timer.cancel() }
+    }
+    guard readiness == .timedOut, !Task.isCancelled else { throw CancellationError() }
+  }
+
   /// Runs `action` at the end of the present turn, after all ready descriptors and all jobs, so that the output of many
   /// of them can be sent together.
   public func atEndOfTurn(_ action: @escaping () -> Void) {

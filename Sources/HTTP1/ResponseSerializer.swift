@@ -339,6 +339,12 @@ public struct HTTPDate: Sendable, Equatable {
     InlineArray { (text: inout OutputSpan<UInt8>) in append(to: &text) }
   }
 
+  /// Returns the date of a time in seconds since the epoch.
+  package static func text(_ secondsSinceEpoch: Int) -> String {
+    let text = HTTPDate(secondsSinceEpoch: secondsSinceEpoch).text
+    return String(decoding: text.indices.map { text[$0] }, as: UTF8.self)
+  }
+
   private func append(to text: inout OutputSpan<UInt8>) {
     let (days, time) = secondsSinceEpoch.quotientAndRemainder(dividingBy: 86400)
     let date = CivilDate(daysSinceEpoch: days)

@@ -127,14 +127,7 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
   /// Suspends the task for `duration`. On the loop.
   /// - Throws: `CancellationError` if the task is cancelled first.
   public func pause(for duration: Duration) async throws(CancellationError) {
-    let timer = loop.openTimer()
-    defer { timer.close() }
-    let readiness = await withTaskCancellationHandler {
-      await timer.pause(until: loop.now.advanced(by: duration))
-    } onCancel: {
-      loop.post { timer.cancel() }
-    }
-    guard readiness == .timedOut, !Task.isCancelled else { throw CancellationError() }
+    try await loop.pause(for: duration)
   }
 
   /// Calls `ring` after `duration`. On the loop; any thread may cancel it.

@@ -29,6 +29,17 @@ public enum AvailableContent: Sendable {
 extension ContentReader {
   /// A reader that cannot know has nothing.
   public func readAtOnce() throws(ContentError) -> AvailableContent { .nothing }
+
+  /// Returns the whole content. Throws if it is longer than `limit` bytes, and leaves the rest to the caller: a handler
+  /// can still respond to a request whose content is too long, but not after it has cancelled the reader.
+  public func whole(atMost limit: Int) async throws(ContentError) -> [UInt8] {
+    var content: [UInt8] = []
+    while let part = try await read() {
+      guard content.count + part.count <= limit else { throw .tooLarge(limit: limit) }
+      content += part
+    }
+    return content
+  }
 }
 
 /// The reason why content ended before it was complete.

@@ -1,5 +1,5 @@
-import Bytes
 import CZlib
+import HTTPTypes
 import MusicCatalog
 
 /// The endpoint for artwork URLs: `/image/thumb/…/{type}-{id}/{w}x{h}bb.png`. Like Apple's, it needs no token.
@@ -10,16 +10,14 @@ enum PictureEndpoint {
   static func respond(
     _ request: SandboxRequest, _ segments: ArraySlice<String>, catalog: Catalog
   ) throws(AppleError) -> SandboxResponse {
-    guard request.method == "GET" || request.method == "HEAD" else { throw .methodNotAllowed("GET, HEAD") }
+    guard ["GET", "HEAD"].contains(request.method) else { throw .init(.methodNotAllowed, allow: "GET, HEAD") }
     guard segments.first == "thumb", segments.count >= 3, let size = size(segments[segments.endIndex - 1]),
       let artwork = Artwork(named: segments[segments.endIndex - 2])
-    else { throw .pathNotFound }
+    else { throw .init(.pathNotFound) }
     guard catalog.has(artwork), let png = PNG.gradient(width: size.width, height: size.height, artwork.colours)
-    else { throw .resourceNotFound }
+    else { throw .init(.resourceNotFound) }
     return SandboxResponse(
-      200,
-      fields: [SandboxField("Content-Type", "image/png"), SandboxField("Cache-Control", "public, max-age=86400")],
-      content: png)
+      200, fields: [.contentType: "image/png", .cacheControl: "public, max-age=86400"], content: png)
   }
 
   /// Parses the width and height of `400x300bb.png`, clamped to the maximum.

@@ -1,6 +1,6 @@
+import HTTPTypes
 import JSON
 import Locks
-import MusicCatalog
 
 /// A log of the last requests, so that a test sees what a proxy sent to “Apple”. It contains no credentials.
 final class RequestLog: Sendable {
@@ -26,7 +26,7 @@ final class RequestLog: Sendable {
   ///   - user: The text that replaces the music user token.
   func note(_ request: SandboxRequest, token: String, user: String, status: Int, faults: [Fault]) {
     let fields = request.fields.prefix(Limit.fields).map { field -> JSONValue in
-      ["name": .text(field.name), "value": .text(Self.visible(field, token: token, user: user))]
+      ["name": .text(field.name.rawName), "value": .text(Self.visible(field, token: token, user: user))]
     }
     state.withLock { state in
       state.count += 1
@@ -55,8 +55,8 @@ final class RequestLog: Sendable {
     }
   }
 
-  private static func visible(_ field: SandboxField, token: String, user: String) -> String {
-    switch field.name.lowercased() {
+  private static func visible(_ field: HTTPField, token: String, user: String) -> String {
+    switch field.name.canonicalName {
     case "authorization": token
     case "music-user-token", "media-user-token": user
     case "cookie", "proxy-authorization", "x-api-key": "present, \(field.value.utf8.count) bytes"
@@ -66,69 +66,5 @@ final class RequestLog: Sendable {
 
   private static func shortened(_ text: String) -> String {
     text.utf8.count <= Limit.value ? text : "\(text.prefix(Limit.value))… (\(text.utf8.count) bytes)"
-  }
-}
-
-/// The endpoints `/sandbox/faults` and `/sandbox/log`, for tests. They require no token, and the emulator does not log
-/// their requests.
-struct ControlEndpoint {
-  let board: FaultBoard
-  let meter: RateMeter
-  let log: RequestLog
-  /// The options that apply unless a test overrides them.
-  let options: SandboxOptions
-
-  /// Responds to a request.
-  ///
-  /// - Parameter segments: The segments of the whole path.
-  func respond(_ request: SandboxRequest, _ segments: [String]) throws(AppleError) -> SandboxResponse {
-    guard segments.count == 2 else { throw .pathNotFound }
-    switch segments[1] {
-    case "faults": return try faults(request)
-    case "log": return try log(request)
-    default: throw .pathNotFound
-    }
-  }
-
-  private func faults(_ request: SandboxRequest) throws(AppleError) -> SandboxResponse {
-    switch request.method {
-    case "GET", "HEAD": break
-    case "PUT":
-      let order = try FaultOrder(request.content)
-      board.set(
-        order.rules, clockSkew: order.clockSkew, latency: order.latency, retryAfter: order.retryAfter)
-      meter.set(order.limit ?? options.limit)
-    case "DELETE":
-      board.set([], clockSkew: nil)
-      meter.set(options.limit)
-    default: throw .methodNotAllowed("GET, HEAD, PUT, DELETE")
-    }
-    let counts = meter.current
-    return .json([
-      "faults": .array(board.rules.map(\.document)), "clockSkew": .whole(board.clockSkew),
-      "admitted": .whole(counts.admitted), "limited": .whole(counts.limited),
-    ])
-  }
-
-  private func log(_ request: SandboxRequest) throws(AppleError) -> SandboxResponse {
-    switch request.method {
-    case "GET", "HEAD": return .json(log.document)
-    case "DELETE":
-      log.clear()
-      return SandboxResponse(204)
-    default: throw .methodNotAllowed("GET, HEAD, DELETE")
-    }
-  }
-}
-
-/// A generator of error identifiers in Apple's form: 26 characters of base32 (RFC 4648 §6). They differ within a run,
-/// and are the same in every run.
-final class ErrorIdentifiers: Sendable {
-  private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
-
-  private let numbers = Locked(Numbers(seed: 0x4D75_7369_63))
-
-  func next() -> String {
-    numbers.withLock { numbers in String((0..<26).map { _ in Self.alphabet[numbers.next(below: 32)] }) }
   }
 }

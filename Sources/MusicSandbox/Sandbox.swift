@@ -1,6 +1,11 @@
+import Bytes
 public import EventLoop
 import Glibc
+import HTTP1
 import HTTPMessages
+import HTTPTypes
+import JSON
+import Locks
 public import MusicCatalog
 
 /// An emulator of the Apple Music API for tests. It refuses what Apple refuses, has one real album and many invented
@@ -12,97 +17,91 @@ public final class Sandbox: Sendable {
   private let options: SandboxOptions
   private let clock: SandboxClock
   private let judge: TokenJudge
-  private let meter: RateMeter
   private let board: FaultBoard
   private let log = RequestLog()
   private let made = MadeResponses()
   private let libraries: [String: UserLibrary]
-  private let identifiers = ErrorIdentifiers()
+  private let identifiers = Locked(SplitMix64(state: 0x4D75_7369_63))
 
   /// Creates an emulator that has not received any request.
   public init(_ options: SandboxOptions, clock: SandboxClock = .system) {
+    var options = options
+    let skews = SandboxOptions.clockSkews
+    options.clockSkew = min(max(options.clockSkew, skews.lowerBound), skews.upperBound)
     self.options = options
     self.clock = clock
     judge = TokenJudge(keys: options.keys)
-    meter = RateMeter(options.limit)
-    let skews = SandboxOptions.clockSkews
-    board = FaultBoard(
-      standing: options.faults, clockSkew: min(max(options.clockSkew, skews.lowerBound), skews.upperBound),
-      latency: options.delay, retryAfter: options.retryAfter)
-    let libraries = options.userTokens.map { ($0, UserLibrary(options.catalog ?? .builtIn)) }
+    board = FaultBoard(options)
+    let libraries = options.userTokens.map { [options] token in (token, UserLibrary(options.resources)) }
     self.libraries = Dictionary(libraries) { first, _ in first }
   }
 
   /// Returns the response to a request, and the way to send it.
   public func respond(_ request: SandboxRequest) -> SandboxResponse {
-    let segments = request.segments
-    switch segments?.first {
-    case "sandbox":
-      return caught { () throws(AppleError) in
-        try ControlEndpoint(board: board, meter: meter, log: log, options: options).respond(request, segments ?? [])
-      }
+    let segments = request.segments ?? []
+    switch segments.first {
+    case "sandbox": return caught { () throws(AppleError) in try control(request, segments.dropFirst()) }
     case "image":
       return caught { () throws(AppleError) in
-        try PictureEndpoint.respond(request, segments?.dropFirst() ?? [], catalog: options.catalog ?? .builtIn)
+        try PictureEndpoint.respond(request, segments.dropFirst(), catalog: options.resources)
       }
-    default: return apple(request, segments ?? [])
+    default: return apple(request, segments)
     }
+  }
+
+  private func caught(_ body: () throws(AppleError) -> SandboxResponse) -> SandboxResponse {
+    do { return try body() } catch { return SandboxResponse(error, id: errorIdentifier()) }
+  }
+
+  private static let base32 = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
+
+  /// Returns an identifier in the form of Apple's: 26 characters of base32 (RFC 4648 §6). They differ within a run, and
+  /// are the same in every run.
+  private func errorIdentifier() -> String {
+    identifiers.withLock { numbers in String((0..<26).map { _ in Self.base32[Int(numbers.next() % 32)] }) }
   }
 
   // MARK: Apple's API
 
   private func apple(_ request: SandboxRequest, _ segments: [String]) -> SandboxResponse {
-    let now = self.now
+    let present = board.options
+    let now = clock.seconds() + present.clockSkew
     let (faults, mistake) = board.faults(for: request)
-    let verdict = judge.verdict(on: request.fields, now: now)
+    let token = Result { () throws(TokenJudge.Refusal) in try judge.token(request.fields, now: now) }
     let user = user(request)
-    let id = identifiers.next()
     var response =
-      faults.lazy.compactMap { $0.replacement(id: id) }.first
+      faults.lazy.compactMap { $0.replacement(id: self.errorIdentifier()) }.first
       ?? caught { () throws(AppleError) in
         if let mistake { throw mistake }
+        if request.method == "OPTIONS" { return .preflight }
+        guard case .success(let token) = token else { return .unauthorized }
+        if let wait = board.refusal(token.team, now: clock.now()) {
+          return rateLimited(wait, present.retryAfter, now: now)
+        }
+        guard segments.first == "v1" else { throw .init(.pathNotFound) }
+        let base = options.baseURL ?? "http://\(request.authority.isEmpty ? "localhost" : request.authority)"
         return try respond(
-          to: request, segments, verdict, user, allowsChanges: faults.contains(.libraryChanges), now: now)
+          to: request,
+          APIRequest(
+            method: request.method, segments: Array(segments.dropFirst()), query: try Query(request.query),
+            content: request.content, catalog: options.resources, base: base, user: user,
+            allowsChanges: faults.contains { $0.kind == .libraryChanges }, now: now))
       }
-    response.delivery.delay = board.latency
-    for fault in faults { fault.apply(to: &response) }
-    finish(&response)
-    log.note(request, token: verdict.summary, user: user.summary, status: response.status, faults: faults)
-    return response
-  }
-
-  private func respond(
-    to request: SandboxRequest, _ segments: [String], _ verdict: TokenVerdict, _ user: APIRequest.UserAccess,
-    allowsChanges: Bool, now: Int
-  ) throws(AppleError) -> SandboxResponse {
-    if request.method == "OPTIONS" { return .preflight }
-    guard case .accepted(let team, _, _) = verdict else { return .unauthorized }
-    if let wait = meter.refusal(team, now: clock.now()) { return rateLimited(wait, now: now) }
-    guard segments.first == "v1" else { throw .pathNotFound }
-    let api = APIRequest(
-      method: request.method, segments: Array(segments.dropFirst()), query: try Query(request.query),
-      content: request.content, catalog: options.catalog ?? .builtIn, base: base(request), user: user,
-      allowsChanges: allowsChanges, now: now)
-    return try shared(request, api)
-  }
-
-  private func rateLimited(_ wait: Duration, now: Int) -> SandboxResponse {
-    var response = SandboxResponse.rateLimited
-    let (seconds, rest) = wait.components
-    let delay = max(Int(clamping: seconds) + (rest > 0 ? 1 : 0), 1)
-    switch board.retryAfter {
-    case .none: break
-    case .seconds: response.fields.append(SandboxField("Retry-After", "\(delay)"))
-    case .date: response.fields.append(SandboxField("Retry-After", IMFFixdate.text(now + delay)))
-    }
+    (response.latency, response.faults) = (present.delay, faults)
+    if faults.contains(where: { $0.kind == .foreignFields }) { response.fields += Fault.foreign }
+    // Every page may read Apple's responses, and `Date` shows the emulator's time.
+    response.fields.append(HTTPField(name: .accessControlAllowOrigin, value: "*"))
+    if present.clockSkew != 0 { response.fields[.date] = HTTPDate.text(now) }
+    log.note(request, token: token.summary(now), user: user.summary, status: response.status, faults: faults)
     return response
   }
 
   /// Returns the response. One that depends only on the request is created only once.
-  private func shared(_ request: SandboxRequest, _ api: APIRequest) throws(AppleError) -> SandboxResponse {
+  private func respond(to request: SandboxRequest, _ api: APIRequest) throws(AppleError) -> SandboxResponse {
     let isShared = !api.isPersonal && api.segments != ["test"]
     var response = try made.respond(to: request, base: api.base, isShared: isShared) { () throws(AppleError) in
-      var response = SandboxResponse(try api.respond())
+      let (status, document) = try api.respond()
+      var response = SandboxResponse(status, document)
       if isShared { options.cacheFields.resolved(api.segments[...]).mark(&response) }
       return response
     }
@@ -110,45 +109,67 @@ public final class Sandbox: Sendable {
     return response
   }
 
-  /// Adds the fields of Apple's responses: every page may read them, and `Date` shows the emulator's time.
-  private func finish(_ response: inout SandboxResponse) {
-    response.fields.append(SandboxField("Access-Control-Allow-Origin", "*"))
-    if board.clockSkew != 0 { response.fields.set("Date", IMFFixdate.text(now)) }
-  }
-
-  private var now: Int { clock.seconds() + board.clockSkew }
-
-  private func base(_ request: SandboxRequest) -> String {
-    options.baseURL ?? "http://\(request.authority.isEmpty ? "localhost" : request.authority)"
+  private func rateLimited(_ wait: Duration, _ form: RetryAfterForm, now: Int) -> SandboxResponse {
+    var response = SandboxResponse.rateLimited
+    let (seconds, rest) = wait.components
+    let delay = max(Int(clamping: seconds) + (rest > 0 ? 1 : 0), 1)
+    switch form {
+    case .none: break
+    case .seconds: response.fields[.retryAfter] = "\(delay)"
+    case .date: response.fields[.retryAfter] = HTTPDate.text(now + delay)
+    }
+    return response
   }
 
   private func user(_ request: SandboxRequest) -> APIRequest.UserAccess {
     // The field has an older name, which some clients still send.
-    let names = ["music-user-token", "media-user-token"]
-    let tokens = names.flatMap(request.fields.values)
+    let tokens = request.fields.plain(.literal("Music-User-Token")) + request.fields.plain(.literal("Media-User-Token"))
     guard tokens.count == 1, let token = tokens.first else { return .unknown }
     if let library = libraries[token] { return .user(library) }
     return options.unsubscribedUserTokens.contains(token) ? .withoutSubscription : .unknown
   }
 
-  private func caught(_ body: () throws(AppleError) -> SandboxResponse) -> SandboxResponse {
-    do { return try body() } catch { return error.respond(id: identifiers.next()) }
+  // MARK: Control by tests
+
+  /// The endpoints `/sandbox/faults` and `/sandbox/log`, for tests. They require no token, and the emulator does not log
+  /// their requests.
+  private func control(
+    _ request: SandboxRequest, _ segments: ArraySlice<String>
+  ) throws(AppleError) -> SandboxResponse {
+    switch (segments, request.method) {
+    case (["faults"], "GET"), (["faults"], "HEAD"): break
+    case (["faults"], "PUT"): try board.set(request.content)
+    case (["faults"], "DELETE"): board.reset()
+    case (["faults"], _): throw .init(.methodNotAllowed, allow: "GET, HEAD, PUT, DELETE")
+    case (["log"], "GET"), (["log"], "HEAD"): return SandboxResponse(200, log.document)
+    case (["log"], "DELETE"):
+      log.clear()
+      return SandboxResponse(204)
+    case (["log"], _): throw .init(.methodNotAllowed, allow: "GET, HEAD, DELETE")
+    default: throw .init(.pathNotFound)
+    }
+    let state = board.current
+    return SandboxResponse(
+      200,
+      [
+        "faults": .array(state.rules.map(\.document)), "clockSkew": .whole(state.options.clockSkew),
+        "admitted": .whole(state.admitted), "limited": .whole(state.limited),
+      ])
   }
 }
 
-extension SandboxResponse {
-  /// The response to a CORS preflight request. Apple allows every page.
-  fileprivate static let preflight = SandboxResponse(
-    200,
-    fields: [
-      SandboxField("Access-Control-Allow-Headers", "Authorization, Content-Type, Music-User-Token, X-Sandbox-Fault"),
-      SandboxField("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE"),
-      SandboxField("Access-Control-Max-Age", "600"),
-    ])
+/// The texts that replace credentials in the log of requests.
+extension Result where Success == AcceptedToken, Failure == TokenJudge.Refusal {
+  fileprivate func summary(_ now: Int) -> String {
+    switch self {
+    case .success(let token):
+      "accepted: team \(token.team), key \(token.keyID), \(token.times.upperBound - now) s left"
+    case .failure(let refusal): "refused: \(refusal.reason)"
+    }
+  }
 }
 
 extension APIRequest.UserAccess {
-  /// The text that replaces the token in the log of requests.
   fileprivate var summary: String {
     switch self {
     case .user: "good"
@@ -191,6 +212,8 @@ public struct SandboxOptions: Sendable {
   public init(keys: [TrustedKey] = []) {
     self.keys = keys
   }
+
+  var resources: Catalog { catalog ?? .builtIn }
 }
 
 /// The source of the emulator's time.

@@ -118,24 +118,3 @@ public struct SpanIDGenerator: Sendable {
     SpanID(generated: numbers.next())
   }
 }
-
-/// SplitMix64 (Steele, Lea, Flood 2014): a counter whose values are mixed by a bijection.
-struct SplitMix64: Sendable {
-  private var state: UInt64
-
-  init(state: UInt64) {
-    self.state = state
-  }
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    return Self.mix(state)
-  }
-
-  static func mix(_ value: UInt64) -> UInt64 {
-    var mixed = value
-    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-    return mixed ^ (mixed >> 31)
-  }
-}

@@ -1,3 +1,5 @@
+import Bytes
+
 /// What a replica knows of its team's quota: the pace of all replicas together, and its own part.
 public struct TeamQuota: Sendable, Equatable {
   /// The learned rate in requests a second. Nil before the first 429.
@@ -280,6 +282,6 @@ extension QuotaCaller {
   /// Returns the number that stands for a client among replicas (FNV-1a). Two clients with one number would share their
   /// part of the quota.
   static func hash(ofClient name: String) -> UInt64 {
-    name.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+    UInt64(fnv1a: name.utf8)
   }
 }

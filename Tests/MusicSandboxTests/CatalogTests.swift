@@ -1,4 +1,5 @@
 import Bytes
+import HTTPTypes
 import JSON
 import Testing
 
@@ -64,7 +65,7 @@ import Testing
     let other = ground.sandbox.respond(
       SandboxRequest(
         "GET", Self.album, authority: "other.test",
-        fields: [SandboxField("Authorization", "Bearer \(ground.token)")]))
+        fields: [.authorization: "Bearer \(ground.token)"]))
     #expect(String(decoding: other.content, as: UTF8.self).contains("http://other.test/image/"))
     let personal = "\(Self.album)?relate=library"
     #expect(ground.respond(personal, user: Ground.userToken).status == 200)
@@ -131,7 +132,8 @@ import Testing
   func everything() throws {
     let ground = try Ground()
     for type in TypeTable.builtIn.all where type.isOfCatalog || type.isOfLibrary {
-      let resources = type.isOfLibrary ? UserLibrary(.builtIn).contents.all(type.name) : Catalog.builtIn.all(type.name)
+      let library = UserLibrary(.builtIn).contents.resources
+      let resources = type.isOfLibrary ? library.all(type.name) : Catalog.builtIn.all(type.name)
       for resource in resources.filter({ $0.storefronts == nil }).prefix(6) {
         let include = type.relationships.map(\.name.text).joined(separator: ",")
         let views = type.views.map(\.name.text).joined(separator: ",")

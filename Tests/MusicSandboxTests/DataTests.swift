@@ -20,6 +20,12 @@ import Testing
     for file in Catalog.files { #expect(try !ResourceReader(file, .builtIn).resources.isEmpty, "\(file.name)") }
   }
 
+  @Test("each kind of error has a row with its code and title", arguments: AppleError.Kind.allCases)
+  func error(kind: AppleError.Kind) {
+    #expect(kind.row["title"]?.string != nil)
+    #expect(kind == .otherFault || (kind.row["status"]?.integer != nil && kind.row["code"]?.string?.count == 5))
+  }
+
   @Test("a single resource is added as it is, and a search finds it")
   func single() throws {
     let ground = try ground(Self.song)

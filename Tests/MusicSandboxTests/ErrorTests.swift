@@ -127,7 +127,7 @@ import Testing
   @Test("a request without a valid token does not count towards the team's rate")
   func rateOfStrangers() throws {
     let ground = try Ground { $0.limit = RequestLimit(perSecond: 1, burst: 1) }
-    for _ in 0..<3 { _ = ground.respond("/v1/test", fields: [SandboxField("Authorization", "Bearer x")]) }
+    for _ in 0..<3 { _ = ground.respond("/v1/test", fields: [field("Authorization", "Bearer x")]) }
     #expect(ground.respond("/v1/test").status == 200)
   }
 }

@@ -1,6 +1,8 @@
 import Bytes
 import DeveloperToken
 import EventLoop
+import HTTPMessages
+import HTTPTypes
 import JSON
 import Locks
 import TestSupport
@@ -34,16 +36,18 @@ final class Ground: Sendable {
 
   /// The response to a request with a valid token, unless `fields` contains another token.
   func respond(
-    _ target: String, _ method: String = "GET", fields: [SandboxField] = [], user: String? = nil, content: String = ""
+    _ target: String, _ method: String = "GET", fields: [HTTPField] = [], user: String? = nil, content: String = ""
   ) -> SandboxResponse {
     var all = fields
-    if all.values(of: "authorization").isEmpty { all.append(SandboxField("Authorization", "Bearer \(token)")) }
-    if let user { all.append(SandboxField("Music-User-Token", user)) }
+    if !all.contains(where: { $0.name == .authorization }) {
+      all.append(field("Authorization", "Bearer \(token)"))
+    }
+    if let user { all.append(field("Music-User-Token", user)) }
     let halves = target.split(separator: "?", maxSplits: 1).map(String.init)
     return sandbox.respond(
       SandboxRequest(
-        method, halves[0], query: halves.count == 2 ? halves[1] : nil, authority: "localhost:8081", fields: all,
-        content: Array(content.utf8)))
+        method, halves[0], query: halves.count == 2 ? halves[1] : nil, authority: "localhost:8081",
+        fields: HTTPFields(all), content: Array(content.utf8)))
   }
 
   /// The JSON of a response whose status must be 200.
@@ -66,6 +70,13 @@ final class ManualClock: Sendable {
   func advance(milliseconds count: Int) {
     milliseconds.withLock { $0 += UInt64(count) }
   }
+}
+
+func field(_ name: StaticString, _ value: String) -> HTTPField { HTTPField(name: .literal(name), value: value) }
+
+extension HTTPFields {
+  func values(of name: StaticString) -> [String] { self[values: .literal(name)] }
+  func single(_ name: StaticString) -> String? { single(.literal(name)) }
 }
 
 extension SandboxResponse {

@@ -17,14 +17,14 @@ import Testing
       #expect(try ground.respond(path, user: "sandbox-user-token-without-subscription").errorCode == "40015")
       #expect(ground.respond(path, user: "another").status == 403)
     }
-    let twice = [SandboxField("Music-User-Token", Self.user), SandboxField("music-user-token", Self.user)]
+    let twice = [field("Music-User-Token", Self.user), field("music-user-token", Self.user)]
     #expect(try ground.respond("/v1/me/storefront", fields: twice).errorCode == "40300")
   }
 
   @Test("the emulator checks the developer token before the music user token")
   func developerToken() throws {
     let response = try Ground().respond(
-      "/v1/me/storefront", fields: [SandboxField("Authorization", "Bearer x")], user: Self.user)
+      "/v1/me/storefront", fields: [field("Authorization", "Bearer x")], user: Self.user)
     #expect(response.status == 401)
     #expect(response.content == [])
   }
@@ -247,7 +247,7 @@ import Testing
   @Test("the older name of the user token's field is the same field")
   func olderName() throws {
     let ground = try Ground()
-    let older = SandboxField("Media-User-Token", Self.user)
+    let older = field("Media-User-Token", Self.user)
     #expect(ground.respond("/v1/me/storefront", fields: [older]).status == 200)
     #expect(try ground.respond("/v1/me/storefront", fields: [older], user: Self.user).errorCode == "40300")
     #expect(!String(decoding: ground.respond("/sandbox/log").content, as: UTF8.self).contains(Self.user))

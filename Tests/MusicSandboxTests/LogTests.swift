@@ -1,4 +1,5 @@
 import Bytes
+import HTTPTypes
 import JSON
 import Testing
 
@@ -9,9 +10,9 @@ import Testing
   @Test("the log lists requests in order, with a verdict in place of each credential")
   func requests() throws {
     let ground = try Ground()
-    let fields = [SandboxField("X-Forwarded-For", "192.0.2.1"), SandboxField("Cookie", "secret=1")]
+    let fields = [field("X-Forwarded-For", "192.0.2.1"), field("Cookie", "secret=1")]
     _ = ground.respond("/v1/catalog/us/albums/1200868601?include=artists", fields: fields, user: Ground.userToken)
-    _ = ground.respond("/v1/test", fields: [SandboxField("Authorization", "Bearer forged.secret.token")])
+    _ = ground.respond("/v1/test", fields: [field("Authorization", "Bearer forged.secret.token")])
     let log = try ground.json("/sandbox/log")
     #expect(log["count"] == .number("2"))
     #expect(log.at("statuses.200") == .number("1") && log.at("statuses.401") == .number("1"))
@@ -28,9 +29,9 @@ import Testing
   @Test("the log contains no credential")
   func secrecy() throws {
     let ground = try Ground()
-    let fields = [SandboxField("Cookie", "secret-cookie"), SandboxField("Proxy-Authorization", "secret-proxy")]
+    let fields = [field("Cookie", "secret-cookie"), field("Proxy-Authorization", "secret-proxy")]
     _ = ground.respond("/v1/me/storefront", fields: fields, user: "secret-user")
-    _ = ground.respond("/v1/test", fields: [SandboxField("Authorization", "Bearer secret.token.here")])
+    _ = ground.respond("/v1/test", fields: [field("Authorization", "Bearer secret.token.here")])
     let log = String(decoding: ground.respond("/sandbox/log").content, as: UTF8.self)
     #expect(!log.contains("secret-") && !log.contains("secret.token") && !log.contains(ground.token))
   }
@@ -39,7 +40,7 @@ import Testing
   func bounded() throws {
     let ground = try Ground()
     let long = String(repeating: "a", count: 10_000)
-    let many = (0..<100).map { SandboxField("X-\($0)", long) }
+    let many = try (0..<100).map { HTTPField(name: try #require(HTTPField.Name("X-\($0)")), value: long) }
     _ = ground.respond("/v1/test?term=\(long)", fields: many)
     #expect(ground.respond("/sandbox/log").content.count < 50_000)
     for _ in 0..<RequestLog.Limit.requests { _ = ground.respond("/v1/test") }

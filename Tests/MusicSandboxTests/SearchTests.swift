@@ -82,7 +82,7 @@ import Testing
       ("偽のア\u{30FC}ティスト", "artists", "8000000014"), ("偽のアーテ\u{30A3}スト", "artists", "8000000014"),
     ])
   func unicode(term: String, type: String, id: String) throws {
-    let encoded = FormEncoding.encodeQueryValue(term)
+    let encoded = PercentEncoding.formValue(term)
     for term in [encoded, term.replacing(" ", with: "+")] {
       let response = try Ground().json("/v1/catalog/us/search?term=\(term)&types=\(type)")
       #expect(response.at("results.\(type).data.0.id") == .string(ByteString(id)), "\(term)")
@@ -92,10 +92,10 @@ import Testing
   @Test("a hostile search term is refused, or costs little", arguments: ["e", "\u{1F3B8}", "\u{202E}", "\u{0}", "’"])
   func hostile(text: String) throws {
     let marks = text + String(repeating: "\u{301}\u{300}", count: 20_000)
-    let refused = try Ground().respond("/v1/catalog/us/search?term=\(FormEncoding.encodeQueryValue(marks))&types=songs")
+    let refused = try Ground().respond("/v1/catalog/us/search?term=\(PercentEncoding.formValue(marks))&types=songs")
     #expect(try refused.errorCode == "40005")
     let short = text + String(repeating: "\u{301}\u{300}", count: 60)
-    let allowed = try Ground().respond("/v1/catalog/us/search?term=\(FormEncoding.encodeQueryValue(short))&types=songs")
+    let allowed = try Ground().respond("/v1/catalog/us/search?term=\(PercentEncoding.formValue(short))&types=songs")
     #expect(allowed.status == 200)
   }
 

@@ -1,4 +1,5 @@
 import EventLoop
+import HTTP1
 import HTTPServer
 import JSON
 import TLS
@@ -84,7 +85,7 @@ import Testing
   func date() throws {
     let served = try Served { $0.clockSkew = 90 }
     let response = try served.connect(Self.album).response()
-    #expect(response?["date"] == IMFFixdate.text(Ground.now + 90))
+    #expect(response?["date"] == HTTPDate.text(Ground.now + 90))
   }
 
   @Test("HEAD gets the Content-Length of GET")

@@ -1,5 +1,7 @@
 import DeveloperToken
+import HTTP1
 import HTTPMessages
+import HTTPTypes
 import Testing
 
 @testable import MusicSandbox
@@ -15,7 +17,7 @@ import Testing
     #expect(ground.respond("/v1/test").status == 200)
     let exact = try Self.token(claims: Self.claims(exp: Self.now + 15_777_000, iat: Self.now))
     #expect(ground.respond("/v1/test", fields: [Self.bearer(exact)]).status == 200, "iat and exp at their limits")
-    #expect(ground.respond("/v1/test", fields: [SandboxField("authorization", "bearer \(exact)")]).status == 200)
+    #expect(ground.respond("/v1/test", fields: [field("authorization", "bearer \(exact)")]).status == 200)
   }
 
   struct BrokenRule: Sendable, CustomTestStringConvertible {
@@ -79,7 +81,7 @@ import Testing
   func authorization() throws {
     let ground = try Ground()
     let good = Self.bearer(ground.token)
-    for fields in [[good, good], [SandboxField("Authorization", "Basic \(ground.token)")]] {
+    for fields in [[good, good], [field("Authorization", "Basic \(ground.token)")]] {
       Self.expectRefused(ground.respond("/v1/test", fields: fields))
     }
     Self.expectRefused(ground.sandbox.respond(SandboxRequest("GET", "/v1/test")))
@@ -96,7 +98,7 @@ import Testing
     let ground = try Ground()
     let token = try Self.token(claims: Self.claims(origin: #"["https://app.example.com","http://localhost:3000"]"#))
     var fields = [Self.bearer(token)]
-    if let origin { fields.append(SandboxField("Origin", origin)) }
+    if let origin { fields.append(field("Origin", origin)) }
     #expect(ground.respond("/v1/test", fields: fields).status == status)
     // The same token again, with its signature in the cache.
     #expect(ground.respond("/v1/test", fields: fields).status == status)
@@ -104,7 +106,7 @@ import Testing
 
   @Test("a token without origins is valid for every origin")
   func noOrigin() throws {
-    #expect(try Ground().respond("/v1/test", fields: [SandboxField("Origin", "https://a.example")]).status == 200)
+    #expect(try Ground().respond("/v1/test", fields: [field("Origin", "https://a.example")]).status == 200)
   }
 
   @Test("a cached token is refused after its expiry and before its issue time")
@@ -122,7 +124,7 @@ import Testing
     let ground = try Ground { $0.clockSkew = -120 }
     let response = ground.respond("/v1/test")
     Self.expectRefused(response)
-    #expect(response.fields.single("date") == IMFFixdate.text(Ground.now - 120))
+    #expect(response.fields.single("date") == HTTPDate.text(Ground.now - 120))
     #expect(try Ground().respond("/v1/test").fields.single("date") == nil)
   }
 
@@ -133,7 +135,7 @@ import Testing
     #expect(response.content == [])
   }
 
-  private static func bearer(_ token: String) -> SandboxField { SandboxField("Authorization", "Bearer \(token)") }
+  private static func bearer(_ token: String) -> HTTPField { field("Authorization", "Bearer \(token)") }
 
   private static func claims(
     iss: String = "TEAM123456", exp: Int = now + 3600, iat: Int = now - 60, origin: String? = nil, more: String = ""

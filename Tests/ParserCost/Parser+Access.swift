@@ -89,8 +89,8 @@
         SandboxRequest(
           "GET", path, query: query.map { String(decoding: $0, as: UTF8.self) },
           fields: [
-            SandboxField("Authorization", "Bearer \(String(decoding: token ?? developerToken, as: UTF8.self))"),
-            SandboxField("Music-User-Token", String(decoding: user, as: UTF8.self)),
+            .authorization: "Bearer \(String(decoding: token ?? developerToken, as: UTF8.self))",
+            .literal("Music-User-Token"): String(decoding: user, as: UTF8.self),
           ]))
     }
   }

@@ -1,63 +1,67 @@
 import Bytes
+import EventLoop
+import HTTPMessages
+import HTTPTypes
 import JSON
 import Locks
 import MusicCatalog
 
-/// The present faults, and the present offset of the clock.
+/// The present options, faults and counts, which a test changes while the emulator runs.
 final class FaultBoard: Sendable {
   /// The maximum number of rules.
   static let maximumRules = 64
 
-  private let standing: [Fault]
-  private let initial: Manner
+  private let initial: SandboxOptions
   private let state: Locked<State>
 
-  private struct State {
-    var rules: [FaultRule] = []
-    var manner: Manner
+  struct State {
+    var options: SandboxOptions
+    fileprivate(set) var rules: [FaultRule] = []
+    /// The requests of each team. Apple's limit is per team, so another token of the same key does not help. Only teams
+    /// with a trusted key have a count, so the options bound their number.
+    private var teams: [String: RequestCount] = [:]
+    /// The numbers of requests since the limit was set.
+    private(set) var admitted = 0
+    private(set) var limited = 0
+
+    fileprivate init(_ options: SandboxOptions) {
+      self.options = options
+    }
+
+    fileprivate mutating func refusal(_ team: String, now: Deadline) -> Duration? {
+      var refusal: Duration?
+      if let limit = options.limit { refusal = teams[team, default: RequestCount(limit, now: now)].refusal(now: now) }
+      if refusal == nil { admitted += 1 } else { limited += 1 }
+      return refusal
+    }
+
+    fileprivate mutating func change(to new: State) {
+      // Counts go on under the same limit.
+      let isSame = options.limit == new.options.limit
+      let (teams, admitted, limited) = (teams, admitted, limited)
+      self = new
+      if isSame { (self.teams, self.admitted, self.limited) = (teams, admitted, limited) }
+    }
   }
 
-  /// The settings that apply to all responses.
-  private struct Manner {
-    var clockSkew: Int
-    var latency: Duration
-    var retryAfter: RetryAfterForm
+  init(_ options: SandboxOptions) {
+    initial = options
+    state = Locked(State(options))
   }
 
-  /// Creates a board.
+  var current: State { state.withLock { $0 } }
+  /// Only the options: with a copy of the counts in use, each request would have to copy them all.
+  var options: SandboxOptions { state.withLock { $0.options } }
+
+  /// Counts a request of a team.
   ///
-  /// - Parameters:
-  ///   - standing: The faults of every request.
-  ///   - clockSkew: The number of seconds by which the emulator's clock is ahead.
-  ///   - latency: The delay before each response.
-  ///   - retryAfter: The form of `Retry-After` in a 429 of the limit.
-  init(
-    standing: [Fault], clockSkew: Int, latency: Duration = .zero, retryAfter: RetryAfterForm = .none
-  ) {
-    self.standing = standing
-    initial = Manner(clockSkew: clockSkew, latency: latency, retryAfter: retryAfter)
-    state = Locked(State(manner: initial))
-  }
-
-  var clockSkew: Int { state.withLock { $0.manner.clockSkew } }
-  var latency: Duration { state.withLock { $0.manner.latency } }
-  var retryAfter: RetryAfterForm { state.withLock { $0.manner.retryAfter } }
-  var rules: [FaultRule] { state.withLock { $0.rules } }
-
-  /// Replaces the rules and the settings; nil restores the initial value.
-  func set(
-    _ rules: [FaultRule], clockSkew: Int?, latency: Duration? = nil, retryAfter: RetryAfterForm? = nil
-  ) {
-    let manner = Manner(
-      clockSkew: clockSkew ?? initial.clockSkew, latency: latency ?? initial.latency,
-      retryAfter: retryAfter ?? initial.retryAfter)
-    state.withLock { $0 = State(rules: rules, manner: manner) }
-  }
+  /// - Returns: Nil if the limit admits the request; otherwise the time until it admits one.
+  func refusal(_ team: String, now: Deadline) -> Duration? { state.withLock { $0.refusal(team, now: now) } }
 
   /// Returns the faults of a request: the standing ones, those of the first rule that matches, and those in the
   /// request. Each match reduces the remaining count of its rule. The mistake is an unknown fault in the request.
   func faults(for request: SandboxRequest) -> (faults: [Fault], mistake: AppleError?) {
-    let taken = standing + takeRule(for: request)
+    let taken = initial.faults + takeRule(for: request)
     do {
       return (taken + (try Self.asked(by: request)), nil)
     } catch {
@@ -77,57 +81,88 @@ final class FaultBoard: Sendable {
   /// Parses the field `X-Sandbox-Fault` and the parameter `sandbox[fault]`. The parameter is for clients behind an
   /// intermediary that drops the field.
   private static func asked(by request: SandboxRequest) throws(AppleError) -> [Fault] {
+    let name = HTTPField.Name.literal("X-Sandbox-Fault")
     let parameter = try? Query(request.query).bracketed("sandbox").first { $0.inner == "fault" }?.value
     var faults: [Fault] = []
-    for (name, text) in [("X-Sandbox-Fault", request.fields.single("x-sandbox-fault")), ("sandbox[fault]", parameter)] {
+    for (name, text) in [(name.rawName, request.fields.single(name)), ("sandbox[fault]", parameter)] {
       guard let text else { continue }
-      guard let asked = Fault.parse(text) else {
-        throw .invalidParameter(name, "The fault '\(text.prefix(64))' is unknown")
-      }
+      guard let asked = Fault.parse(text) else { throw .invalid(name, "The fault '\(text.prefix(64))' is unknown") }
       faults += asked
     }
     return faults
   }
-}
 
-/// The content of `PUT /sandbox/faults`.
-///
-/// ```json
-/// {"faults": [{"fault": "status=503", "path": "/v1/catalog/", "query": "term=", "count": 3}],
-///  "clockSkew": 60, "limit": "fixed-window:20/1s", "retryAfter": "seconds", "latency": "100ms"}
-/// ```
-struct FaultOrder {
-  private(set) var rules: [FaultRule] = []
-  private(set) var clockSkew: Int?
-  private(set) var limit: RequestLimit?
-  private(set) var latency: Duration?
-  private(set) var retryAfter: RetryAfterForm?
+  // MARK: Orders
 
-  init(_ content: [UInt8]) throws(AppleError) {
+  /// Sets the rules and options in the content of `PUT /sandbox/faults`; the others become the initial ones.
+  ///
+  /// ```json
+  /// {"faults": [{"fault": "status=503", "path": "/v1/catalog/", "query": "term=", "count": 3}],
+  ///  "clockSkew": 60, "limit": "fixed-window:20/1s", "retryAfter": "seconds", "latency": "100ms"}
+  /// ```
+  func set(_ content: [UInt8]) throws(AppleError) {
     guard let object = JSONReader.read(content), object.isObject else {
-      throw .invalidContent("The content must be a JSON object")
+      throw .init(.invalidContent, "The content must be a JSON object")
     }
+    var new = State(initial)
+    var hasLimit = false
     for member in object.members {
+      let text = member.value.asciiText
       switch member.name {
-      case "faults": rules = try Self.rules(member.value)
-      case "clockSkew": clockSkew = try Self.number(member, SandboxOptions.clockSkews)
-      case "rate" where limit == nil: limit = try Self.rate(member.value)
-      case "limit" where limit == nil: limit = try Self.limit(member.value)
-      case "latency": latency = try Self.latency(member.value)
-      case "retryAfter": retryAfter = try Self.retryAfter(member.value)
+      case "faults": new.rules = try Self.rules(member.value)
+      case "clockSkew": new.options.clockSkew = try Self.number(member, SandboxOptions.clockSkews)
+      case "rate" where !hasLimit, "limit" where !hasLimit:
+        hasLimit = true
+        new.options.limit = try member.name == "rate" ? Self.rate(member.value) : Self.limit(text)
+      case "latency":
+        new.options.delay = .milliseconds(
+          try Self.required(
+            text.flatMap { Fault.milliseconds($0[...]) }, "latency must be a time such as 100ms or 1s"))
+      case "retryAfter":
+        new.options.retryAfter = try Self.required(
+          text.flatMap(RetryAfterForm.init), "retryAfter must be none, seconds or date")
       default:
-        throw .invalidContent(
+        throw .init(
+          .invalidContent,
           """
           The member '\(member.name.text.unicodeScalars.prefix(64))' is unknown or repeated. The members are: faults, \
           clockSkew, latency, retryAfter, and limit or rate
           """)
       }
     }
+    state.withLock { $0.change(to: new) }
+  }
+
+  /// Restores the initial options, without rules.
+  func reset() {
+    state.withLock { $0.change(to: State(initial)) }
+  }
+
+  private static func required<Value>(_ value: Value?, _ sentence: String) throws(AppleError) -> Value {
+    guard let value else { throw .init(.invalidContent, sentence) }
+    return value
+  }
+
+  private static func number(_ member: JSONValue.Member, _ range: ClosedRange<Int>) throws(AppleError) -> Int {
+    try required(
+      member.value.integer.flatMap { range.contains($0) ? $0 : nil },
+      "\(member.name) must be a whole number from \(range.lowerBound) to \(range.upperBound)")
+  }
+
+  private static func rate(_ value: JSONValue) throws(AppleError) -> RequestLimit {
+    let limit = RequestLimit(perSecond: value["perSecond"]?.integer ?? 0, burst: value["burst"]?.integer ?? 0)
+    return try required(limit, "rate must have perSecond and burst, whole numbers from 1 to 1000000")
+  }
+
+  private static func limit(_ text: String?) throws(AppleError) -> RequestLimit {
+    try required(
+      text.flatMap(RequestLimit.init),
+      "limit must have a form such as bucket:20/1s, fixed-window:20/1s or sliding-window:20/1s")
   }
 
   private static func rules(_ value: JSONValue) throws(AppleError) -> [FaultRule] {
-    guard case .array(let elements) = value, elements.count <= FaultBoard.maximumRules else {
-      throw .invalidContent("faults must be an array of at most \(FaultBoard.maximumRules) objects")
+    guard case .array(let elements) = value, elements.count <= maximumRules else {
+      throw .init(.invalidContent, "faults must be an array of at most \(maximumRules) objects")
     }
     var rules: [FaultRule] = []
     for element in elements { rules.append(try rule(element)) }
@@ -135,55 +170,22 @@ struct FaultOrder {
   }
 
   private static func rule(_ value: JSONValue) throws(AppleError) -> FaultRule {
-    var (text, path, query, count): (String?, String, String?, Int?) = (nil, "/v1/", nil, nil)
+    var (fault, path, query, count): (String?, String, String?, Int?) = (nil, "/v1/", nil, nil)
     for member in value.members {
-      switch (member.name, member.value) {
-      case ("fault", .string(let string)) where string.isASCII: text = string.text
-      case ("path", .string(let string)) where string.isASCII: path = string.text
-      case ("query", .string(let string)) where string.isASCII: query = string.text
+      switch (member.name, member.value.asciiText) {
+      case ("fault", let text?): fault = text
+      case ("path", let text?): path = text
+      case ("query", let text?): query = text
       case ("count", _): count = try number(member, 1...1_000_000)
-      default: throw .invalidContent("A fault has the members fault, path and query, in ASCII, and count")
+      default: throw .init(.invalidContent, "A fault has the members fault, path and query, in ASCII, and count")
       }
     }
-    guard let text, let faults = Fault.parse(text) else {
-      throw .invalidContent("The fault '\((text ?? "").prefix(64))' is unknown")
-    }
+    let faults = try required(fault.flatMap(Fault.parse), "The fault '\((fault ?? "").prefix(64))' is unknown")
     return FaultRule(faults: faults, path: path, query: query, remaining: count)
   }
+}
 
-  private static func rate(_ value: JSONValue) throws(AppleError) -> RequestLimit {
-    guard case .number(let perSecond)? = value["perSecond"], case .number(let burst)? = value["burst"],
-      let perSecond = Int(perSecond), let burst = Int(burst),
-      let rate = RequestLimit(perSecond: perSecond, burst: burst)
-    else { throw .invalidContent("rate must have perSecond and burst, whole numbers from 1 to 1000000") }
-    return rate
-  }
-
-  private static func limit(_ value: JSONValue) throws(AppleError) -> RequestLimit {
-    guard case .string(let text) = value, text.isASCII, let limit = RequestLimit(text.text) else {
-      throw .invalidContent("limit must have a form such as bucket:20/1s, fixed-window:20/1s or sliding-window:20/1s")
-    }
-    return limit
-  }
-
-  private static func latency(_ value: JSONValue) throws(AppleError) -> Duration {
-    guard case .string(let text) = value, text.isASCII, let milliseconds = Fault.milliseconds(text.text[...]) else {
-      throw .invalidContent("latency must be a time such as 100ms or 1s")
-    }
-    return .milliseconds(milliseconds)
-  }
-
-  private static func retryAfter(_ value: JSONValue) throws(AppleError) -> RetryAfterForm {
-    guard case .string(let text) = value, text.isASCII, let form = RetryAfterForm(rawValue: text.text) else {
-      throw .invalidContent("retryAfter must be none, seconds or date")
-    }
-    return form
-  }
-
-  private static func number(_ member: JSONValue.Member, _ range: ClosedRange<Int>) throws(AppleError) -> Int {
-    guard case .number(let text) = member.value, let number = Int(text), range.contains(number) else {
-      throw .invalidContent("\(member.name) must be a whole number from \(range.lowerBound) to \(range.upperBound)")
-    }
-    return number
-  }
+extension JSONValue {
+  /// A string of ASCII. Nil for other values.
+  fileprivate var asciiText: String? { string.flatMap { $0.isASCII ? $0.text : nil } }
 }

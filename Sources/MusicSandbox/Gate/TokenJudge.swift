@@ -2,6 +2,7 @@ import Bytes
 import Cryptography
 public import DeveloperToken
 import HTTPMessages
+import HTTPTypes
 import Locks
 
 /// Checks developer tokens against Apple's rules.
@@ -21,28 +22,34 @@ final class TokenJudge: Sendable {
     self.keys = keys
   }
 
-  /// Returns the verdict on a request.
-  ///
-  /// - Parameter now: The emulator's time in seconds since 1970.
-  func verdict(on fields: [SandboxField], now: Int) -> TokenVerdict {
-    let values = fields.values(of: "authorization")
-    guard let value = values.first else { return .refused("the request has no Authorization") }
-    guard values.count == 1 else { return .refused("the request has several Authorization fields") }
-    guard value.lowercased().hasPrefix(Self.scheme) else { return .refused("Authorization is not Bearer") }
-    let compact = String(value.dropFirst(Self.scheme.count))
-    let token: AcceptedToken
-    do throws(Refused) { token = try self.token(compact, now: now) } catch { return .refused(error.reason) }
-    guard token.times.contains(now) else { return .refused(token.reasonOutside(now)) }
-    if let reason = token.origins.flatMap({ Self.refusal($0, fields) }) { return .refused(reason) }
-    return .accepted(team: token.team, keyID: token.keyID, secondsLeft: token.times.upperBound - now)
-  }
-
-  private struct Refused: Error {
+  /// A refused token. Apple's response is always 401 with an empty body.
+  struct Refusal: Error {
     let reason: String
   }
 
-  private func token(_ compact: String, now: Int) throws(Refused) -> AcceptedToken {
-    let compact = ByteString(compact)
+  /// Returns the token of a request. Throws if it is not valid.
+  ///
+  /// - Parameter now: The emulator's time in seconds since 1970.
+  func token(_ fields: HTTPFields, now: Int) throws(Refusal) -> AcceptedToken {
+    let values = fields.plain(.authorization)
+    guard let value = values.first else { throw Refusal(reason: "the request has no Authorization") }
+    guard values.count == 1 else { throw Refusal(reason: "the request has several Authorization fields") }
+    guard value.lowercased().hasPrefix(Self.scheme) else { throw Refusal(reason: "Authorization is not Bearer") }
+    let token = try verified(ByteString(value.dropFirst(Self.scheme.count)), now: now)
+    try token.check(now)
+    // Like Apple, it compares bytes and expands no wildcard.
+    if let origins = token.origins {
+      guard let origin = fields.single(.origin) else {
+        throw Refusal(reason: "claims.origin: the request has no Origin")
+      }
+      guard origins.contains(where: { $0 == origin }) else {
+        throw Refusal(reason: "claims.origin: the claim does not name the request's Origin")
+      }
+    }
+    return token
+  }
+
+  private func verified(_ compact: ByteString, now: Int) throws(Refusal) -> AcceptedToken {
     if let known = accepted.withLock({ $0[compact] }) { return known }
     let token = try examine(compact.bytes, now: now)
     accepted.withLock { accepted in
@@ -52,48 +59,24 @@ final class TokenJudge: Sendable {
     return token
   }
 
-  private func examine(_ compact: [UInt8], now: Int) throws(Refused) -> AcceptedToken {
-    do { _ = try JWS(compact: compact.span) } catch { throw Refused(reason: "form: \(error)") }
+  private func examine(_ compact: [UInt8], now: Int) throws(Refusal) -> AcceptedToken {
+    do { _ = try JWS(compact: compact.span) } catch { throw Refusal(reason: "form: \(error)") }
     let claimed = Inspector(now: now).inspect(compact.span)
     let known = keys.filter { claimed.keyID == ByteString($0.keyID.description) }
     guard let key = known.first(where: { claimed.issuer == ByteString($0.team.description) }) ?? known.first else {
-      throw Refused(reason: Self.failure(claimed) ?? "header.kid: no such key")
+      throw Refusal(reason: Self.failure(claimed) ?? "header.kid: no such key")
     }
     let inspection = Inspector(key: key.key, now: now).inspect(compact.span)
-    if let failure = Self.failure(inspection) { throw Refused(reason: failure) }
+    if let failure = Self.failure(inspection) { throw Refusal(reason: failure) }
     guard inspection.issuer == ByteString(key.team.description) else {
-      throw Refused(reason: "claims.iss: not the key's team")
+      throw Refusal(reason: "claims.iss: not the key's team")
     }
-    guard let token = AcceptedToken(inspection, key) else { throw Refused(reason: "claims: no times") }
+    guard let token = AcceptedToken(inspection, key) else { throw Refusal(reason: "claims: no times") }
     return token
   }
 
   private static func failure(_ inspection: Inspection) -> String? {
     inspection.checks.first { $0.verdict == .fail }.map { "\($0.rule): \($0.explanation)" }
-  }
-
-  /// Returns the reason why no origin matches, or nil. Like Apple, it compares bytes and expands no wildcard. A missing
-  /// `Origin` does not match.
-  private static func refusal(_ origins: [ByteString], _ fields: [SandboxField]) -> String? {
-    guard let origin = fields.single("origin") else { return "claims.origin: the request has no Origin" }
-    let isAllowed = origins.contains { $0 == origin }
-    return isAllowed ? nil : "claims.origin: the claim does not name the request's Origin"
-  }
-}
-
-/// The verdict on a request's developer token.
-enum TokenVerdict: Sendable, Equatable {
-  /// The token is valid for this team.
-  case accepted(team: String, keyID: String, secondsLeft: Int)
-  /// The token is refused for this reason. Apple's response is always 401 with an empty body.
-  case refused(String)
-
-  /// The text that replaces the token in the log of requests.
-  var summary: String {
-    switch self {
-    case .accepted(let team, let keyID, let left): "accepted: team \(team), key \(keyID), \(left) s left"
-    case .refused(let reason): "refused: \(reason)"
-    }
   }
 }
 
@@ -118,10 +101,12 @@ struct AcceptedToken: Sendable {
     self.issuedAt = issuedAt
   }
 
-  /// Returns the reason why the token is not valid at that time.
-  func reasonOutside(_ now: Int) -> String {
-    if now >= times.upperBound { return "claims.exp.past: expired \(now - times.upperBound) s ago" }
-    return now < issuedAt ? "claims.iat.future: issued \(issuedAt - now) s from now" : "claims.exp.cap.now"
+  /// Throws unless the token is valid at that time.
+  func check(_ now: Int) throws(TokenJudge.Refusal) {
+    guard !times.contains(now) else { return }
+    if now >= times.upperBound { throw .init(reason: "claims.exp.past: expired \(now - times.upperBound) s ago") }
+    let isFuture = now < issuedAt
+    throw .init(reason: isFuture ? "claims.iat.future: issued \(issuedAt - now) s from now" : "claims.exp.cap.now")
   }
 }
 

@@ -145,10 +145,10 @@ public struct SandboxCommand: Sendable {
     }
     sandbox.retryAfter = retryAfter
     if let text = options.latency {
-      guard case .delay(let latency)? = Fault.parse("delay=\(text)")?.first, !text.contains(",") else {
+      guard let latency = Fault.milliseconds(text[...]) else {
         throw FlagError("--latency \(quoted(text)) is not a time such as 100ms or 1s.")
       }
-      sandbox.delay = latency
+      sandbox.delay = .milliseconds(latency)
     }
     if let text = options.faults {
       guard let faults = Fault.parse(text) else {

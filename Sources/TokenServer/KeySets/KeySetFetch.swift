@@ -134,19 +134,10 @@ struct KeySetFetch: Sendable {
   }
 
   private func content(of response: UpstreamResponse, atMost limit: Int) async throws(Failure) -> [UInt8] {
-    var content: [UInt8] = []
-    do throws(ContentError) {
-      while let part = try await response.content.read() {
-        guard content.count + part.count <= limit else {
-          response.content.cancel()
-          throw .tooLarge(limit: limit)
-        }
-        content += part
-      }
-    } catch {
+    do throws(ContentError) { return try await response.content.whole(atMost: limit) } catch {
+      response.content.cancel()
       throw Failure(description: "The server could not read the response. \(error)")
     }
-    return content
   }
 
   /// Returns the sentence for a status. The server does not follow redirects, because only the operator chooses the
