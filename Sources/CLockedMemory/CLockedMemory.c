@@ -279,9 +279,11 @@ static __attribute__((noinline)) void *allocate_asking(size_t size) {
 }
 
 static __attribute__((noinline)) void *allocate_in_use(size_t size) {
-  void *memory = noting_failure(locked_memory_allocate(size));
-  if (memory && !is_inside(memory)) openssl_bytes += cost(memory);
-  return memory;
+  locked_memory_prepare();
+  void *memory = allocate_inside(size);
+  if (memory) return memory;
+  atomic_fetch_add_explicit(&overflows, 1, memory_order_relaxed);
+  return allocate_asking(size);
 }
 
 static __attribute__((noinline)) void free_slowly(void *memory) {
