@@ -17,6 +17,7 @@ struct ManyTLSConnectionsTests {
     let server = try ground.serve([
       "SERVER_TLS_CERTIFICATE_FILE": ground.certificateFile,
       "SERVER_TLS_KEY_FILE": ground.directory.path(of: "tls.key"), "LOG_LEVEL": "warning",
+      "AUDIT_FILE": ground.directory.path(of: "audit.log"),
     ])
     let clients = try (0..<Self.count).map { _ in try RawClient(port: server.port, isTLS: true) }
     for ttl in 600..<620 {

@@ -66,25 +66,26 @@ struct ReplicaQuotaTests {
 
   @Test("use what it allows together, and are seldom refused")
   func pace() throws {
-    let cluster = try Cluster(3, "--limit", "bucket:20/1s")
-    let first = try cluster.request(90, "first")
+    // So little that the slowest machine sends more.
+    let cluster = try Cluster(3, "--limit", "bucket:10/1s")
+    let first = try cluster.request(45, "first")
     #expect(first.allSatisfy { $0 == 200 }, "\(first)")
     let before = try cluster.metrics("musickit_upstream_rate_limited_total").reduce(0, +)
     #expect(before > 0)
-    let second = try cluster.request(120, "second")
+    let second = try cluster.request(60, "second")
     #expect(second.allSatisfy { $0 == 200 }, "\(second)")
     let limited = try cluster.metrics("musickit_upstream_rate_limited_total").reduce(0, +) - before
-    #expect(limited <= 24, "a fifth")
+    #expect(limited <= 12, "a fifth")
     let rates = try cluster.metrics("musickit_upstream_rate")
-    #expect(rates.allSatisfy { (5...45).contains($0) })
+    #expect(rates.allSatisfy { (2...23).contains($0) }, "\(rates)")
     let attempts = try cluster.metrics("musickit_upstream_attempts_total")
-    #expect(attempts.allSatisfy { $0 >= 70 })
+    #expect(attempts.allSatisfy { $0 >= 35 })
   }
 
   @Test("keep the rate, each its part, when the store has gone")
   func gone() throws {
-    let cluster = try Cluster(3, "--limit", "bucket:20/1s")
-    _ = try cluster.request(90, "first")
+    let cluster = try Cluster(3, "--limit", "bucket:10/1s")
+    _ = try cluster.request(45, "first")
     let team = try cluster.metrics("musickit_upstream_rate")[0]
     #expect(team > 0)
     cluster.replicas.store.kill()
@@ -92,7 +93,7 @@ struct ReplicaQuotaTests {
       try cluster.metrics("musickit_upstream_rate").allSatisfy { $0 > 0 && $0 <= team / 2 }
     }
     #expect(try cluster.metrics("musickit_upstream_concurrency_limit").allSatisfy { (60...80).contains($0) })
-    let second = try cluster.request(30, "second")
+    let second = try cluster.request(15, "second")
     #expect(second.allSatisfy { $0 == 200 }, "\(second)")
   }
 

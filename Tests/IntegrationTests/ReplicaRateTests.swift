@@ -6,7 +6,12 @@ struct ReplicaRateTests {
   /// Replicas whose callers may send `burst` requests, and practically no more.
   private static func replicas(_ count: Int, burst: Int, _ more: String = "") throws -> Replicas {
     try Replicas(
-      count, ["ACCESS_ANONYMOUS": "{ token: true, rateLimit: { perSecond: 0.01, burst: \(burst)\(more) } }"])
+      count,
+      [
+        "ACCESS_ANONYMOUS": "{ token: true, rateLimit: { perSecond: 0.01, burst: \(burst)\(more) } }",
+        // A busy machine may take longer for so many requests at once than a server lets them wait.
+        "SERVER_LIMITS_BURST": "1h",
+      ])
   }
 
   /// The number of granted requests among `count`, all sent at once to one replica.
@@ -21,7 +26,8 @@ struct ReplicaRateTests {
   @Test("a caller that has used its burst at one replica is refused by all")
   func hopping() throws {
     let replicas = try Self.replicas(3, burst: 500)
-    #expect(try Self.grants(501, replicas.servers[0]) == [200: 500, 429: 1])
+    let statuses = try Self.grants(501, replicas.servers[0])
+    #expect(statuses == [200: 500, 429: 1])
     for server in replicas.servers.dropFirst() {
       var granted = 0
       try eventually("the other replicas refuse the caller") {

@@ -12,7 +12,7 @@ enum SystemResources {
   /// and Dispatch aborts a process in which it finds no free one.
   static func checkDescriptors(loops: Int) throws(StartError) {
     let least = DescriptorBudget.least(loops: loops)
-    guard Descriptor.areAvailable(least - Self.standardStreams) else {
+    guard Descriptor.areAvailable(least - Self.alreadyOpen) else {
       throw StartError(
         """
         The server needs \(least) more descriptors than are open for server.loops = \(loops), and the system does not \
@@ -21,7 +21,8 @@ enum SystemResources {
     }
   }
 
-  private static let standardStreams = 3
+  /// The standard streams, and the process's own folder of procfs.
+  private static let alreadyOpen = 4
 
   /// The event loops of the process.
   struct Loops {
