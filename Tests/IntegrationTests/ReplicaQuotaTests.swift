@@ -76,8 +76,13 @@ struct ReplicaQuotaTests {
     #expect(second.allSatisfy { $0 == 200 }, "\(second)")
     let limited = try cluster.metrics("musickit_upstream_rate_limited_total").reduce(0, +) - before
     #expect(limited <= 12, "a fifth")
-    let rates = try cluster.metrics("musickit_upstream_rate")
-    #expect(rates.allSatisfy { (2...23).contains($0) }, "\(rates)")
+    // A refusal that a busy machine reports late may have lowered the rate just now.
+    var round = 0
+    try eventually("the rate is near what the quota allows") {
+      round += 1
+      _ = try cluster.request(12, "round\(round)-")
+      return try cluster.metrics("musickit_upstream_rate").allSatisfy { (3...23).contains($0) }
+    }
     let attempts = try cluster.metrics("musickit_upstream_attempts_total")
     #expect(attempts.allSatisfy { $0 >= 35 })
   }
