@@ -269,7 +269,12 @@ package func quoted(_ value: String) -> String {
 
 /// Returns a file's path for an error: from the root, so that it shows in which folder the server looked for the file.
 package func quotedPath(_ path: String) -> String {
-  isQuotable(path) && !looksLikeKey(path) ? "\"\(escaped(Printable.absolute(path)))\"" : quoted(path)
+  // A path may be longer than other values. The base64 of a key begins with MI, and has lines longer than a name.
+  let isLongPath =
+    path.hasPrefix("/") && path.utf8.count <= 255 && !Printable.holdsCredentials(path)
+    && path.split(separator: "/").allSatisfy { isQuotable(String($0)) }
+  guard isQuotable(path) || isLongPath, !looksLikeKey(path) else { return quoted(path) }
+  return "\"\(escaped(Printable.absolute(path)))\""
 }
 
 /// Returns `value` for an error without quotation marks: a member's name in a path, a number, an origin.

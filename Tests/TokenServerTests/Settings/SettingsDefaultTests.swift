@@ -42,8 +42,8 @@ struct SettingsDefaultTests {
   @Test(
     "keep client and upstream connections below the descriptor limit",
     arguments: [
-      (1024, 1, 686, 228), (1024, 8, 649, 27), (512, 40, 89, 1), (256, 2, 105, 17), (1_048_576, 64, 10_000, 400),
-      (63, 1, 7, 2),
+      (1024, 1, 685, 228), (1024, 8, 648, 27), (512, 40, 88, 1), (256, 2, 104, 17), (1_048_576, 64, 10_000, 400),
+      (64, 1, 7, 2),
     ])
   func descriptors(openFiles: Int, cores: Int, connections: Int, upstream: Int) throws {
     let host = HostFacts(openFiles: openFiles, cores: cores, logsToTerminal: true)
@@ -59,7 +59,7 @@ struct SettingsDefaultTests {
     let host = HostFacts(openFiles: 256, cores: 128, logsToTerminal: true)
     let settings = try SettingsFixture().load(host: host).settings
     #expect(settings.server.loops == 25)
-    #expect(settings.server.limits.connections == 9)
+    #expect(settings.server.limits.connections == 8)
     let error = #expect(throws: InvalidSettings.self) {
       try SettingsFixture().load(["SERVER_LOOPS": "26"], host: host)
     }
@@ -72,7 +72,7 @@ struct SettingsDefaultTests {
     let error = #expect(throws: InvalidSettings.self) { try SettingsFixture().load(host: host) }
     #expect(
       error?.description
-        == "server.loops: 1 loop needs 63 descriptors at least, and this process has 55; raise the limit of descriptors "
+        == "server.loops: 1 loop needs 64 descriptors at least, and this process has 55; raise the limit of descriptors "
         + "(ulimit -n, LimitNOFILE).")
   }
 

@@ -131,7 +131,7 @@ struct SettingsErrorTests {
       error: "server.limits: there is no setting \"requestline\"; the nearest is server.limits.requestLine."),
     Case(
       "more connections than descriptors", "server: { limits: { connections: 99999 } }",
-      error: "server.limits.connections: 99999 is more than this process may open; write 98676 at most"),
+      error: "server.limits.connections: 99999 is more than this process may open; write 98675 at most"),
     Case(
       "a duration without unit", "token: { ttl: 3600 }",
       error: "token.ttl: is a number without a unit; write a duration such as \"45s\""),
@@ -332,6 +332,16 @@ struct SettingsErrorTests {
     let url = "https://user:hunter2@a.example"
     judge(try SettingsFixture.errors("{}", flags: [path: "['\(url)']"]))
     judge(try SettingsFixture.errors("{}", [variableName(of: path): url]))
+  }
+
+  @Test("names a long path in full, and no long text that is none")
+  func longPaths() {
+    let path = "/var/lib/musickit-token-server/" + [String](repeating: "folder", count: 20).joined(separator: "/")
+    #expect(quotedPath(path) == "\"\(path)\"")
+    let text = String(repeating: "A1b2", count: 20)
+    for value in ["/\(text)", text, "/etc/\(text)/x", "\(path)/PRIVATE"] {
+      #expect(!quotedPath(value).contains("A1b2A1b2") && !quotedPath(value).contains("PRIVATE"), "\(value)")
+    }
   }
 
   @Test("says what is wrong with a URL that has credentials")
