@@ -114,8 +114,8 @@ let package = Package(
     module(
       "MusicSandbox",
       [
-        "Bytes", "CZlib", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages", "HTTPServer",
-        "JSON", "Locks", "MusicCatalog", httpTypes,
+        "Bytes", "CZlib", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages", "JSON", "Locks", "MusicCatalog",
+        httpTypes,
       ]),
     module("MusicCatalog", ["Bytes", "CCatalogData", "JSON", "Locks"], exclude: ["Data"]),
     module("DeveloperToken", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks"]),
@@ -188,7 +188,7 @@ let package = Package(
       "MusicSandboxTests",
       [
         "Bytes", "MusicCatalog", "MusicSandbox", "CZlib", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages",
-        "HTTPServer", "JSON", "Locks", "TLS", httpTypes,
+        "HTTPServer", "JSON", "Locks", "TLS", "TokenServer", httpTypes,
       ]),
     tests("BytesTests", ["Bytes"]),
     tests("JSONTests", ["Bytes", "JSON"]),

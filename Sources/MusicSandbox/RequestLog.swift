@@ -19,18 +19,24 @@ final class RequestLog: Sendable {
     var statuses: [Int: Int] = [:]
   }
 
-  /// Records a request and its result.
-  ///
   /// - Parameters:
   ///   - token: The text that replaces the developer token.
   ///   - user: The text that replaces the music user token.
-  func note(_ request: SandboxRequest, token: String, user: String, status: Int, faults: [Fault]) {
+  func note(_ request: SandboxRequest, token: String, user: String, _ response: SandboxResponse) {
     let fields = request.fields.prefix(Limit.fields).map { field -> JSONValue in
-      ["name": .text(field.name.rawName), "value": .text(Self.visible(field, token: token, user: user))]
+      let text =
+        switch field.name.canonicalName {
+        case "authorization": token
+        case "music-user-token", "media-user-token": user
+        case "cookie", "proxy-authorization", "x-api-key": "present, \(field.value.utf8.count) bytes"
+        default: Self.shortened(field.value)
+        }
+      return ["name": .text(field.name.rawName), "value": .text(text)]
     }
+    let faults = response.faults.map(\.description)
     state.withLock { state in
       state.count += 1
-      state.statuses[status, default: 0] += 1
+      state.statuses[response.status, default: 0] += 1
       if state.entries.count == Limit.requests { state.entries.removeFirst() }
       state.entries.append(
         .object(of: [
@@ -38,29 +44,18 @@ final class RequestLog: Sendable {
           ("path", .text(Self.shortened(request.path))), ("query", request.query.map { .text(Self.shortened($0)) }),
           ("authority", .text(request.authority)), ("protocol", .text(request.protocolName)),
           ("fields", .array(fields)), ("contentLength", .whole(request.content.count)),
-          ("developerToken", .text(token)), ("status", .whole(status)),
-          ("faults", faults.isEmpty ? nil : .strings(faults.map(\.description))),
+          ("developerToken", .text(token)), ("status", .whole(response.status)),
+          ("faults", faults.isEmpty ? nil : .strings(faults)),
         ]))
     }
   }
 
-  func clear() {
-    state.withLock { $0 = State() }
-  }
+  func clear() { state.withLock { $0 = State() } }
 
   var document: JSONValue {
     state.withLock { state in
       let statuses = state.statuses.sorted { $0.key < $1.key }.map { ("\($0.key)", JSONValue?.some(.whole($0.value))) }
       return ["count": .whole(state.count), "statuses": .object(of: statuses), "requests": .array(state.entries)]
-    }
-  }
-
-  private static func visible(_ field: HTTPField, token: String, user: String) -> String {
-    switch field.name.canonicalName {
-    case "authorization": token
-    case "music-user-token", "media-user-token": user
-    case "cookie", "proxy-authorization", "x-api-key": "present, \(field.value.utf8.count) bytes"
-    default: shortened(field.value)
     }
   }
 

@@ -111,7 +111,7 @@ import Testing
 
   @Test("every token over its team's rate gets 429 with an undocumented body and no Retry-After")
   func rate() throws {
-    let ground = try Ground { $0.limit = RequestLimit(perSecond: 2, burst: 3) }
+    let ground = try Ground { $0.limit = RequestLimit("bucket:2/1s,burst=3") }
     #expect((0..<5).map { _ in ground.respond("/v1/test").status } == [200, 200, 200, 429, 429])
     let response = ground.respond("/v1/test")
     #expect(String(decoding: response.content, as: UTF8.self) == #"{"message":"API capacity exceeded"}"#)
@@ -126,7 +126,7 @@ import Testing
 
   @Test("a request without a valid token does not count towards the team's rate")
   func rateOfStrangers() throws {
-    let ground = try Ground { $0.limit = RequestLimit(perSecond: 1, burst: 1) }
+    let ground = try Ground { $0.limit = RequestLimit("bucket:1/1s,burst=1") }
     for _ in 0..<3 { _ = ground.respond("/v1/test", fields: [field("Authorization", "Bearer x")]) }
     #expect(ground.respond("/v1/test").status == 200)
   }

@@ -108,7 +108,7 @@ import Testing
     let faults = try #require(Fault.parse("status=503"))
     let ground = try Ground {
       $0.faults = faults
-      $0.delay = .milliseconds(5)
+      $0.latency = .milliseconds(5)
     }
     #expect(ground.respond("/v1/test").status == 503)
     #expect(ground.respond("/v1/test").delay == .milliseconds(5))

@@ -98,10 +98,10 @@ import Testing
   func bounded() throws {
     let ground = try Ground()
     let name = #"{"attributes":{"name":"One more"}}"#
-    let statuses = (0..<UserLibrary.Limit.playlists).map { _ in
+    let statuses = (0..<LibraryContents.Limit.playlists).map { _ in
       ground.respond("/v1/me/library/playlists", "POST", user: Self.user, content: name).status
     }
-    #expect(statuses == Array(repeating: 201, count: UserLibrary.Limit.playlists - 1) + [400])
+    #expect(statuses == Array(repeating: 201, count: LibraryContents.Limit.playlists - 1) + [400])
   }
 
   @Test("an added album appears in the library of its user only")

@@ -9,13 +9,14 @@ struct LimitTests {
   @Test(
     "has a parsed form for each algorithm",
     arguments: [
-      ("bucket:20/1s", RequestLimit.Algorithm.bucket, 20, 1000, Int?(20)),
-      ("bucket:20/1s,burst=5", .bucket, 20, 1000, 5), ("fixed-window:300/60s", .fixedWindow, 300, 60_000, nil),
-      ("sliding-window:5/500ms", .slidingWindow, 5, 500, nil),
+      ("bucket:20/1s", RequestLimit.Algorithm.bucket, 20, 1000, 20),
+      ("bucket:20/1s,burst=5", .bucket, 20, 1000, 5), ("fixed-window:300/60s", .fixedWindow, 300, 60_000, 300),
+      ("sliding-window:5/500ms", .slidingWindow, 5, 500, 5),
     ])
-  func reading(text: String, algorithm: RequestLimit.Algorithm, requests: Int, milliseconds: Int, burst: Int?) {
-    let limit = RequestLimit(algorithm, requests: requests, milliseconds: milliseconds, burst: burst)
-    #expect(limit != nil && RequestLimit(text) == limit)
+  func reading(text: String, algorithm: RequestLimit.Algorithm, requests: Int, milliseconds: Int, burst: Int) throws {
+    let limit = try #require(RequestLimit(text))
+    #expect(limit.algorithm == algorithm && limit.requests == requests)
+    #expect(limit.milliseconds == milliseconds && limit.burst == burst)
   }
 
   @Test(

@@ -21,35 +21,69 @@ import Testing
     "/v1/me/history/heavy-rotation", "/v1/me/recommendations", "/v1/me/ratings/albums?ids=1200868601",
   ]
 
-  @Test("every href and every next of the emulator leads to 200")
+  /// The first resources of each type, with all relationships and views.
+  private static let resources = TypeTable.builtIn.all.filter { $0.isOfCatalog || $0.isOfLibrary }.flatMap {
+    type -> [(target: String, id: String, type: ResourceType)] in
+    let index = type.isOfLibrary ? UserLibrary(.builtIn).contents.resources : Catalog.builtIn.resources
+    let include = type.relationships.map(\.name.text).joined(separator: ",")
+    let views = type.views.map(\.name.text).joined(separator: ",")
+    return index.all(type.name).filter { $0.storefronts == nil }.prefix(3).map { resource in
+      let path = "\(type.path.head)\(type.path.tail.map { "us\($0)" } ?? "")/\(resource.key.id)"
+      return (target: "\(path)?include=\(include)&views=\(views)", id: resource.key.id.text, type: type)
+    }
+  }
+
+  @Test("every href leads to its resource, relationship or view, and every next to a page")
   func crawl() throws {
     let ground = try Ground()
-    var seen = Set(Self.starts)
-    var queue = Self.starts
+    var seen: Set<String> = []
+    var queue = Self.starts.map { Link(target: $0) } + Self.resources.map { Link(target: $0.target, ids: [$0.id]) }
     var faults: [String] = []
-    while let target = queue.popLast() {
-      let response = ground.respond(target, user: Ground.userToken)
-      guard response.status == 200, let document = JSONReader.read(response.content) else {
-        faults.append("\(target): \(response.status)")
+    while let link = queue.popLast() {
+      guard seen.insert(link.target).inserted else { continue }
+      let response = ground.respond(link.target, user: Ground.userToken)
+      guard response.status == 200, let document = JSONReader.read(response.content),
+        document.ids.starts(with: link.ids)
+      else {
+        faults.append("\(link.target): \(response.status), not \(link.ids)")
         continue
       }
-      for link in Self.links(in: document) where seen.insert(link).inserted { queue.append(link) }
+      queue += Self.links(in: document).filter { !seen.contains($0.target) }
     }
     #expect(faults == [])
     #expect(seen.contains("/v1/me/recommendations/6-27s5hU6azhJY/contents"))
     #expect(seen.count > 1000)
   }
 
-  /// The values of `href` and `next` anywhere in a document.
-  private static func links(in value: JSONValue) -> [String] {
+  @Test("a resource shows every relationship and view of its type if the request asks for them")
+  func everything() throws {
+    let ground = try Ground()
+    for (target, _, type) in Self.resources {
+      let shown = try #require(try ground.json(target, user: Ground.userToken).at("data.0"))
+      #expect(target.hasPrefix("\(shown["href"]?.text ?? "none")?"))
+      #expect(shown["relationships"]?.members.map(\.name) ?? [] == type.relationships.map(\.name))
+      #expect(shown["views"]?.members.map(\.name) ?? [] == type.views.map(\.name))
+    }
+  }
+
+  private struct Link {
+    let target: String
+    /// The first identifiers that the target shows.
+    var ids: [String] = []
+  }
+
+  /// The links anywhere in a document: the `href` of a resource shows the resource, that of a relationship or view shows
+  /// what is in it.
+  private static func links(in value: JSONValue) -> [Link] {
     switch value {
     case .object(let members):
-      members.flatMap { member in
-        if member.name == "href" || member.name == "next", let text = member.value.text { return [text] }
-        return links(in: member.value)
+      let href = value["href"]?.text.map { href in
+        Link(target: href, ids: href.contains("?") ? [] : value["id"]?.text.map { [$0] } ?? value.ids)
       }
-    case .array(let elements): elements.flatMap(links)
-    default: []
+      let next = value["next"]?.text.map { Link(target: $0) }
+      return [href, next].compactMap(\.self) + members.flatMap { links(in: $0.value) }
+    case .array(let elements): return elements.flatMap(links)
+    default: return []
     }
   }
 }

@@ -73,7 +73,7 @@ import Testing
     #expect(group["href"] == .string("/v1/catalog/us/search?limit=5&term=paper+l&types=songs"))
     #expect(group["next"] == .string("/v1/catalog/us/search?offset=5&term=paper+l&types=songs"))
     let found = try Self.follow(first, on: ground, in: "results.songs").ids
-    let all = Catalog.builtIn.all("songs").filter { $0.storefronts == nil }.filter { song in
+    let all = Catalog.builtIn.resources.all("songs").filter { $0.storefronts == nil }.filter { song in
       let names = [song["name"], song["artistName"]].compactMap { $0?.text }
       let words = names.joined(separator: " ").lowercased().split(separator: " ")
       return words.contains { $0.hasPrefix("paper") } && words.contains { $0.hasPrefix("l") }

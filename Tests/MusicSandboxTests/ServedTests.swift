@@ -7,6 +7,7 @@ import TestSupport
 import Testing
 
 @testable import MusicSandbox
+@testable import TokenServer
 
 /// The emulator behind a server: its responses on the wire.
 @Suite struct ServedTests {

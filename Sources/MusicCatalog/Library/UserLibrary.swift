@@ -5,14 +5,6 @@ import Locks
 /// The library of one user: music, playlists, folders, ratings, favorites. It is in memory and bounded, and ends with
 /// the emulator.
 package final class UserLibrary: Sendable {
-  /// The maximum number of playlists and folders, of tracks in a playlist, of resources, and of ratings and favorites.
-  enum Limit {
-    static let playlists = 100
-    static let tracks = 1000
-    static let resources = 2000
-    static let ratings = 1000
-  }
-
   /// The contents; nil before the first use.
   private let state = Locked<LibraryContents?>(nil)
   private let first: @Sendable () -> LibraryContents
@@ -21,7 +13,8 @@ package final class UserLibrary: Sendable {
   package init(_ catalog: @autoclosure @escaping @Sendable () -> Catalog) {
     first = {
       let catalog = catalog()
-      return LibraryContents(catalog.types.all.filter(\.isOfLibrary).flatMap { catalog.all($0.name) })
+      let types = catalog.types.all.filter(\.isOfLibrary)
+      return LibraryContents(resources: ResourceIndex(types.flatMap { catalog.resources.all($0.name) }))
     }
   }
 
@@ -34,9 +27,7 @@ package final class UserLibrary: Sendable {
   }
 
   /// Changes the contents. Throws an error, without a change, if they would exceed the limits.
-  func change<Result>(
-    _ body: (inout LibraryContents) throws(AppleError) -> Result
-  ) throws(AppleError) -> Result {
+  func change<Result>(_ body: (inout LibraryContents) throws(AppleError) -> Result) throws(AppleError) -> Result {
     try state.withLock { contents throws(AppleError) in
       var new = present(&contents)
       let result = try body(&new)
@@ -47,35 +38,37 @@ package final class UserLibrary: Sendable {
   }
 }
 
-/// The contents of a library at one time.
-struct LibraryContents: Sendable {
+struct LibraryContents {
+  enum Limit {
+    static let playlists = 100
+    static let tracks = 1000
+    static let resources = 2000
+    static let ratings = 1000
+  }
+
+  /// The key of the folder that contains all playlists.
+  static let root = ResourceKey("library-playlist-folders", "p.playlistsroot")
+
   var resources: ResourceIndex
   var ratings: [ResourceKey: Int] = [:]
   var favorites: Set<ResourceKey> = []
-  private var numberMade = 0
-
-  fileprivate init(_ resources: [Resource]) {
-    self.resources = ResourceIndex(resources)
-  }
+  /// The number of playlists and folders that the user has made.
+  var numberMade = 0
 
   fileprivate var isBounded: Bool {
     let playlists = resources.all("library-playlists")
     // The folder of all playlists does not count.
-    return resources.count < UserLibrary.Limit.resources
-      && playlists.count + resources.all("library-playlist-folders").count <= UserLibrary.Limit.playlists + 1
-      && ratings.count + favorites.count <= UserLibrary.Limit.ratings
-      && playlists.allSatisfy { ($0.related["tracks"]?.count ?? 0) <= UserLibrary.Limit.tracks }
+    return resources.count < Limit.resources
+      && playlists.count + resources.all("library-playlist-folders").count <= Limit.playlists + 1
+      && ratings.count + favorites.count <= Limit.ratings
+      && playlists.allSatisfy { ($0.related["tracks"]?.count ?? 0) <= Limit.tracks }
   }
 
-  /// Returns the key of the resource that belongs to a resource of the catalog.
   func counterpart(_ key: ResourceKey) -> ResourceKey? {
     resources.listing(key, ["library-\(key.type)"], "catalog").first
   }
 
   func has(_ key: ResourceKey) -> Bool { resources.find(key) != nil || counterpart(key) != nil }
-  func isFavorite(_ key: ResourceKey) -> Bool { favorites.contains(key) }
-
-  // MARK: Changes
 
   /// Adds the library's counterpart of a resource of the catalog, if its type has one; for an album with its songs.
   ///
@@ -83,7 +76,7 @@ struct LibraryContents: Sendable {
   @discardableResult
   mutating func add(_ original: Resource, in place: Place) -> ResourceKey? {
     guard let type = place.types["library-\(original.key.type)"], let prefix = type.prefix else { return nil }
-    var resource = Resource(type, ByteString(prefix.bytes + original.key.id.bytes), [Self.dateAdded(place)])
+    var resource = Resource(type, ByteString(prefix.bytes + original.key.id.bytes), [place.dateAdded])
     guard resources.find(resource.key) == nil else { return resource.key }
     resource.related["catalog"] = [original.key]
     let isPlaylist = type.name == "library-playlists"
@@ -94,27 +87,11 @@ struct LibraryContents: Sendable {
     }
     return resource.key
   }
+}
 
-  /// The key of the folder that contains all playlists.
-  static let root = ResourceKey("library-playlist-folders", "p.playlistsroot")
-
-  ///
-  /// - Parameter tracks: The tracks of a playlist; nil for a folder.
-  mutating func make(
-    _ type: ResourceType, _ attributes: [JSONValue.Member], tracks: [ResourceKey]?, parent: ResourceKey, in place: Place
-  ) -> Resource {
-    numberMade += 1
-    let id: ByteString = "p.sandbox\(numberMade)"
-    let filler = AttributeFiller(key: ResourceKey(type.name, id), own: attributes + [Self.dateAdded(place)])
-    var resource = Resource(type, id, filler.filled(with: type.template))
-    resource.related = ["parent": [parent]]
-    resource.related["tracks"] = tracks
-    resources.add(resource)
-    return resource
-  }
-
+extension Place {
   /// The time of the request, in the form of RFC 3339.
-  private static func dateAdded(_ place: Place) -> JSONValue.Member {
-    .init(name: "dateAdded", value: .text(CivilTime(secondsSinceEpoch: place.request.now).description))
+  var dateAdded: JSONValue.Member {
+    .init(name: "dateAdded", value: .text(CivilTime(secondsSinceEpoch: request.now).description))
   }
 }

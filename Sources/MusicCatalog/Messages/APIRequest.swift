@@ -4,54 +4,41 @@ package import JSON
 /// A request with a valid token, as endpoints need it.
 package struct APIRequest {
   let method: String
-  /// The decoded segments after `v1`.
   package let segments: [String]
   let query: Query
   let content: [UInt8]
   let catalog: Catalog
   /// The beginning of the emulator's absolute URLs, such as `http://localhost:8081`.
   package let base: String
-  /// The user according to the music user token.
-  let user: UserAccess
-  /// Whether a fault lets the user change and delete playlists.
+  /// The library of the user, or the error of a request without one.
+  let library: Result<UserLibrary, AppleError>
   let allowsChanges: Bool
-  /// The time in seconds since 1970.
   let now: Int
   /// Whether the response may depend on the user: by its path, its relationships, attributes or filters.
   package let isPersonal: Bool
 
   package init(
     method: String, segments: [String], query: Query, content: [UInt8], catalog: Catalog, base: String,
-    user: UserAccess, allowsChanges: Bool, now: Int
+    library: Result<UserLibrary, AppleError>, allowsChanges: Bool, now: Int
   ) {
     (self.method, self.segments, self.query, self.content) = (method, segments, query, content)
-    (self.catalog, self.base, self.user) = (catalog, base, user)
+    (self.catalog, self.base, self.library) = (catalog, base, library)
     (self.allowsChanges, self.now) = (allowsChanges, now)
     isPersonal = segments.first == "me" || segments.last == "library" || Selection(query).isPersonal
   }
 
-  package enum UserAccess {
-    case user(UserLibrary)
-    case withoutSubscription
-    case unknown
-  }
-
-  /// Returns the status and the document of the response.
   package func respond() throws(AppleError) -> (status: Int, document: JSONValue?) {
     switch (segments.first, segments.count) {
     case ("me", _): return try MeEndpoint(self).respond()
+    case ("catalog", 2...): return (200, try place(segments[1]).catalog(segments.dropFirst(2)))
+    case ("storefronts", _):
+      guard let type = catalog.types["storefronts"] else { throw .init(.pathNotFound) }
+      return (200, try place("us").resources(type, segments.dropFirst()))
+    case ("language", 3) where segments[2] == "tag": return (200, try place(segments[1]).bestLanguage())
     case ("test", 1):
       try require("GET", "HEAD")
       return (200, nil)
-    default: return (200, try CatalogEndpoint(request: self).respond())
-    }
-  }
-
-  func library() throws(AppleError) -> UserLibrary {
-    switch user {
-    case .user(let library): return library
-    case .withoutSubscription: throw .init(.noSubscription)
-    case .unknown: throw .init(.invalidUserToken)
+    default: throw .init(.pathNotFound)
     }
   }
 
@@ -62,10 +49,10 @@ package struct APIRequest {
 
   /// Returns the place for a storefront's code and the parameter `l`. Two public programs send the code in upper case.
   func place(_ code: String) throws(AppleError) -> Place {
-    guard let resource = catalog.find(ResourceKey("storefronts", ByteString(code).lowercasedASCII)) else {
+    guard let storefront = catalog.find(ResourceKey("storefronts", ByteString(code).lowercasedASCII)) else {
       throw .init(.invalidPath, "Unknown storefront '\(code.prefix(32))'")
     }
-    return try Place(self, Storefront(resource: resource), library: isPersonal ? try library().contents : nil)
+    return try Place(self, storefront, library: isPersonal ? try library.get().contents : nil)
   }
 
   func object() throws(AppleError) -> JSONValue {

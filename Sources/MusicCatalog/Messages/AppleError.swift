@@ -2,7 +2,7 @@ import Bytes
 package import JSON
 
 /// An error in Apple's documented form.
-package struct AppleError: Error, Sendable, Equatable {
+package struct AppleError: Error, Equatable {
   /// A kind of error: its row in `Data/errors.json`.
   package enum Kind: String, Sendable, CaseIterable {
     case missingParameter, unknownParameter, invalidParameter, invalidContent, invalidPath, noLyrics, libraryFull
@@ -15,21 +15,20 @@ package struct AppleError: Error, Sendable, Equatable {
 
   private static let table = SandboxFile.embedded("errors.json")
 
-  package let status: Int
-  /// The methods that the resource supports.
-  package let allow: String?
   private let kind: Kind
+  package let status: Int
   private let detail: String?
   private let parameter: String?
+  package let allow: String?
 
-  /// Creates an error.
-  ///
   /// - Parameters:
   ///   - detail: The sentence; nil for that of the kind.
   ///   - parameter: The parameter of the request that is wrong.
-  package init(_ kind: Kind, _ detail: String? = nil, parameter: String? = nil, allow: String? = nil) {
+  package init(
+    _ kind: Kind, _ detail: String? = nil, parameter: String? = nil, allow: String? = nil, status: Int? = nil
+  ) {
     (self.kind, self.detail, self.parameter, self.allow) = (kind, detail, parameter, allow)
-    status = kind.row["status"]?.integer ?? 500
+    self.status = status ?? kind.row["status"]?.integer ?? 500
   }
 
   package static func invalid(_ parameter: String, _ detail: String) -> AppleError {
@@ -38,15 +37,9 @@ package struct AppleError: Error, Sendable, Equatable {
 
   /// Creates the error of a fault that demands a status.
   package init(status: Int) {
-    let kinds: [Kind] = [.upstreamFault, .unavailable]
-    kind = kinds.first { $0.row["status"]?.integer == status } ?? .otherFault
-    self.status = status
-    (detail, parameter, allow) = (nil, nil, nil)
+    self.init(status == 500 ? .upstreamFault : status == 503 ? .unavailable : .otherFault, status: status)
   }
 
-  /// Returns the error object.
-  ///
-  /// - Parameter id: The identifier of this occurrence.
   package func document(id: String) -> JSONValue {
     let row = kind.row
     let parameter = parameter.map(JSONValue.text)

@@ -18,10 +18,7 @@ package struct Query: Sendable {
       let halves = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
       guard let name = PercentEncoding.text(halves[0], isOfForm: true),
         let value = halves.count == 2 ? PercentEncoding.text(halves[1], isOfForm: true) : ""
-      else {
-        let name = String(halves[0].prefix(64))
-        throw .invalid(name, "The query is not percent-encoded UTF-8")
-      }
+      else { throw .invalid(String(halves[0].prefix(64)), "The query is not percent-encoded UTF-8") }
       guard name.utf8.allSatisfy({ $0 < 0x80 }), Self.isKnown(name) else {
         throw .init(.unknownParameter, parameter: String(name.prefix(64)))
       }
@@ -32,19 +29,21 @@ package struct Query: Sendable {
     }
   }
 
-  /// Returns the value of a parameter, the last one if it is repeated; nil if the parameter is absent.
-  subscript(name: String) -> String? {
-    parameters.last { $0.name == name }?.value
+  /// Returns whether Apple documents a parameter, with or without a bracketed part, or it is the emulator's own. Like
+  /// Apple, the emulator refuses any other with 40004.
+  private static func isKnown(_ name: String) -> Bool {
+    let plain = name.firstIndex(of: "[").map { name.hasSuffix("]") ? name[..<$0] : "" } ?? name[...]
+    return TypeTable.builtIn.parameters.contains { $0.bytes.elementsEqual(plain.utf8) }
   }
 
-  /// Returns the elements of a comma-separated value, without empty ones; nil if the parameter is absent.
+  subscript(name: String) -> String? { parameters.last { $0.name == name }?.value }
+
   func list(_ name: String) -> [ByteString]? { self[name].map(Self.elements) }
 
   func values(_ name: String) -> [ByteString] {
     parameters.filter { $0.name == name }.flatMap { Self.elements($0.value) }
   }
 
-  /// Returns the parameters `name[inner]` with the text in the brackets.
   package func bracketed(_ name: String) -> [(inner: String, value: String)] {
     parameters.compactMap { parameter in
       guard parameter.name.hasPrefix("\(name)["), parameter.name.hasSuffix("]") else { return nil }
@@ -52,15 +51,7 @@ package struct Query: Sendable {
     }
   }
 
-  /// Returns the elements of a comma-separated value, without empty ones.
   static func elements(_ value: String) -> [ByteString] {
     value.utf8.split(separator: UInt8(ascii: ",")).map { ByteString(Array($0)) }
-  }
-
-  /// Returns whether Apple documents a parameter, with or without a bracketed part, or it is the emulator's own. Like
-  /// Apple, the emulator refuses any other with 40004.
-  private static func isKnown(_ name: String) -> Bool {
-    let plain = name.firstIndex(of: "[").map { name.hasSuffix("]") ? name[..<$0] : "" } ?? name[...]
-    return TypeTable.builtIn.parameters.contains { $0.bytes.elementsEqual(plain.utf8) }
   }
 }

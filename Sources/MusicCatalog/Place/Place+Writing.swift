@@ -1,14 +1,11 @@
 import Bytes
 import JSON
 
-/// Writes resources in the form of Apple's API.
 extension Place {
   /// Returns a resource: identifier, attributes, and the selected relationships and views.
-  ///
-  /// - Parameter depth: The number of resources that contain this one.
   func document(_ resource: Resource, depth: Int = 0) throws(AppleError) -> JSONValue {
     let relationships = selection.relationships(of: resource.type, depth: depth).filter { shown in
-      !shown.relation.isPersonal || resource.type.isOfLibrary || library != nil
+      !shown.relation.isOfLibrary || resource.type.isOfLibrary || library != nil
     }
     let views = resource.type.views.filter { depth == 0 && selection.views.contains($0.name) }
     return .object(
@@ -33,11 +30,9 @@ extension Place {
     ]
   }
 
-  /// Returns relationships or views of a resource; nil if there are none.
   private func parts(
-    _ resource: Resource, _ relations: [(relation: Relation, appearance: Relation.Appearance)], _ depth: Int
+    _ resource: Resource, _ relations: [Selection.Shown], _ depth: Int
   ) throws(AppleError) -> JSONValue? {
-    guard !relations.isEmpty else { return nil }
     var parts: [(String, JSONValue?)] = []
     for (relation, appearance) in relations {
       let all = related(resource, relation)
@@ -50,7 +45,7 @@ extension Place {
         all, path, try Paging(of: relation, query), head: head, appearance: appearance, depth: depth + 1)
       parts.append((relation.name.text, page))
     }
-    return .object(of: parts)
+    return parts.isEmpty ? nil : .object(of: parts)
   }
 
   // MARK: Pages
@@ -60,7 +55,6 @@ extension Place {
   ///
   /// - Parameters:
   ///   - parameters: The parameters that the link repeats.
-  ///   - depth: The number of resources that contain the list.
   func page(
     _ all: [Resource], _ path: String, _ paging: Paging, parameters: [(name: String, value: String?)] = [],
     head: [(String, JSONValue?)] = [], showsTotal: Bool = false, appearance: Relation.Appearance = .resources,
@@ -89,7 +83,6 @@ extension Place {
 
   // MARK: Attributes
 
-  /// Returns the selected attributes, sorted by name.
   func attributes(_ resource: Resource) -> [JSONValue.Member] {
     var all = filled(resource)
     if let original = original(resource) {
@@ -99,7 +92,7 @@ extension Place {
     }
     if let library {
       for name in selection.personalAttributes(of: resource.type) {
-        let isTrue = name == "inFavorites" ? library.isFavorite(resource.key) : library.has(resource.key)
+        let isTrue = name == "inFavorites" ? library.favorites.contains(resource.key) : library.has(resource.key)
         all.append(.init(name: name, value: .bool(isTrue)))
       }
     }
@@ -111,7 +104,7 @@ extension Place {
     let filled = JSONValue.object(resource.attributes(in: language)).filled { name in
       switch name {
       case "base": .value(.text(request.base))
-      case "storefront": .value(.text(storefront.id))
+      case "storefront": .value(.string(storefront.key.id))
       case "genres.name": .value(.array(genreNames(resource)))
       default: .name
       }

@@ -4,21 +4,17 @@ import JSON
 /// The context in which a request finds and writes resources: storefront, language and user.
 struct Place {
   let request: APIRequest
-  let storefront: Storefront
+  let storefront: Resource
   /// The language of the response: a primary subtag (RFC 5646 §2.2.1).
   let language: String
   /// The library of the user; nil for a request without a valid music user token.
   let library: LibraryContents?
-  /// Whether the response leaves out explicit content (`restrict=explicit`).
-  let isRestricted: Bool
   /// The parts of each resource that the response shows.
   var selection: Selection
 
-  /// Throws for an invalid language tag in the request.
-  init(_ request: APIRequest, _ storefront: Storefront, library: LibraryContents?) throws(AppleError) {
+  init(_ request: APIRequest, _ storefront: Resource, library: LibraryContents?) throws(AppleError) {
     (self.request, self.storefront, self.library) = (request, storefront, library)
-    language = String(Storefront.primary(try storefront.language(for: request.query["l"])))
-    isRestricted = request.query.values("restrict").contains("explicit")
+    language = String(Resource.primary(try storefront.language(for: request.query["l"])))
     selection = Selection(request.query)
   }
 
@@ -32,10 +28,17 @@ struct Place {
     return place
   }
 
+  /// The same place, where resources are as they are without any selection.
+  var plain: Place {
+    var place = self
+    place.selection = Selection(Query())
+    return place
+  }
+
   // MARK: Paths
 
   func path(_ type: ResourceType) -> String {
-    type.path.tail.map { "\(type.path.head)\(storefront.id)\($0)" } ?? type.path.head
+    type.path.tail.map { "\(type.path.head)\(storefront.key.id)\($0)" } ?? type.path.head
   }
 
   func href(_ resource: Resource) -> String { "\(path(resource.type))/\(resource.key.id)" }
@@ -55,7 +58,6 @@ struct Place {
 
   // MARK: Resources
 
-  /// Returns the resource with a key; nil if it does not exist in the storefront or the library.
   func find(_ key: ResourceKey) -> Resource? {
     guard types[key.type]?.isOfLibrary != true else { return library?.resources.find(key) }
     return request.catalog.find(key).flatMap { isAvailable($0) ? $0 : nil }
@@ -63,22 +65,20 @@ struct Place {
 
   func all(_ type: ResourceType) -> [Resource] {
     if type.isOfLibrary { return library?.resources.all(type.name) ?? [] }
-    return request.catalog.all(type.name).filter(isAvailable)
+    return request.catalog.resources.all(type.name).filter(isAvailable)
   }
 
   private func isAvailable(_ resource: Resource) -> Bool {
-    resource.storefronts?.contains { $0 == storefront.id } ?? true
+    resource.storefronts?.contains(storefront.key.id) ?? true
   }
 
-  /// Returns the resources that the request may see: all, or those without explicit content.
   func permitted(_ resources: [Resource]) -> [Resource] {
-    isRestricted ? resources.filter { !$0.isExplicit } : resources
+    guard query.values("restrict").contains("explicit") else { return resources }
+    return resources.filter { $0["contentRating"] != "explicit" }
   }
 
   /// Returns the resource of the catalog that belongs to a resource of a library.
-  func original(_ resource: Resource) -> Resource? {
-    resource.related["catalog"]?.first.flatMap(find)
-  }
+  func original(_ resource: Resource) -> Resource? { resource.related["catalog"]?.first.flatMap(find) }
 
   // MARK: Relationships
 
@@ -90,19 +90,16 @@ struct Place {
     var found = relation.path.reduce([resource]) { found, step in found.flatMap { follow(step, from: $0) } }
     var seen: Set<ResourceKey> = [resource.key]
     found = found.filter { found in
-      seen.insert(found.key).inserted
-        && relation.conditions.allSatisfy { found[$0.name] == $0.value }
+      seen.insert(found.key).inserted && relation.conditions.allSatisfy { found[$0.name] == $0.value }
     }
+    func date(_ resource: Resource) -> ByteString { resource["releaseDate"]?.string ?? "" }
     if relation.isNewestFirst { found.sort { date($0) > date($1) } }
     return permitted(Array(found.prefix(relation.first)))
   }
 
-  /// Returns the resources of the relationship with a name; none if the type does not have it.
   func related(_ resource: Resource, _ name: ByteString) -> [Resource] {
-    resource.type.relationship(name).map { related(resource, $0) } ?? []
+    resource.type.relationships.first { $0.name == name }.map { related(resource, $0) } ?? []
   }
-
-  private func date(_ resource: Resource) -> ByteString { resource["releaseDate"]?.string ?? "" }
 
   /// Follows a step of a path, as `Data/types.json` explains it.
   private func follow(_ step: JSONValue, from resource: Resource) -> [Resource] {
@@ -110,15 +107,14 @@ struct Place {
     case "^": return library?.counterpart(resource.key).flatMap(find).map { [$0] } ?? []
     case "station": return find(ResourceKey("stations", "ra.\(resource.key.id)")).map { [$0] } ?? []
     case "genre":
-      guard let genre = firstGenre(resource) else { return [] }
-      return all(resource.type).filter { firstGenre($0) == genre }
+      guard let genre = resource.related["genres"]?.first else { return [] }
+      return all(resource.type).filter { $0.related["genres"]?.first == genre }
     case .string(let name): return related(resource, name)
     default:
       let (types, relation) = (step["of"]?.strings ?? [], step["listing"]?.string ?? "")
-      let keys = library?.resources.listing(resource.key, types, relation) ?? []
-      return (keys + request.catalog.listing(resource.key, types, relation)).compactMap(find)
+      let keys = [library?.resources, request.catalog.resources].compactMap(\.self)
+        .flatMap { $0.listing(resource.key, types, relation) }
+      return keys.compactMap(find)
     }
   }
-
-  private func firstGenre(_ resource: Resource) -> ResourceKey? { resource.related["genres"]?.first }
 }

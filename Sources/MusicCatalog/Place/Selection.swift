@@ -1,17 +1,14 @@
 import Bytes
 
-/// The requested part of a list.
-struct Paging: Sendable {
+struct Paging {
   let limit: Int
   let offset: Int
 
-  /// Parses `limit` and `offset`.
-  ///
   /// Throws Apple's error for a limit outside of 1 to the maximum, or a value that is not a number.
-  init(_ query: Query, _ sizes: PageSizes, offsetBelow bound: Int? = nil) throws(AppleError) {
+  init(_ query: Query, _ sizes: PageSizes, offsetBelow bound: Int = .max) throws(AppleError) {
     limit = try Self.number(query, "limit", 1...sizes.most) ?? sizes.standard
     offset = try Self.number(query, "offset", 0...Int(Int32.max)) ?? 0
-    guard offset < bound ?? .max else { throw .invalid("offset", "offset must be less than \(bound ?? 0)") }
+    guard offset < bound else { throw .invalid("offset", "offset must be less than \(bound)") }
   }
 
   /// Selects the first page of a relationship inside of a resource; `limit[name]` sets its length.
@@ -28,11 +25,8 @@ struct Paging: Sendable {
     throw .invalid(name, "Value must be an integer \(word) than or equal to \(bound), but was: \(number)")
   }
 
-  func page<Element>(of list: [Element]) -> ArraySlice<Element> {
-    list.dropFirst(offset).prefix(limit)
-  }
+  func page<Element>(of list: [Element]) -> ArraySlice<Element> { list.dropFirst(offset).prefix(limit) }
 
-  /// Returns the offset of the next page; nil if this page is the last.
   func nextOffset(count: Int) -> Int? {
     // Neither overflows: the offset has 31 bits, and a table bounds the limit.
     offset + limit < count ? offset + limit : nil
@@ -41,41 +35,36 @@ struct Paging: Sendable {
 
 /// The parts of each resource that a request selects: `include`, `relate`, `extend`, `views`, `fields`. Like Apple, the
 /// emulator ignores names that a type does not have.
-struct Selection: Sendable {
+struct Selection {
+  typealias Shown = (relation: Relation, appearance: Relation.Appearance)
+  private typealias Names = (parameter: String, type: ByteString?, names: [ByteString])
+
   /// The depth from which resources show no relationships, because albums include songs, which include albums, and so
   /// on without end.
   private static let maximumDepth = 2
   private static let personalAttributes: [ByteString] = ["inFavorites", "inLibrary"]
-  /// The parameters that select what depends on the user, and its names.
-  private static let personal: [(parameters: [String], names: [ByteString])] = [
-    (["include", "relate"], ["library"]), (["extend", "fields"], personalAttributes),
-  ]
 
   let views: [ByteString]
   /// Whether resources show only included relationships, as in searches and charts.
   var isBare: Bool
+  /// Whether the request selects anything that depends on the user.
+  let isPersonal: Bool
   /// The values of the other parameters, with the type in brackets if there is one.
-  private let names: [(parameter: String, type: ByteString?, names: [ByteString])]
-  private let asksForPersonal: Bool
+  private let names: [Names]
 
   init(_ query: Query) {
     views = query.list("views") ?? []
     isBare = query["omit[resource]"] == "autos"
-    names = ["include", "relate", "extend", "fields"].flatMap { parameter in
+    names = ["include", "relate", "extend", "fields"].flatMap { parameter -> [Names] in
       (query.list(parameter).map { [(parameter, nil, $0)] } ?? [])
         + query.bracketed(parameter).map { (parameter, ByteString($0.inner), Query.elements($0.value)) }
     }
-    asksForPersonal = query.values("filter[identity]").contains("personal")
-  }
-
-  /// Whether the request selects anything that depends on the user.
-  var isPersonal: Bool {
-    asksForPersonal
-      || names.contains { selected in
-        Self.personal.contains {
-          $0.parameters.contains(selected.parameter) && $0.names.contains(where: selected.names.contains)
-        }
-      }
+    let asksForPersonal = query.values("filter[identity]").contains("personal")
+    isPersonal = names.reduce(asksForPersonal) { isPersonal, selected in
+      let isOfRelationships = selected.parameter == "include" || selected.parameter == "relate"
+      let personal = isOfRelationships ? ["library"] : Self.personalAttributes
+      return isPersonal || personal.contains(where: selected.names.contains)
+    }
   }
 
   private func names(_ parameter: String, _ name: ByteString, _ type: ResourceType, depth: Int = 0) -> Bool {
@@ -87,9 +76,7 @@ struct Selection: Sendable {
 
   /// Returns the relationships that a resource shows. A top-level resource shows those of its type, a nested one only
   /// those in `include[type]`.
-  func relationships(
-    of type: ResourceType, depth: Int
-  ) -> [(relation: Relation, appearance: Relation.Appearance)] {
+  func relationships(of type: ResourceType, depth: Int) -> [Shown] {
     guard depth < Self.maximumDepth else { return [] }
     return type.relationships.compactMap { relation in
       if names("include", relation.name, type, depth: depth) { return (relation, .resources) }

@@ -2,7 +2,7 @@ import Bytes
 import JSON
 
 /// The picture of a resource: a gradient of a colour that depends only on the resource.
-package struct Artwork: Sendable {
+package struct Artwork {
   /// The maximum side in pixels, which is also the value of `width` and `height`.
   package static let maximumSide = 3000
 
@@ -20,10 +20,10 @@ package struct Artwork: Sendable {
     seed = UInt64(fnv1a: "\(key.type)/\(key.id)".utf8)
   }
 
-  /// The colours at the top and at the bottom, each as red, green and blue.
-  package var colours: (top: [UInt8], bottom: [UInt8]) {
+  /// The colours from the top to the bottom, each as red, green and blue.
+  package var colours: [[UInt8]] {
     let top = [0, 8, 16].map { UInt8(truncatingIfNeeded: seed >> UInt64($0)) / 2 + 0x20 }
-    return (top, top.map { $0 + 0x60 })
+    return (0...255).map { shade in top.map { $0 + UInt8(0x60 * shade / 255) } }
   }
 
   /// The `artwork` attribute. Each response puts the beginning of the URL in place of `{base}`.
@@ -32,12 +32,12 @@ package struct Artwork: Sendable {
     digits.append(hexadecimal: seed)
     let name = String(decoding: digits, as: UTF8.self)
     let path = "/image/thumb/Sandbox/v4/\(name.prefix(2))/\(name.dropFirst(2).prefix(2))/\(name)"
-    let colours = colours
+    let (top, bottom) = (colours[0], colours[255])
     return [
       "width": .whole(Self.maximumSide), "height": .whole(Self.maximumSide),
       "url": .text("{base}\(path)/\(key.type)-\(key.id)/{w}x{h}bb.png"),
-      "bgColor": .text(String(hexadecimal: colours.top.span)), "textColor1": "ffffff", "textColor2": "f4f4f4",
-      "textColor3": .text(String(hexadecimal: colours.bottom.span)), "textColor4": "d8d8d8",
+      "bgColor": .text(String(hexadecimal: top.span)), "textColor1": "ffffff", "textColor2": "f4f4f4",
+      "textColor3": .text(String(hexadecimal: bottom.span)), "textColor4": "d8d8d8",
     ]
   }
 }

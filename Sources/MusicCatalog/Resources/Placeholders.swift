@@ -20,27 +20,24 @@ extension JSONValue {
         members.compactMap { member in
           member.value.filled(replacement).map { .init(name: member.name, value: $0) }
         })
-    case .string(let text) where text.bytes.contains(UInt8(ascii: "{")): return Self.filled(text, replacement)
+    case .string(let text) where text.bytes.contains(UInt8(ascii: "{")):
+      var output: [UInt8] = []
+      var rest = text.bytes[...]
+      while let open = rest.firstIndex(of: UInt8(ascii: "{")),
+        let close = rest[open...].firstIndex(of: UInt8(ascii: "}"))
+      {
+        output += rest[..<open]
+        switch replacement(ByteString(Array(rest[(open + 1)..<close]))) {
+        case .value(nil): return nil
+        case .value(let value?) where open == 0 && close == text.count - 1: return value
+        case .value(let value?): output += value.string?.bytes ?? value.bytes
+        case .name: output += rest[open...close]
+        }
+        rest = rest[(close + 1)...]
+      }
+      return .string(ByteString(output + rest))
     default: return self
     }
-  }
-
-  private static func filled(_ text: ByteString, _ replacement: (ByteString) -> Replacement) -> JSONValue? {
-    var output: [UInt8] = []
-    var rest = text.bytes[...]
-    while let open = rest.firstIndex(of: UInt8(ascii: "{")),
-      let close = rest[open...].firstIndex(of: UInt8(ascii: "}"))
-    {
-      output += rest[..<open]
-      switch replacement(ByteString(Array(rest[(open + 1)..<close]))) {
-      case .value(nil): return nil
-      case .value(let value?) where open == 0 && close == text.count - 1: return value
-      case .value(let value?): output += value.string?.bytes ?? value.bytes
-      case .name: output += rest[open...close]
-      }
-      rest = rest[(close + 1)...]
-    }
-    return .string(ByteString(output + rest))
   }
 }
 
@@ -55,18 +52,17 @@ struct AttributeFiller {
   /// Returns the resource's own attributes, and the defaults that it does not have. Null means none.
   func filled(with defaults: JSONValue?) -> [JSONValue.Member] {
     let others = defaults?.members.filter { other in !own.contains { $0.name == other.name } } ?? []
-    let filled = JSONValue.object(others).filled(value)?.members ?? []
-    return (own + filled).filter { $0.value != .null }
-  }
-
-  private func value(_ name: ByteString) -> JSONValue.Replacement {
-    switch name {
-    case "id": .value(.string(key.id))
-    case "name": .value(own.first { $0.name == "name" }?.value)
-    case "position": .value(position.map { .whole($0) })
-    case "artwork": .value(Artwork(of: key).document)
-    case _ where name.bytes.starts(with: "parent.".utf8): .value(parent?[ByteString(Array(name.bytes.dropFirst(7)))])
-    default: .name
+    let filled = JSONValue.object(others).filled { name in
+      switch name {
+      case "id": .value(.string(key.id))
+      case "name": .value(own.first { $0.name == "name" }?.value)
+      case "position": .value(position.map { .whole($0) })
+      case "artwork": .value(Artwork(of: key).document)
+      case _ where name.bytes.starts(with: "parent.".utf8):
+        .value(parent?[ByteString(Array(name.bytes.dropFirst(7)))])
+      default: .name
+      }
     }
+    return (own + (filled?.members ?? [])).filter { $0.value != .null }
   }
 }

@@ -1,7 +1,6 @@
 import Bytes
 import JSON
 
-/// The key of a resource: its type and identifier.
 struct ResourceKey: Sendable, Hashable {
   let type: ByteString
   let id: ByteString
@@ -18,7 +17,6 @@ struct ResourceKey: Sendable, Hashable {
 struct Resource: Sendable {
   let type: ResourceType
   let key: ResourceKey
-  /// The attributes, sorted by name.
   var attributes: [JSONValue.Member]
   /// The keys under the names of relationships and views.
   var related: [ByteString: [ResourceKey]] = [:]
@@ -28,21 +26,18 @@ struct Resource: Sendable {
   private let meta: JSONValue
 
   init(_ type: ResourceType, _ id: ByteString, _ attributes: [JSONValue.Member], meta: JSONValue = .null) {
-    self.type = type
+    (self.type, self.meta) = (type, meta)
     key = ResourceKey(type.name, id)
     self.attributes = attributes.sorted { $0.name < $1.name }
-    self.meta = meta
     storefronts = meta["storefronts"]?.strings
   }
 
   var equivalents: [ByteString] { meta["equivalents"]?.strings ?? [] }
   var filters: JSONValue? { meta["filters"] }
   var translations: JSONValue? { meta["translations"] }
-  var isExplicit: Bool { self["contentRating"] == "explicit" }
 
   subscript(name: ByteString) -> JSONValue? { attributes.first { $0.name == name }?.value }
 
-  /// Whether `meta` has a value of a filter.
   func has(_ value: ByteString, of filter: ByteString) -> Bool {
     filters?[filter.text]?.strings.contains(value) ?? false
   }
@@ -50,9 +45,7 @@ struct Resource: Sendable {
   /// The attributes in a language, which is a primary subtag (RFC 5646 §2.2.1).
   func attributes(in language: String) -> [JSONValue.Member] {
     guard let translation = translations?[language] else { return attributes }
-    return attributes.map { member in
-      translation.members.first { $0.name == member.name } ?? member
-    }
+    return attributes.map { member in translation.members.first { $0.name == member.name } ?? member }
   }
 }
 
@@ -63,7 +56,6 @@ struct ResourceIndex: Sendable {
   /// The resources that list a resource, and the relationship or view in which they do.
   private var listings: [ResourceKey: [(key: ResourceKey, relation: ByteString)]] = [:]
 
-  /// Creates an index of resources, each with a key of its own.
   init(_ resources: some Sequence<Resource>) {
     for resource in resources { add(resource) }
   }
@@ -76,15 +68,13 @@ struct ResourceIndex: Sendable {
     }
   }
 
-  /// Replaces the resource with this key; nil removes it.
   mutating func replace(_ key: ResourceKey, with resource: Resource?) {
     lists[key.type] = all(key.type).compactMap { $0.key == key ? resource : $0 }
-    self = ResourceIndex(lists.values.joined())
+    self = ResourceIndex(lists.keys.sorted().flatMap(all))
   }
 
   var count: Int { byKey.count }
 
-  /// The resources of a type, in the order of their addition.
   func all(_ type: ByteString) -> [Resource] { lists[type] ?? [] }
 
   func find(_ key: ResourceKey) -> Resource? { byKey[key] }

@@ -2,9 +2,46 @@ import Bytes
 import JSON
 
 /// A file that does not fit: a sentence with its name and the member.
-public struct DataError: Error, Equatable, CustomStringConvertible {
-  /// The sentence.
-  public let description: String
+package struct DataError: Error, Equatable, CustomStringConvertible {
+  package let description: String
+}
+
+/// A value of a file, and its place there.
+private struct PlacedValue {
+  let file: String
+  var place = ""
+  let value: JSONValue
+
+  func error(_ text: String, at name: String = "") -> DataError {
+    let place = Self.join(place, name)
+    return DataError(description: "\(file): \(place.isEmpty ? "the resource" : place) \(text).")
+  }
+
+  private static func join(_ place: String, _ name: String) -> String {
+    place.isEmpty || name.isEmpty ? place + name : "\(place).\(name)"
+  }
+
+  /// Throws unless this is an object with each of its members once, and only with these if any are given.
+  func check(_ known: [ByteString]? = nil) throws(DataError) {
+    guard value.isObject else { throw error("must be an object") }
+    if let twice = value.repeatedNames.first { throw error("occurs twice", at: twice.text) }
+    guard let known, let unknown = value.members.first(where: { !known.contains($0.name) }) else { return }
+    throw error("is unknown; known are \(known.map(\.text).joined(separator: ", "))", at: unknown.name.text)
+  }
+
+  func object(_ name: String, _ known: [ByteString]? = nil) throws(DataError) -> PlacedValue {
+    let object = PlacedValue(file: file, place: Self.join(place, name), value: value[name] ?? .object([]))
+    try object.check(known)
+    return object
+  }
+
+  /// - Parameter standard: The value without such a member.
+  func data(_ sentence: String, standard: JSONValue = .null) throws(DataError) -> [PlacedValue] {
+    guard case .array(let elements) = value["data"] ?? standard else { throw error(sentence, at: "data") }
+    return elements.enumerated().map { index, element in
+      PlacedValue(file: file, place: Self.join(place, "data[\(index)]"), value: element)
+    }
+  }
 }
 
 /// Reads the resources of a file: a response of Apple's (`{"data": […]}`), or one resource.
@@ -15,60 +52,49 @@ struct ResourceReader {
   private static let metaMembers: [ByteString] = ["storefronts", "translations", "filters", "equivalents"]
 
   private let types: TypeTable
-  private let file: String
   private let defaults: JSONValue?
   private(set) var resources: [Resource] = []
 
   init(_ file: SandboxFile, _ types: TypeTable) throws(DataError) {
-    (self.types, self.file) = (types, file.name)
     guard let value = JSONReader.read(file.content), value.isObject else {
-      throw DataError(
-        description: """
-          \(file.name) is not a JSON object, or it nests deeper than \(JSONReader.maximumDepth) levels.
-          """)
+      let sentence = "is not a JSON object, or it nests deeper than \(JSONReader.maximumDepth) levels."
+      throw DataError(description: "\(file.name) \(sentence)")
     }
-    defaults = value["type"] == nil ? value["defaults"] : nil
-    guard value["type"] == nil else {
-      _ = try add(value, "")
-      return
-    }
-    guard case .array(let data)? = value["data"] else { throw fault("data", "must be an array of resources") }
-    for (index, element) in data.enumerated() { _ = try add(element, "data[\(index)]") }
-  }
-
-  private func fault(_ place: String, _ text: String) -> DataError {
-    DataError(description: "\(file): \(place.isEmpty ? "the resource" : place) \(text).")
+    let whole = PlacedValue(file: file.name, value: value)
+    let isOne = value["type"] != nil
+    self.types = types
+    defaults = isOne ? nil : value["defaults"]
+    for element in isOne ? [whole] : try whole.data("must be an array of resources") { _ = try add(element) }
   }
 
   /// Adds a resource. An identifier without attributes only refers to one.
   ///
   /// - Parameter parent: The resource whose relationship contains it, and its position there.
   private mutating func add(
-    _ value: JSONValue, _ place: String, parent: (resource: Resource, position: Int)? = nil
+    _ given: PlacedValue, parent: (resource: Resource, position: Int)? = nil
   ) throws(DataError) -> ResourceKey {
-    try check(value, place, Self.members)
-    guard let id = value["id"]?.string, id.count > 0, id.isASCII else {
-      throw fault(Self.join(place, "id"), "must be a string of ASCII characters")
+    try given.check(Self.members)
+    guard let id = given.value["id"]?.string, id.count > 0, id.isASCII else {
+      throw given.error("must be a string of ASCII characters", at: "id")
     }
-    guard let type = value["type"]?.string.flatMap({ types[$0] }) else {
-      throw fault(Self.join(place, "type"), "must be one of \(types.all.map(\.name.text).joined(separator: ", "))")
+    guard let type = given.value["type"]?.string.flatMap({ types[$0] }) else {
+      throw given.error("must be one of \(types.all.map(\.name.text).joined(separator: ", "))", at: "type")
     }
     let key = ResourceKey(type.name, id)
-    if parent != nil, value["attributes"] == nil { return key }
-    let attributes = try object(value, "attributes", place)
+    if parent != nil, given.value["attributes"] == nil { return key }
+    let attributes = try given.object("attributes")
     let needsName = !type.isOfLibrary && type.isSearchable
-    guard attributes["name"].map({ $0.string != nil }) ?? !needsName else {
-      throw fault(Self.join(place, "attributes.name"), "must be a string")
+    guard attributes.value["name"].map({ $0.string != nil }) ?? !needsName else {
+      throw attributes.error("must be a string", at: "name")
     }
-    let meta = try object(value, "meta", place, Self.metaMembers)
     let filler = AttributeFiller(
-      key: key, own: attributes.members, parent: parent?.resource, position: parent?.position)
-    var resource = Resource(type, id, filler.filled(with: defaults?[type.name.text]), meta: meta)
+      key: key, own: attributes.value.members, parent: parent?.resource, position: parent?.position)
+    let meta = try given.object("meta", Self.metaMembers)
+    var resource = Resource(type, id, filler.filled(with: defaults?[type.name.text]), meta: meta.value)
     for (part, relations) in [("relationships", type.relationships), ("views", type.views)] {
-      let related = try object(value, part, place, relations.map(\.name))
-      for relation in relations {
-        guard let value = related[relation.name.text] else { continue }
-        try addRelated(value, relation, "\(Self.join(place, part)).\(relation.name)", to: &resource)
+      let related = try given.object(part, relations.map(\.name))
+      for relation in relations where related.value[relation.name.text] != nil {
+        try addRelated(try related.object(relation.name.text), relation, to: &resource)
       }
     }
     resources.append(resource)
@@ -76,44 +102,18 @@ struct ResourceReader {
   }
 
   private mutating func addRelated(
-    _ value: JSONValue, _ relation: Relation, _ place: String, to resource: inout Resource
+    _ given: PlacedValue, _ relation: Relation, to resource: inout Resource
   ) throws(DataError) {
-    try check(value, place, ["href", "next", "data", "meta", "attributes"])
-    guard case .array(let data) = value["data"] ?? [] else { throw fault("\(place).data", "must be an array") }
+    try given.check(["href", "next", "data", "meta", "attributes"])
     var keys: [ResourceKey] = []
-    for (index, element) in data.enumerated() {
-      let place = "\(place).data[\(index)]"
-      let key = try add(element, place, parent: (resource, index + 1))
+    for (index, element) in try given.data("must be an array", standard: []).enumerated() {
+      let key = try add(element, parent: (resource, index + 1))
       guard relation.types.contains(key.type) else {
-        throw fault("\(place).type", "must be \(relation.types.map(\.text).joined(separator: " or "))")
+        throw element.error("must be \(relation.types.map(\.text).joined(separator: " or "))", at: "type")
       }
       keys.append(key)
     }
     resource.related[relation.name] = keys
-    resource.sample = value["meta"]?["sample"]?.integer ?? resource.sample
+    resource.sample = given.value["meta"]?["sample"]?.integer ?? resource.sample
   }
-
-  // MARK: Checks
-
-  /// Returns a member that must be an object, or an empty one without it.
-  private func object(
-    _ value: JSONValue, _ name: String, _ place: String, _ members: [ByteString]? = nil
-  ) throws(DataError) -> JSONValue {
-    let object = value[name] ?? .object([])
-    try check(object, Self.join(place, name), members)
-    return object
-  }
-
-  /// Throws unless the value is an object with each of its members once, and only with these if any are given.
-  private func check(_ value: JSONValue, _ place: String, _ members: [ByteString]? = nil) throws(DataError) {
-    guard value.isObject else { throw fault(place, "must be an object") }
-    if let twice = value.repeatedNames.first { throw fault(Self.join(place, twice.text), "occurs twice") }
-    guard let members else { return }
-    if let unknown = value.members.first(where: { !members.contains($0.name) }) {
-      throw fault(
-        Self.join(place, unknown.name.text), "is unknown; known are \(members.map(\.text).joined(separator: ", "))")
-    }
-  }
-
-  private static func join(_ place: String, _ name: String) -> String { place.isEmpty ? name : "\(place).\(name)" }
 }

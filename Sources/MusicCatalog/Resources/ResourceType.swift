@@ -1,7 +1,7 @@
 import Bytes
 import JSON
 
-/// What Apple documents for one type of resource: a row of `Data/types.json`.
+/// What Apple documents for one type of resource: a row of `Data/types.json`, whose notes explain the members.
 final class ResourceType: Sendable {
   private let row: JSONValue
   let name: ByteString
@@ -9,11 +9,8 @@ final class ResourceType: Sendable {
   let path: (head: String, tail: String?)
   let relationships: [Relation]
   let views: [Relation]
-  /// The attributes that only `extend` and `fields` add.
   let extended: [ByteString]
-  /// The beginning of identifiers in a library; nil for types of the catalog.
   let prefix: ByteString?
-  /// The attributes that a resource of a library has from the catalog.
   let shared: [ByteString]
 
   fileprivate init(_ row: JSONValue) {
@@ -34,20 +31,12 @@ final class ResourceType: Sendable {
   var isOfCatalog: Bool { path.tail != nil }
   var isSearchable: Bool { row["search"] == true }
   var isRated: Bool { row["rating"] == true }
-  /// The maximum number of `ids` in a request.
   var maximumIDs: Int { row["ids"]?.integer ?? 0 }
-  /// The filters, and where their values are: in an attribute, in the identifier, or in `meta.filters`.
   var filters: [JSONValue.Member] { row["filters"]?.members ?? [] }
-  /// The page sizes of the list of all resources; nil if there is no such list.
   var list: PageSizes? { row["list"].map(PageSizes.init) }
-  /// The heading of charts; nil if there are none.
   var chart: String? { row["chart"]?.string?.text }
-  /// The `kind` of the play parameters in a library.
   var kind: JSONValue? { row["kind"] }
-  /// The attributes of what the emulator makes: a station of a song or artist, and a playlist of the user.
   var template: JSONValue? { row["template"] }
-
-  func relationship(_ name: ByteString) -> Relation? { relationships.first { $0.name == name } }
 }
 
 /// The number of elements in a page, if the request does not say it, and at most.
@@ -64,7 +53,6 @@ struct PageSizes: Sendable {
   }
 }
 
-/// A relationship or view of a resource type.
 struct Relation: Sendable {
   enum Appearance: ByteString {
     case resources, identifiers
@@ -73,7 +61,6 @@ struct Relation: Sendable {
   private let row: JSONValue
   let name: ByteString
   let types: [ByteString]
-  /// The steps to the resources of a relationship which a resource does not list itself.
   let path: [JSONValue]
 
   fileprivate init(_ member: JSONValue.Member) {
@@ -85,24 +72,19 @@ struct Relation: Sendable {
   /// The content in a top-level resource; nil if a request must include it.
   var appearance: Appearance? { row["shows"]?.string.flatMap(Appearance.init) }
   var sizes: PageSizes { PageSizes(row) }
-  /// The attributes that the resources must have.
   var conditions: [JSONValue.Member] { row["where"]?.members ?? [] }
   var isNewestFirst: Bool { row["sort"] != nil }
   var first: Int { row["first"]?.integer ?? .max }
   /// The title of a view; nil for a relationship.
   var title: JSONValue? { row["title"] }
-  /// Whether the resources are of the library of the user.
-  var isPersonal: Bool { types.allSatisfy { $0.bytes.starts(with: "library-".utf8) } }
+  var isOfLibrary: Bool { types.contains { $0.bytes.starts(with: "library-".utf8) } }
 }
 
 /// All types, in the order in which searches list them.
 struct TypeTable: Sendable {
   let all: [ResourceType]
-  /// The paths below `/v1/me` with a history: how many resources of which types each lists.
   let histories: [JSONValue]
-  /// The charts that `with` adds to a response.
   let charts: [JSONValue]
-  /// The names of documented parameters, and of the emulator's own.
   let parameters: [ByteString]
   private let byName: [ByteString: ResourceType]
 

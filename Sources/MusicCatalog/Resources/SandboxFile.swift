@@ -2,14 +2,11 @@ import CCatalogData
 import JSON
 
 /// A file of resources, for the catalog to add.
-public struct SandboxFile: Sendable {
-  /// The name, for errors.
-  public let name: String
-  /// The JSON text.
-  public let content: [UInt8]
+package struct SandboxFile: Sendable {
+  let name: String
+  let content: [UInt8]
 
-  /// Creates a file.
-  public init(name: String, content: [UInt8]) {
+  package init(name: String, content: [UInt8]) {
     (self.name, self.content) = (name, content)
   }
 
@@ -21,7 +18,6 @@ public struct SandboxFile: Sendable {
       name: String(cString: file.name), content: Array(UnsafeBufferPointer(start: file.bytes, count: file.count)))
   }
 
-  /// Returns the JSON of an embedded file. A test reads each of them, so null cannot occur.
   static func embedded(_ name: String) -> JSONValue {
     embedded.first { $0.name == name }.flatMap { JSONReader.read($0.content) } ?? .null
   }

@@ -113,48 +113,19 @@ public struct SandboxCommand: Sendable {
     let team = try TeamID(options.teamID)
     var sandbox = SandboxOptions(keys: keys.map { TrustedKey(team: team, key: $0) })
     sandbox.catalog = try SandboxData.catalog(options.dataFolder)
-    let skews = SandboxOptions.clockSkews
-    guard skews.contains(options.clockSkew) else {
-      throw FlagError("--clock-skew is not a number of seconds from \(skews.lowerBound) to \(skews.upperBound).")
-    }
-    sandbox.clockSkew = options.clockSkew
     if options.isSecure, options.port != 0 { sandbox.baseURL = "https://localhost:\(options.port)" }
-    guard let cacheFields = CacheFields(rawValue: options.cacheFields) else {
-      throw FlagError("--cache-fields \(quoted(options.cacheFields)) is not etag, max-age, both, none or mixed.")
+    guard options.rate == nil || options.limit == nil else { throw FlagError("--rate and --limit exclude each other.") }
+    if let rate = options.rate, sandbox.set(.limit, to: "bucket:\(rate)/1s") == nil {
+      throw FlagError("--rate is not a number of requests from 1 to 1000000.")
     }
-    sandbox.cacheFields = cacheFields
-    if let rate = options.rate {
-      guard options.limit == nil else { throw FlagError("--rate and --limit exclude each other.") }
-      guard let limit = RequestLimit(perSecond: rate, burst: rate) else {
-        throw FlagError("--rate is not a number of requests from 1 to 1000000.")
-      }
-      sandbox.limit = limit
-    }
-    if let text = options.limit {
-      guard let limit = RequestLimit(text) else {
-        throw FlagError(
-          """
-          --limit \(quoted(text)) is unknown: write one such as bucket:20/1s, bucket:20/1s,burst=5, fixed-window:20/1s \
-          or sliding-window:20/1s.
-          """)
-      }
-      sandbox.limit = limit
-    }
-    guard let retryAfter = RetryAfterForm(rawValue: options.retryAfter) else {
-      throw FlagError("--retry-after \(quoted(options.retryAfter)) is not none, seconds or date.")
-    }
-    sandbox.retryAfter = retryAfter
-    if let text = options.latency {
-      guard let latency = Fault.milliseconds(text[...]) else {
-        throw FlagError("--latency \(quoted(text)) is not a time such as 100ms or 1s.")
-      }
-      sandbox.delay = .milliseconds(latency)
-    }
-    if let text = options.faults {
-      guard let faults = Fault.parse(text) else {
-        throw FlagError("--fault \(quoted(text)) is unknown: write one such as delay=1s, status=503 or reset.")
-      }
-      sandbox.faults = faults
+    let flags: [(name: String, option: SandboxOptions.Text, text: String?)] = [
+      ("--limit", .limit, options.limit), ("--retry-after", .retryAfter, options.retryAfter),
+      ("--latency", .latency, options.latency), ("--clock-skew", .clockSkew, "\(options.clockSkew)"),
+      ("--cache-fields", .cacheFields, options.cacheFields), ("--fault", .fault, options.faults),
+    ]
+    for flag in flags {
+      guard let text = flag.text, sandbox.set(flag.option, to: text) == nil else { continue }
+      throw FlagError("\(flag.name) \(quoted(text)) is not \(flag.option.form).")
     }
     return sandbox
   }
@@ -192,59 +163,6 @@ struct SandboxCertificate {
     }
     defer { unsafe _ = fclose(file) }
     guard unsafe fputs(text, file) >= 0 else { throw StartError("The emulator cannot write the file \(quoted(path)).") }
-  }
-}
-
-/// The Apple Music emulator on a port of this machine.
-struct SandboxServer {
-  let server: Server
-  private let loop: IOLoop
-  private let scheme: String
-
-  /// Listens on its own loop.
-  ///
-  /// - Parameters:
-  ///   - port: The port; 0 picks a free one.
-  ///   - openFiles: The maximum number of open descriptors, at least `leastOpenFiles`.
-  /// - Throws: A sentence.
-  init(
-    _ options: SandboxOptions, port: UInt16, openFiles: Int, certificate: SandboxCertificate? = nil,
-    observer: any ExchangeObserver
-  ) throws {
-    guard openFiles >= Self.leastOpenFiles, Descriptor.areAvailable(Self.leastOpenFiles) else {
-      throw StartError(
-        """
-        The emulator needs \(Self.leastOpenFiles) more descriptors than are open, and the system does not grant so \
-        many: \(DescriptorBudget.remedy).
-        """)
-    }
-    loop = try IOLoop.start(label: "sandbox")
-    var configuration = Server.Configuration(endpoint: .tcp(host: "127.0.0.1", port: port), observer: observer)
-    configuration.tls = certificate?.context
-    configuration.http2 = .byPreface
-    configuration.limits.connections = min(configuration.limits.connections, openFiles - Self.ownFiles)
-    // All callers are on this machine, and may all be one process.
-    configuration.limits.connectionsPerAddress = configuration.limits.connections
-    // A fault may delay a response for as long as a test needs.
-    configuration.limits.work = .seconds(3600)
-    // Apple's servers have room for every caller of a test.
-    configuration.limits.burst = .seconds(3600)
-    scheme = certificate == nil ? "http" : "https"
-    server = try Server(configuration, router: Sandbox(options).router, loops: [loop])
-  }
-
-  /// The descriptors of the loop's poller and pipe, the listener and Dispatch, and those that are open briefly.
-  private static let ownFiles = 10
-  /// The descriptors above, and a few connections.
-  static let leastOpenFiles = ownFiles + 6
-
-  /// The URL of the listener.
-  var url: String { server.addresses.first.map { "\(scheme)://\($0)" } ?? "" }
-
-  /// Answers the requests that have arrived, and then stops.
-  func stop() {
-    server.drain(timeout: .seconds(1))
-    loop.stopAndWait()
   }
 }
 

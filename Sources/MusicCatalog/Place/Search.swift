@@ -2,29 +2,25 @@ import Bytes
 import JSON
 
 /// The endpoint `/v1/catalog/{storefront}/search`, with hints and suggestions, and `/v1/me/library/search`.
-struct SearchEndpoint {
+struct Search {
   private let place: Place
   private let types: [ResourceType]
-  private let path: String
   private let isOfLibrary: Bool
   private var query: Query { place.query }
 
   init(_ place: Place, isOfLibrary: Bool = false) {
     (self.place, self.isOfLibrary) = (place.bare, isOfLibrary)
     types = place.types.all.filter { $0.isSearchable && $0.isOfLibrary == isOfLibrary }
-    path = isOfLibrary ? "/v1/me/library/search" : "/v1/catalog/\(place.storefront.id)/search"
   }
 
-  /// Responds to a search.
-  ///
   /// - Parameter segments: The segments after `search`.
-  func respond(_ segments: ArraySlice<String>) throws(AppleError) -> JSONValue {
-    switch (segments.first, segments.count) {
-    case (nil, _): return try results()
-    case ("hints", 1) where !isOfLibrary:
+  func respond(_ segments: ArraySlice<String> = []) throws(AppleError) -> JSONValue {
+    switch Array(segments) {
+    case []: return try results()
+    case ["hints"]:
       let paging = try Paging(query, PageSizes(10, most: 10))
       return ["results": ["terms": .strings(try terms().prefix(paging.limit))]]
-    case ("suggestions", 1) where !isOfLibrary: return try suggestions()
+    case ["suggestions"]: return try suggestions()
     default: throw .init(.pathNotFound)
     }
   }
@@ -34,14 +30,16 @@ struct SearchEndpoint {
     guard !isOfLibrary || query["types"] != nil else { throw .init(.missingParameter, parameter: "types") }
     let types = try requestedTypes()
     let paging = try Paging(query, PageSizes(5, most: 25))
-    let term = SearchTerm(text)
-    let found = types.map { (type: $0, matches: term.matches($0, in: place)) }
+    let term = SearchedName.words(text)
+    let found = types.map { (type: $0, matches: place.matches(term, $0)) }
       .filter { !paging.page(of: $0.matches).isEmpty }
+    let path = isOfLibrary ? "/v1/me/library/search" : "/v1/catalog/\(place.storefront.key.id)/search"
     var groups: [(String, JSONValue?)] = []
     for (type, matches) in found {
-      let parameters: [(name: String, value: String?)] = [("term", text), ("types", type.name.text)]
-      groups.append(
-        (type.name.text, try place.group(matches.map(\.resource), path, paging, parameters: parameters)))
+      let name = type.name.text
+      let group = try place.group(
+        matches.map(\.resource), path, paging, parameters: [("term", text), ("types", name)])
+      groups.append((name, group))
     }
     let best = found.compactMap(\.matches.first).sorted { $0.rank < $1.rank }
     var names = best.map(\.resource.type.name.text)
@@ -66,15 +64,13 @@ struct SearchEndpoint {
 
   private func requestedTypes() throws(AppleError) -> [ResourceType] {
     guard let names = query.list("types") else { return types }
-    guard !names.isEmpty else {
-      throw .invalid("types", "No type(s) supplied in the 'types' query parameter")
-    }
+    guard !names.isEmpty else { throw .invalid("types", "No type(s) supplied in the 'types' query parameter") }
     var requested: [ResourceType] = []
-    for name in names {
+    for name in names where !requested.contains(where: { $0.name == name }) {
       guard let type = types.first(where: { $0.name == name }) else {
         throw .invalid("types", "No type found matching '\(name.text.prefix(64))'")
       }
-      if !requested.contains(where: { $0 === type }) { requested.append(type) }
+      requested.append(type)
     }
     return requested
   }
@@ -92,8 +88,8 @@ struct SearchEndpoint {
       }
     }
     if kinds.contains("topResults") {
-      let term = SearchTerm(try text())
-      for match in try requestedTypes().flatMap({ term.matches($0, in: place).prefix(1) }).prefix(limit) {
+      let term = SearchedName.words(try text())
+      for match in try requestedTypes().flatMap({ place.matches(term, $0).prefix(1) }).prefix(limit) {
         suggestions.append(["kind": "topResults", "content": try place.document(match.resource)])
       }
     }
@@ -102,9 +98,9 @@ struct SearchEndpoint {
 
   /// Returns the names of matches, in lower case without duplicates.
   private func terms() throws(AppleError) -> [String] {
-    let term = SearchTerm(try text())
+    let term = SearchedName.words(try text())
     var seen: Set<ByteString> = []
-    return types.flatMap { term.matches($0, in: place).prefix(10) }
+    return types.flatMap { place.matches(term, $0).prefix(10) }
       .map { $0.name.lowercased() }.filter { seen.insert(ByteString($0)).inserted }
   }
 }

@@ -3,24 +3,37 @@ import JSON
 
 /// The requests that are the same for all types, in the catalog as in the library of a user: `…/{type}`,
 /// `…/{type}/{id}`, `…/{type}/{id}/{relationship}`, `…/{type}/{id}/view/{view}`, and `?ids[type]=`.
-struct ResourceEndpoint {
-  let place: Place
-  private var query: Query { place.query }
+extension Place {
+  /// Responds to `/v1/catalog/{storefront}/…`
+  func catalog(_ segments: ArraySlice<String>) throws(AppleError) -> JSONValue {
+    try request.require("GET", "HEAD")
+    let rest = segments.dropFirst()
+    switch segments.first {
+    case nil: return try severalTypes(\.isOfCatalog)
+    case "search": return try Search(self).respond(rest)
+    case "charts" where rest.isEmpty: return try bare.charts()
+    case let name?:
+      guard let type = types[ByteString(name)], type.isOfCatalog else {
+        throw .init(.invalidPath, "Unknown catalog resource type '\(name.prefix(64))'")
+      }
+      return try resources(type, rest)
+    }
+  }
 
   /// Responds to a request for resources of a type.
   ///
   /// - Parameter segments: The segments after the type.
-  func respond(_ type: ResourceType, _ segments: some Collection<String>) throws(AppleError) -> JSONValue {
-    try place.request.require("GET", "HEAD")
+  func resources(_ type: ResourceType, _ segments: some Collection<String>) throws(AppleError) -> JSONValue {
+    try request.require("GET", "HEAD")
     guard let id = segments.first else { return try collection(type) }
-    guard let resource = place.find(ResourceKey(type.name, ByteString(id))) else { throw .init(.resourceNotFound) }
-    let rest = segments.dropFirst()
+    guard let resource = find(ResourceKey(type.name, ByteString(id))) else { throw .init(.resourceNotFound) }
+    let rest = Array(segments.dropFirst())
     switch (rest.first, rest.count) {
-    case (nil, _): return ["data": [try place.document(resource)]]
+    case (nil, _): return ["data": try documents([resource])]
     case (let name?, 1):
       if type.name == "songs", name == "lyrics" || name == "syllable-lyrics" { throw .init(.noLyrics) }
       return try related(resource, type.relationships, name, "relationship")
-    case ("view"?, 2): return try related(resource, type.views, rest.dropFirst().first ?? "", "view")
+    case ("view", 2): return try related(resource, type.views, rest[1], "view")
     default: throw .init(.pathNotFound)
     }
   }
@@ -32,12 +45,12 @@ struct ResourceEndpoint {
       throw .init(.invalidPath, "No \(word) found matching '\(name.prefix(64))'")
     }
     let paging = try Paging(query, relation.sizes)
-    let all = place.related(resource, relation)
+    let all = related(resource, relation)
     guard !paging.page(of: all).isEmpty else {
       throw .init(.noRelatedResources, "No related resources found for \(name)")
     }
     let showsTotal = relation.types.contains { $0.bytes.starts(with: "library-".utf8) }
-    return try place.page(all, place.href(resource, relation), paging, showsTotal: showsTotal)
+    return try page(all, href(resource, relation), paging, showsTotal: showsTotal)
   }
 
   // MARK: Several resources
@@ -46,18 +59,17 @@ struct ResourceEndpoint {
   ///
   /// - Parameter accepts: Whether the request may name a type.
   func severalTypes(_ accepts: (ResourceType) -> Bool) throws(AppleError) -> JSONValue {
-    try place.request.require("GET", "HEAD")
+    try request.require("GET", "HEAD")
     let groups = query.bracketed("ids")
     guard !groups.isEmpty else { throw Self.noIDs }
     var found: [Resource] = []
     for (name, value) in groups {
-      let parameter = "ids[\(name)]"
-      guard let type = place.types[ByteString(name)], accepts(type) else {
-        throw .init(.unknownParameter, parameter: parameter)
+      guard let type = types[ByteString(name)], accepts(type) else {
+        throw .init(.unknownParameter, parameter: "ids[\(name)]")
       }
-      found += try resources(type, Query.elements(value), parameter)
+      found += try resources(type, Query.elements(value), "ids[\(name)]")
     }
-    return ["data": try place.documents(found)]
+    return ["data": try documents(found)]
   }
 
   static let noIDs = AppleError(.missingParameter, "No id(s) supplied on the request", parameter: "ids")
@@ -68,20 +80,18 @@ struct ResourceEndpoint {
     let listed: [Resource]? = if let ids = query.list("ids") { try resources(type, ids, "ids") } else { nil }
     let filters = query.bracketed("filter")
     guard filters.isEmpty else { return try filtered(type, filters, listed) }
-    if let listed { return ["data": try place.documents(listed)] }
+    if let listed { return ["data": try documents(listed)] }
     guard let sizes = type.list else { throw Self.noIDs }
-    let all = sorted(place.all(type))
-    return try place.page(all, place.path(type), try Paging(query, sizes), showsTotal: type.isOfLibrary)
+    return try page(sorted(all(type)), path(type), try Paging(query, sizes), showsTotal: type.isOfLibrary)
   }
 
-  /// Returns the resources in the order of `sort`: an attribute, with a minus sign in descending order.
   private func sorted(_ all: [Resource]) -> [Resource] {
     guard let order = query["sort"] else { return all }
     let name = ByteString(order.drop { $0 == "-" })
-    func value(_ resource: Resource) -> ByteString {
-      (resource[name] ?? place.original(resource)?[name])?.string ?? ""
+    let values = all.map { resource in
+      (value: (resource[name] ?? original(resource)?[name])?.string ?? "", resource: resource)
     }
-    let rising = all.map { (value($0), $0) }.sorted { $0.0 < $1.0 }.map(\.1)
+    let rising = values.sorted { $0.value < $1.value }.map(\.resource)
     return order.hasPrefix("-") ? rising.reversed() : rising
   }
 
@@ -89,14 +99,12 @@ struct ResourceEndpoint {
   private func resources(
     _ type: ResourceType, _ ids: [ByteString], _ parameter: String
   ) throws(AppleError) -> [Resource] {
-    guard !ids.isEmpty else {
-      throw .invalid(parameter, "No id(s) supplied in the '\(parameter)' query parameter")
-    }
+    guard !ids.isEmpty else { throw .invalid(parameter, "No id(s) supplied in the '\(parameter)' query parameter") }
     guard ids.count <= type.maximumIDs else {
-      let detail = "Too many ids: at most \(type.maximumIDs) \(type.name) may be fetched, but were: \(ids.count)"
-      throw .invalid(parameter, detail)
+      throw .invalid(
+        parameter, "Too many ids: at most \(type.maximumIDs) \(type.name) may be fetched, but were: \(ids.count)")
     }
-    return place.permitted(ids.compactMap { place.find(ResourceKey(type.name, $0)) })
+    return permitted(ids.compactMap { find(ResourceKey(type.name, $0)) })
   }
 
   // MARK: Filters
@@ -113,19 +121,18 @@ struct ResourceEndpoint {
         throw .init(.unknownParameter, parameter: parameter)
       }
       guard (1...25).contains(values.count) else {
-        let detail = "Between 1 and 25 values may be given, but were: \(values.count)"
-        throw .invalid(parameter, detail)
+        throw .invalid(parameter, "Between 1 and 25 values may be given, but were: \(values.count)")
       }
       let groups = values.map { value in (name: value.text, found: matches(type, filter, value)) }
       let found = groups.flatMap(\.found)
       data = data?.filter { resource in found.contains { $0.key == resource.key } } ?? found
-      meta.append((name, .object(of: groups.map { ($0.name, .array($0.found.map(place.identifier))) })))
+      meta.append((name, .object(of: groups.map { ($0.name, .array($0.found.map(identifier))) })))
     }
-    return ["data": try place.documents(data ?? []), "meta": ["filters": .object(of: meta)]]
+    return ["data": try documents(data ?? []), "meta": ["filters": .object(of: meta)]]
   }
 
   private func matches(_ type: ResourceType, _ filter: JSONValue.Member, _ value: ByteString) -> [Resource] {
-    let all = place.permitted(place.all(type))
+    let all = permitted(all(type))
     switch filter.value {
     case "attribute": return all.filter { $0[filter.name] == .string(value) }
     // The resource itself, or the best equivalent that the storefront has.

@@ -1,8 +1,63 @@
 import EventLoop
 import HTTP1
 import HTTPMessages
-public import HTTPServer
+import HTTPServer
 import HTTPTypes
+import MusicSandbox
+import ServerSettings
+
+/// The Apple Music emulator on a port of this machine.
+struct SandboxServer {
+  let server: Server
+  private let loop: IOLoop
+  private let scheme: String
+
+  /// Listens on its own loop.
+  ///
+  /// - Parameters:
+  ///   - port: The port; 0 picks a free one.
+  ///   - openFiles: The maximum number of open descriptors, at least `leastOpenFiles`.
+  /// - Throws: A sentence.
+  init(
+    _ options: SandboxOptions, port: UInt16, openFiles: Int, certificate: SandboxCertificate? = nil,
+    observer: any ExchangeObserver
+  ) throws {
+    guard openFiles >= Self.leastOpenFiles, Descriptor.areAvailable(Self.leastOpenFiles) else {
+      throw StartError(
+        """
+        The emulator needs \(Self.leastOpenFiles) more descriptors than are open, and the system does not grant so \
+        many: \(DescriptorBudget.remedy).
+        """)
+    }
+    loop = try IOLoop.start(label: "sandbox")
+    var configuration = Server.Configuration(endpoint: .tcp(host: "127.0.0.1", port: port), observer: observer)
+    configuration.tls = certificate?.context
+    configuration.http2 = .byPreface
+    configuration.limits.connections = min(configuration.limits.connections, openFiles - Self.ownFiles)
+    // All callers are on this machine, and may all be one process.
+    configuration.limits.connectionsPerAddress = configuration.limits.connections
+    // A fault may delay a response for as long as a test needs.
+    configuration.limits.work = .seconds(3600)
+    // Apple's servers have room for every caller of a test.
+    configuration.limits.burst = .seconds(3600)
+    scheme = certificate == nil ? "http" : "https"
+    server = try Server(configuration, router: Sandbox(options).router, loops: [loop])
+  }
+
+  /// The descriptors of the loop's poller and pipe, the listener and Dispatch, and those that are open briefly.
+  private static let ownFiles = 10
+  /// The descriptors above, and a few connections.
+  static let leastOpenFiles = ownFiles + 6
+
+  /// The URL of the listener.
+  var url: String { server.addresses.first.map { "\(scheme)://\($0)" } ?? "" }
+
+  /// Answers the requests that have arrived, and then stops.
+  func stop() {
+    server.drain(timeout: .seconds(1))
+    loop.stopAndWait()
+  }
+}
 
 /// The connection of the emulator to a server.
 extension Sandbox {
@@ -10,12 +65,10 @@ extension Sandbox {
   static let maximumContent = 65_536
 
   /// A router that passes every request to the emulator.
-  public var router: Router {
-    Router([Route(below: "/") { self.reply(to: $0) }])
-  }
+  var router: Router { Router([Route(below: "/") { self.reply(to: $0) }]) }
 
   /// Returns the response: at once, unless the request may have content, or a fault or delay applies to the response.
-  public func reply(to request: Request) -> Reply {
+  private func reply(to request: Request) -> Reply {
     let request = SandboxRequest(request)
     if ["POST", "PUT", "PATCH"].contains(request.method) {
       let work = DeferredWork { context in

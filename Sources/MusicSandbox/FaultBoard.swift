@@ -1,0 +1,172 @@
+import Bytes
+import EventLoop
+import HTTPMessages
+import HTTPTypes
+import JSON
+import Locks
+import MusicCatalog
+
+/// Faults for matching requests. They serve clients that cannot send a field or a parameter.
+private struct FaultRule {
+  var faults: [Fault] = []
+  var path = "/v1/"
+  /// The text that the query must contain; nil for any query.
+  var query: String?
+  /// The number of further requests that can match; nil for no limit.
+  var remaining: Int?
+  var hits = 0
+
+  func matches(_ request: SandboxRequest) -> Bool {
+    remaining != 0 && request.path.hasPrefix(path) && (query.map { (request.query ?? "").contains($0) } ?? true)
+  }
+
+  var document: JSONValue {
+    .object(of: [
+      ("fault", .text(faults.map(\.description).joined(separator: ","))), ("path", .text(path)),
+      ("query", query.map { .text($0) }), ("remaining", remaining.map { .whole($0) }), ("hits", .whole(hits)),
+    ])
+  }
+}
+
+/// The present options, faults and counts, which a test changes while the emulator runs.
+final class FaultBoard: Sendable {
+  private static let maximumRules = 64
+
+  private let initial: SandboxOptions
+  private let state: Locked<State>
+
+  private struct State {
+    var options: SandboxOptions
+    var rules: [FaultRule] = []
+    /// The requests of each team. Apple's limit is per team, so another token of the same key does not help. Only teams
+    /// with a trusted key have a count, so the options bound their number.
+    var teams: [String: RequestCount] = [:]
+    /// The numbers of requests since the limit was set.
+    var admitted = 0
+    var limited = 0
+  }
+
+  init(_ options: SandboxOptions) {
+    initial = options
+    state = Locked(State(options: options))
+  }
+
+  var options: SandboxOptions { state.withLock { $0.options } }
+
+  var document: JSONValue {
+    state.withLock { state in
+      [
+        "faults": .array(state.rules.map(\.document)), "clockSkew": .whole(state.options.clockSkew),
+        "admitted": .whole(state.admitted), "limited": .whole(state.limited),
+      ]
+    }
+  }
+
+  /// - Returns: Nil if the limit admits the request; otherwise the nanoseconds until it admits one.
+  func wait(_ team: String, now: Deadline) -> UInt64? {
+    state.withLock { state in
+      let wait = state.options.limit.flatMap { limit in
+        state.teams[team, default: RequestCount(limit, now: now)].wait(now: now)
+      }
+      if wait == nil { state.admitted += 1 } else { state.limited += 1 }
+      return wait
+    }
+  }
+
+  /// Returns the faults of a request: the standing ones, those of the first rule that matches, and those in the
+  /// request. Each match reduces the remaining count of its rule. The mistake is an unknown fault in the request.
+  func faults(for request: SandboxRequest) -> (faults: [Fault], mistake: AppleError?) {
+    let ofRule: [Fault] = state.withLock { state in
+      guard let index = state.rules.firstIndex(where: { $0.matches(request) }) else { return [] }
+      state.rules[index].hits += 1
+      state.rules[index].remaining = state.rules[index].remaining.map { $0 - 1 }
+      return state.rules[index].faults
+    }
+    var faults = initial.faults + ofRule
+    // The parameter is for clients behind an intermediary that drops the field.
+    let parameter = try? Query(request.query).bracketed("sandbox").first { $0.inner == "fault" }?.value
+    for (name, text) in [
+      ("X-Sandbox-Fault", request.fields.single(.literal("X-Sandbox-Fault"))), ("sandbox[fault]", parameter),
+    ] {
+      guard let text else { continue }
+      guard let asked = Fault.parse(text) else {
+        return (faults, .invalid(name, "The fault '\(text.prefix(64))' is unknown"))
+      }
+      faults += asked
+    }
+    return (faults, nil)
+  }
+
+  // MARK: Orders
+
+  private static let changeable: [SandboxOptions.Text] = [.clockSkew, .latency, .limit, .retryAfter]
+
+  /// Sets the rules and options in the content of `PUT /sandbox/faults`; the others become the initial ones.
+  ///
+  /// ```json
+  /// {"faults": [{"fault": "status=503", "path": "/v1/catalog/", "query": "term=", "count": 3}],
+  ///  "clockSkew": 60, "limit": "fixed-window:20/1s", "retryAfter": "seconds", "latency": "100ms"}
+  /// ```
+  func set(_ content: [UInt8]) throws(AppleError) {
+    guard let object = JSONReader.read(content), object.isObject, object.repeatedNames.isEmpty,
+      object["limit"] == nil || object["rate"] == nil
+    else { throw .init(.invalidContent, "The content must be a JSON object, with each member once, and limit or rate") }
+    var new = State(options: initial)
+    for member in object.members {
+      switch (member.name, member.value) {
+      case ("faults", .array(let rules)) where rules.count <= Self.maximumRules:
+        for rule in rules { new.rules.append(try Self.rule(rule)) }
+      case ("faults", _):
+        throw .init(.invalidContent, "faults must be an array of at most \(Self.maximumRules) objects")
+      case ("rate", let rate):
+        let limit = "bucket:\(rate["perSecond"]?.integer ?? 0)/1s,burst=\(rate["burst"]?.integer ?? 0)"
+        guard new.options.set(.limit, to: limit) != nil else {
+          throw .init(.invalidContent, "rate must have perSecond and burst, whole numbers from 1 to 1000000")
+        }
+      case (let name, let value):
+        guard let option = Self.changeable.first(where: { name == $0.rawValue }) else {
+          let known = Self.changeable.map(\.rawValue).joined(separator: ", ")
+          throw .init(
+            .invalidContent, "The member '\(name.text.prefix(64))' is unknown. Known are faults, rate, \(known)")
+        }
+        guard let text = value.asciiText ?? value.integer.map(String.init), new.options.set(option, to: text) != nil
+        else { throw .init(.invalidContent, "\(option.rawValue) must be \(option.form)") }
+      }
+    }
+    change(to: new)
+  }
+
+  func reset() { change(to: State(options: initial)) }
+
+  private func change(to new: State) {
+    state.withLock { state in
+      let old = state
+      state = new
+      // Counts go on under the same limit.
+      guard old.options.limit == new.options.limit else { return }
+      (state.teams, state.admitted, state.limited) = (old.teams, old.admitted, old.limited)
+    }
+  }
+
+  private static func rule(_ value: JSONValue) throws(AppleError) -> FaultRule {
+    var rule = FaultRule()
+    for member in value.members {
+      switch (member.name, member.value.asciiText, member.value.integer) {
+      case ("fault", let text?, _): rule.faults = Fault.parse(text) ?? []
+      case ("path", let text?, _): rule.path = text
+      case ("query", let text?, _): rule.query = text
+      case ("count", _, let count?) where (1...1_000_000).contains(count): rule.remaining = count
+      default:
+        throw .init(.invalidContent, "A fault has the members fault, path and query, in ASCII, and count, from 1")
+      }
+    }
+    guard !rule.faults.isEmpty else {
+      throw .init(.invalidContent, "fault must be \(SandboxOptions.Text.fault.form)")
+    }
+    return rule
+  }
+}
+
+extension JSONValue {
+  fileprivate var asciiText: String? { string.flatMap { $0.isASCII ? $0.text : nil } }
+}
