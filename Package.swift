@@ -29,11 +29,10 @@ let heap: Target.Dependency = .product(name: "HeapModule", package: "swift-colle
 let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 
 func module(
-  _ name: String, _ dependencies: [Target.Dependency] = [], _ more: [SwiftSetting] = [], exclude: [String] = [],
-  resources: [Resource] = []
+  _ name: String, _ dependencies: [Target.Dependency] = [], _ more: [SwiftSetting] = [], exclude: [String] = []
 ) -> Target {
   .target(
-    name: name, dependencies: dependencies, exclude: exclude, resources: resources, swiftSettings: strict + more)
+    name: name, dependencies: dependencies, exclude: exclude, swiftSettings: strict + more)
 }
 
 // Where a release leaves out the run-time checks for overlapping accesses (docs/decisions.md, 17): in the modules with
@@ -75,8 +74,10 @@ let package = Package(
     .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
     .target(name: "CPlatform"),
     .target(name: "CLockedMemory"),
-    // What the emulator knows of Apple's API is data, which the C compiler embeds.
+    // The C compiler embeds data: what the emulator knows of Apple's API, and the files for browsers. So the program stays
+    // one file.
     .target(name: "CCatalogData"),
+    .target(name: "CWebFiles"),
     .target(name: "CSourceRevision", cSettings: sourceRevision),
 
     module("Bytes"),
@@ -120,8 +121,7 @@ let package = Package(
     module("MusicCatalog", ["Bytes", "CCatalogData", "JSON", "Locks"], exclude: ["Data"]),
     module("DeveloperToken", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks"]),
     module("Access", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks", httpTypes]),
-    // The program has its files for browsers in itself, so that it stays one file.
-    module("WebFiles", resources: [.embedInCode("Resources")]),
+    module("WebFiles", ["CWebFiles"], exclude: ["Resources"]),
     module("Telemetry", ["Bytes", "Locks", "Tracing", logging], confined),
     module(
       "ServerSettings",

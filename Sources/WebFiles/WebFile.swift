@@ -1,3 +1,5 @@
+import CWebFiles
+
 /// A file for browsers that the program has in itself.
 public struct WebFile: Sendable {
   /// The path at which a listener serves the file.
@@ -7,38 +9,48 @@ public struct WebFile: Sendable {
   /// The content.
   public let content: [UInt8]
 
-  init(_ path: StaticString, _ mediaType: String, _ content: [UInt8]) {
-    (self.path, self.mediaType, self.content) = (path, mediaType, content)
+  /// Creates the file with a name in `Resources`. A test serves each of them, so none is empty.
+  private init(_ path: StaticString, _ mediaType: String, _ name: String) {
+    (self.path, self.mediaType) = (path, mediaType)
+    content = Self.embedded.first { $0.name == name }?.content ?? []
+  }
+
+  private static let embedded = (0..<cwebfiles_count()).map { index in
+    let file = unsafe cwebfiles_file(index)
+    // Safe: the name ends with a zero byte, and the bytes are as many as the file states, for as long as the program runs.
+    return unsafe (
+      name: String(cString: file.name), content: Array(UnsafeBufferPointer(start: file.bytes, count: file.count))
+    )
   }
 }
 
 /// The files of the page. Each is a file in `Resources/`, which the build embeds.
 extension WebFile {
   /// The document.
-  public static let page = WebFile("/", "text/html; charset=utf-8", PackageResources.page_html)
+  public static let page = WebFile("/", "text/html; charset=utf-8", "page.html")
 
   /// What the document loads.
   public static let partsOfPage = [
-    WebFile("/page/page.css", "text/css; charset=utf-8", PackageResources.page_css),
-    WebFile("/page/icon.svg", "image/svg+xml", PackageResources.icon_svg),
-    script("/page/page.js", PackageResources.page_js),
-    script("/page/dom.js", PackageResources.dom_js),
-    script("/page/api.js", PackageResources.api_js),
-    script("/page/token.js", PackageResources.token_js),
-    script("/page/access.js", PackageResources.access_js),
-    script("/page/snippets.js", PackageResources.snippets_js),
-    script("/page/catalog.js", PackageResources.catalog_js),
-    script("/page/user.js", PackageResources.user_js),
-    script("/page/live.js", PackageResources.live_js),
+    WebFile("/page/page.css", "text/css; charset=utf-8", "page.css"),
+    WebFile("/page/icon.svg", "image/svg+xml", "icon.svg"),
+    script("/page/page.js", "page.js"),
+    script("/page/dom.js", "dom.js"),
+    script("/page/api.js", "api.js"),
+    script("/page/token.js", "token.js"),
+    script("/page/access.js", "access.js"),
+    script("/page/snippets.js", "snippets.js"),
+    script("/page/catalog.js", "catalog.js"),
+    script("/page/user.js", "user.js"),
+    script("/page/live.js", "live.js"),
   ]
 
   /// The module for web apps, and its types for TypeScript.
   public static let module = [
-    script("/musickit-token.js", PackageResources.musickit_token_js),
-    WebFile("/musickit-token.d.ts", "text/plain; charset=utf-8", PackageResources.musickit_token_d_ts),
+    script("/musickit-token.js", "musickit-token.js"),
+    WebFile("/musickit-token.d.ts", "text/plain; charset=utf-8", "musickit-token.d.ts"),
   ]
 
-  private static func script(_ path: StaticString, _ content: [UInt8]) -> WebFile {
-    WebFile(path, "text/javascript; charset=utf-8", content)
+  private static func script(_ path: StaticString, _ name: String) -> WebFile {
+    WebFile(path, "text/javascript; charset=utf-8", name)
   }
 }
