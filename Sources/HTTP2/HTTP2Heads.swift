@@ -108,7 +108,8 @@ extension Span<UInt8> {
 
 /// The size of the received part of a header section.
 struct SectionSize {
-  private var bytes = 0
+  /// The size as RFC 9113 §6.5.2 counts it.
+  private(set) var bytes = 0
   private var lines = 0
 
   /// Adds a field line. Returns false if the section exceeds a limit.

@@ -62,6 +62,8 @@ struct ReceivedHeads {
   private(set) var fields: [HTTP2FieldLine] = []
   /// Whether the present section exceeded a limit. After that only its lines of `Origin` are stored.
   private(set) var isOversized = false
+  /// Whether the present section is so large that no more of it should be decoded.
+  private(set) var isExcessive = false
   private var control = ControlData()
   private var host: Range<Int>?
   private var size = SectionSize()
@@ -76,7 +78,7 @@ struct ReceivedHeads {
   /// Starts a section, in place of the present one if that is incomplete.
   mutating func begin() {
     dropPresent()
-    isOversized = false
+    (isOversized, isExcessive) = (false, false)
     (control, host) = (ControlData(), nil)
     size = SectionSize()
   }
@@ -98,10 +100,10 @@ struct ReceivedHeads {
   mutating func add(
     _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, limits: HTTP2Limits
   ) {
-    guard !isOversized else { return unsafe addOrigin(name, value) }
     guard unsafe size.add(name, value, limits) else {
-      dropPresentExceptOrigin()
+      if !isOversized { dropPresentExceptOrigin() }
       isOversized = true
+      isExcessive = size.bytes > limits.refusedSection
       return unsafe addOrigin(name, value)
     }
     if unsafe name.first == UInt8(ascii: ":") {

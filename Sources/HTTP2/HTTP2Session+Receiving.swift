@@ -30,6 +30,7 @@ extension HTTP2Session {
       unsafe builder.add(name, value, limits: limits)
     }
     guard heads.isOversized || builder.isOversized, role == .client || stream.hasHead else {
+      guard !heads.isExcessive else { return endDecoding(of: stream) }
       // The owner may still respond to an oversized request. Its other fields are decoded only to keep the HPACK table
       // valid.
       return pauseIfFull()
@@ -37,6 +38,13 @@ extension HTTP2Session {
     stream.cause = .fieldSectionTooLarge
     unsafe nghttp2_submit_rst_stream(session, 0, id, NGHTTP2_ENHANCE_YOUR_CALM.rawValue)
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
+  }
+
+  /// Makes the library return at once. Without the rest of the section HPACK's table is not valid, so `process` ends the
+  /// session.
+  private func endDecoding(of stream: Stream) -> CInt {
+    stream.cause = .fieldSectionTooLarge
+    return NGHTTP2_ERR_PAUSE.rawValue
   }
 
   /// Pauses the library if many heads wait for their delivery: small frames can expand to large heads.
@@ -82,7 +90,9 @@ extension HTTP2Session {
     stream.isClosed = true
     openStreams -= 1
     dropQueue(of: stream)
-    if role == .server, closure.cause != .resetLocally { conduct.noteEnd(cutShort: closure.cause != .finished) }
+    if role == .server, closure.cause != .resetLocally {
+      conduct.noteEnd(cutShort: closure.cause != .finished || stream.isOversized)
+    }
     events.append(.closed(stream, closure))
   }
 
@@ -102,6 +112,7 @@ extension HTTP2Session {
     if role == .client {
       events.append(.response(stream, builder.response()))
     } else if heads.isOversized, let rest = heads.complete() {
+      stream.isOversized = true
       events.append(.oversizedRequest(stream, rest))
     } else if let head = heads.complete() {
       events.append(.request(stream, head))
@@ -267,7 +278,7 @@ extension HTTP2Session {
       // The delegate knows no request that the session refused, or that ended before its delivery.
       if role == .client || stream.hasHead, !stream.isUndelivered {
         delegate.streamClosed(stream.id, closure)
-      } else if closure.cause == .malformed || closure.cause == .resetByPeer {
+      } else if [.malformed, .resetByPeer, .fieldSectionTooLarge].contains(closure.cause) {
         delegate.lostRequest(closure)
       }
     case .goAway(let goAway): delegate.receivedGoAway(goAway)

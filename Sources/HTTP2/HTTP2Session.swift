@@ -197,7 +197,7 @@ import HTTPTypes
     }
     if result < 0 {
       fail(result)
-    } else if let flood = conduct.flood {
+    } else if let flood = heads.isExcessive ? .fieldSection : conduct.flood {
       failure = .flood(flood)
       unsafe nghttp2_session_terminate_session(session, NGHTTP2_ENHANCE_YOUR_CALM.rawValue)
     }
@@ -334,6 +334,8 @@ final class Stream {
   var hasHead = false
   /// Whether the peer's message is complete.
   var hasEnd = false
+  /// Whether the header section of the request exceeded a limit.
+  var isOversized = false
   /// Whether the client has sent the request.
   var isSent = false
   /// Whether the owner has reset the stream. The owner then receives only its end.

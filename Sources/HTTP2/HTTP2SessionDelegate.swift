@@ -17,7 +17,8 @@ public protocol HTTP2SessionDelegate: AnyObject {
   func receivedOversizedRequest(_ rest: HTTP2ReceivedRequest, on stream: HTTP2StreamID)
 
   /// Reports that a client's request ended before its delivery: it is malformed, or the client has reset it in the bytes
-  /// that brought it. Nothing else is reported of its stream.
+  /// that brought it, or its header section is so large that it ended the session. Nothing else is reported of its
+  /// stream.
   func lostRequest(_ closure: HTTP2StreamClosure)
 
   /// Receives the final response of the server. The session omits informational responses. Content and end follow.
@@ -83,7 +84,8 @@ public struct HTTP2StreamClosure: Sendable, Equatable {
     case unprocessed
     /// The peer violated the protocol on this stream, and the session reset it (RFC 9113 §8.1.1).
     case malformed
-    /// The peer's header section exceeds a limit, and the stream was reset. Only for a client: a server can respond.
+    /// The peer's header section exceeds a limit, and the stream was reset. For a server, which can respond to a request
+    /// whose section is too large: only if it is a trailer section, or so large that it ended the session.
     case fieldSectionTooLarge
     /// The connection is lost.
     case connectionLost
@@ -132,5 +134,7 @@ public enum HTTP2Error: Error, Sendable, Equatable {
     case resets
     /// CONTINUATION frames of one header block (CVE-2024-28182).
     case continuations
+    /// A header section far beyond the limit, see ``HTTP2Limits/refusedSection``.
+    case fieldSection
   }
 }

@@ -27,7 +27,7 @@ struct PeerConduct {
   /// Records that we sent something useful, which the peer may have to acknowledge with window updates.
   mutating func noteSent() { forgive(limits.framesPerUsefulFrame) }
 
-  /// Records the end of a client's stream: with a complete response, or cut short by the client.
+  /// Records the end of a client's stream: with a complete response to a usable request, or cut short by the client.
   mutating func noteEnd(cutShort: Bool) { resets = max(0, resets + (cutShort ? 1 : -1)) }
 
   /// The kind of excess, or nil if the peer is within the limits.
@@ -123,6 +123,11 @@ public struct HTTP2Limits: Sendable, Equatable {
   /// HPACK can expand to megabytes.
   public var fieldSection = 32_768
 
+  /// The largest header section of a request that the session decodes to its end, so that the owner can respond with 431
+  /// and the connection continues: 64 KiB, twice the limit, as HTTP/1.1 reads on after a refusal. A byte of HPACK can
+  /// refer to 4 KiB, so a larger one ends the connection, and no more of it is decoded.
+  public var refusedSection = 65_536
+
   /// The most fields in a header section or trailer section: 100. A field costs more to store than to send.
   public var fieldLines = 100
 
@@ -156,8 +161,8 @@ public struct HTTP2Limits: Sendable, Equatable {
   /// for the connection with each part of content that it reads, and some readers read small parts.
   public var framesPerUsefulFrame = 8
 
-  /// The excess of streams that a client cuts short, or makes us reset by a protocol violation, over streams with a
-  /// complete response: 200 (CVE-2023-44487, CVE-2025-8671). A scrolling list cancels many requests at once.
+  /// The excess of streams that a client cuts short, or makes us reset by a protocol violation, or whose request has too
+  /// large a header section, over streams with a complete response: 200 (CVE-2023-44487, CVE-2025-8671). A scrolling list cancels many requests at once.
   public var resets = 200
 
   /// Creates the default limits.

@@ -139,6 +139,7 @@ extension HTTP2Error {
     case .flood(.idleFrames): "too many frames without data"
     case .flood(.resets): "too many reset streams"
     case .flood(.continuations): "too many CONTINUATION frames"
+    case .flood(.fieldSection): "too large a header section"
     case .notHTTP2: "it does not send HTTP/2"
     case .internalFailure(let words): words
     case .noStreamAvailable, .fieldSectionTooLarge, .malformedMessage, .connectionLost: "\(self)"

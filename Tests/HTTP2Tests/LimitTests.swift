@@ -61,16 +61,90 @@ struct LimitTests {
     ("100 fields of nothing", Array(repeating: ("a", ""), count: 100), true),
   ]
 
-  @Test("decoding stops when a small header block expands to a large section")
-  func decompressionBomb() throws {
+  @Test("a header section somewhat over the limit is refused alone, and the table is as the client thinks it is")
+  func expandedSection() throws {
     let server = try End(.server)
-    // Adds a field of 4000 bytes to the table (RFC 7541 §6.2.1), then refers to the field with one byte each.
+    try server.receive(Frame.preface + Self.bomb(references: 14))
+    #expect(server.recorder.story == [.oversizedRequest(3), .end(3)])
+    try server.receive(Frame.headers(Frame.get, stream: 5).bytes)
+    #expect(server.recorder.requests == [5])
+  }
+
+  @Test(
+    "a header block that expands to more than twice the limit ends the session, and nothing behind is decoded",
+    arguments: [
+      ("many references", bomb(references: 16_000)),
+      ("references just above", bomb(references: 16)),
+      ("a name from the static table, repeated", many([0x90], 1600)),
+      ("empty fields", many([0x00, 1, 97, 0], 2000)),
+    ] as [(String, [UInt8])])
+  func decompressionBomb(_ label: String, _ bytes: [UInt8]) throws {
+    let server = try End(.server)
+    try server.receive(Frame.preface + Frame.headers(Frame.get, stream: 1).bytes)
+    #expect(throws: HTTP2Error.flood(.fieldSection)) {
+      try server.receive(bytes + Frame.headers(Frame.get, stream: 5).bytes)
+    }
+    #expect(server.recorder.requests == [1])
+    let output = server.output()
+    #expect(server.session.isOver && output.contains([0, 0, 0, 0xb]), "GOAWAY with ENHANCE_YOUR_CALM")
+    server.session.connectionLost(delegate: server.recorder)
+    #expect(server.recorder.lost == [.fieldSectionTooLarge])
+  }
+
+  @Test("most of the decoding of such a block is saved, wherever its bytes are split", arguments: [1, 7, 16_384])
+  func savedDecoding(_ size: Int) throws {
+    let server = try End(.server)
+    try server.receive(Frame.preface)
+    let bytes = Self.bomb(references: 16_000)
+    var received = 0
+    while server.session.failure == nil, received < bytes.count {
+      let part = Array(bytes[received..<min(received + size, bytes.count)])
+      received += part.count
+      try? server.receive(part)
+    }
+    #expect(server.session.failure == .flood(.fieldSection))
+    #expect(received <= 4200 + size)
+  }
+
+  @Test("oversized requests in a row end the session, and useful ones offset them")
+  func oversizedInARow() throws {
+    let large = Frame.get + Array(repeating: ("a", "b"), count: 101)
+    func refuse(_ count: Int, with useful: Bool) throws -> End {
+      let server = try End(.server)
+      server.reacts { server, event in
+        switch event {
+        case .request(let stream, _): try? server.session.submitResponse(HTTP2ResponseHead(status: 200), on: stream)
+        case .oversizedRequest(let stream):
+          try? server.session.submitResponse(HTTP2ResponseHead(status: 431), on: stream)
+        default: break
+        }
+      }
+      try server.receive(Frame.preface)
+      for index in 0..<count {
+        try server.receive(Frame.headers(large, stream: Int32(4 * index + 1)).bytes)
+        if useful { try server.receive(Frame.headers(Frame.get, stream: Int32(4 * index + 3)).bytes) }
+        _ = server.output()
+      }
+      return server
+    }
+    #expect(try refuse(200, with: false).session.failure == nil)
+    #expect(throws: HTTP2Error.flood(.resets)) { try refuse(300, with: false) }
+    #expect(try refuse(300, with: true).session.failure == nil)
+  }
+
+  /// A frame that adds a field of 4000 bytes to the table (RFC 7541 §6.2.1), then refers to the field with a byte each.
+  private static func bomb(references: Int) -> [UInt8] {
     let field = Frame.literals([("a", String(repeating: "b", count: 4000))])
-    let block = Frame.literals(Frame.get) + [0x40] + field.dropFirst() + Array(repeating: 0xbe, count: 90)
-    try server.receive(Frame.preface + Frame(.headers, flags: 5, stream: 1, block).bytes)
-    #expect(server.recorder.story == [.oversizedRequest(1), .end(1)])
-    try server.receive(Frame.headers(Frame.get, stream: 3).bytes)
-    #expect(server.recorder.requests == [3], "the table is as the client thinks it is")
+    return many([0x40] + field.dropFirst() + Array(repeating: 0xbe, count: references), 1)
+  }
+
+  /// A request with the same representation of a field many times, in one frame of at most 16 KiB and its continuation.
+  private static func many(_ field: [UInt8], _ count: Int) -> [UInt8] {
+    let block = Frame.literals(Frame.get) + Array(repeating: field, count: count).flatMap { $0 }
+    let (first, rest) = (block.prefix(16_384), block.dropFirst(16_384))
+    guard !rest.isEmpty else { return Frame(.headers, flags: 5, stream: 3, block).bytes }
+    return Frame(.headers, flags: 1, stream: 3, Array(first)).bytes
+      + Frame(.continuation, flags: 4, stream: 3, Array(rest)).bytes
   }
 
   /// Frames with heads of 28 kB, by a field of 4000 bytes in the table (RFC 7541 §6.2.1) and a byte for each use of it.

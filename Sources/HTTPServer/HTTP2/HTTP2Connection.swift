@@ -148,7 +148,13 @@ extension HTTP2Connection: HTTP2SessionDelegate {
   func lostRequest(_ closure: HTTP2StreamClosure) {
     let request = borrowRequest()
     connection.identify(request)
-    connection.record(request, status: closure.cause == .malformed ? 400 : Connection.clientClosedRequest, bytes: 0)
+    let status =
+      switch closure.cause {
+      case .malformed: 400
+      case .fieldSectionTooLarge: 431
+      default: Connection.clientClosedRequest
+      }
+    connection.record(request, status: status, bytes: 0)
     connection.worker.takeBack(request)
   }
 

@@ -140,7 +140,7 @@ public enum HTTP2Misconduct: String, Sendable, CaseIterable {
     switch error {
     case .flood(.resets): self = .resets
     case .flood(.idleFrames): self = .idleFrames
-    case .flood(.continuations): self = .headerSection
+    case .flood(.continuations), .flood(.fieldSection): self = .headerSection
     case .notHTTP2, .connectionError: self = .protocolError
     default: return nil
     }

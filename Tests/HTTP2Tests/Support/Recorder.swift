@@ -66,6 +66,10 @@ final class Recorder: HTTP2SessionDelegate {
     rests.append(rest.fields.map { "\(text($0.name)): \(text($0.value))" })
     note(.oversizedRequest(stream))
   }
+  /// The causes of the ends of requests that were not delivered.
+  private(set) var lost: [HTTP2StreamClosure.Cause] = []
+
+  func lostRequest(_ closure: HTTP2StreamClosure) { lost.append(closure.cause) }
   func receivedResponse(_ head: HTTP2ResponseHead, on stream: HTTP2StreamID) { note(.response(stream, head)) }
   func receivedContent(_ content: Span<UInt8>, on stream: HTTP2StreamID) {
     note(.content(stream, content.indices.map { content[$0] }))
