@@ -17,8 +17,10 @@ import COpenSSL
   /// Whether OpenSSL has written anything.
   private(set) var hasWritten = false
 
-  /// The number of protocol messages since the last application data: see ``TLSLimits/controlMessages``.
+  /// The number of protocol messages that application data have not offset: see ``TLSLimits/controlMessages``.
   var controlMessages = 0
+  /// The application data that have not offset a message yet.
+  private var dataBytes = 0
 
   /// The pointer that OpenSSL passes to the callbacks below. The session outlives its `SSL`, and so every use of the
   /// pointer.
@@ -42,6 +44,14 @@ import COpenSSL
       unsafe Unmanaged<RecordTransport>.fromOpaque(transport).takeUnretainedValue().controlMessages &+= 1
     }
     unsafe SSL_set_msg_callback_arg(ssl, opaque)
+  }
+
+  /// Offsets control messages by application data.
+  func noteData(_ count: Int, _ limits: TLSLimits) {
+    dataBytes += count
+    guard dataBytes >= limits.dataPerControlMessage else { return }
+    controlMessages = max(0, controlMessages - dataBytes / limits.dataPerControlMessage)
+    dataBytes %= limits.dataPerControlMessage
   }
 
   private func read(into buffer: UnsafeMutableRawBufferPointer) -> Int {

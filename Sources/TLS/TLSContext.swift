@@ -212,11 +212,16 @@ public struct TLSLimits: Sendable, Equatable {
   /// 8: a client has one or two above its own. A parsed certificate takes 4 kB and more, whatever its length.
   public var mostCertificates = 8
 
-  /// The maximum number of TLS protocol messages after the handshake, without application data between them.
+  /// The excess of TLS protocol messages after the handshake over those that application data offset.
   ///
   /// They are KeyUpdates (RFC 8446 §4.6.3) and, in TLS 1.2, attempts to renegotiate, each of which costs a response.
   /// 32: an honest peer sends one KeyUpdate in 2²⁴ records and never renegotiates.
   public var controlMessages = 32
+
+  /// The application data in bytes, in either direction, that offset one such message.
+  ///
+  /// 64 KiB: new keys cost as much processor time as the encryption of so much. A single byte must not pay for them.
+  public var dataPerControlMessage = 64 * 1024
 
   /// Creates the default limits.
   public init() {}

@@ -194,6 +194,7 @@ import COpenSSL
       failure = error
       throw error
     }
+    transport.noteData(plaintext.count, limits)
   }
 
   /// Sends close_notify, so that the peer can distinguish the end from a truncation (RFC 8446 §6.1). Ends sending.
@@ -269,12 +270,12 @@ import COpenSSL
   private func decrypt(into plaintext: inout [UInt8]) throws(TLSError) {
     while state == .established, unsafe transport.unread > 0 || SSL_pending(ssl) > 0 {
       ErrorQueue.clear()
+      let count = plaintext.count
       let result = read(into: &plaintext)
       guard transport.controlMessages <= limits.controlMessages else {
-        throw TLSError(
-          .limitExceeded, "The peer sent \(transport.controlMessages) TLS control messages without data between them.")
+        throw TLSError(.limitExceeded, "The peer sent too many TLS control messages for the data between them.")
       }
-      if result == 1 { transport.controlMessages = 0 } else { try interpret(result) }
+      if result == 1 { transport.noteData(plaintext.count - count, limits) } else { try interpret(result) }
     }
   }
 

@@ -186,17 +186,31 @@ struct HostileClientTests {
     #expect(error?.cause == .limitExceeded)
   }
 
-  @Test("cannot send endless key updates")
-  func keyUpdates() throws {
+  @Test("cannot send endless key updates, and a byte of data pays for none", arguments: [0, 1])
+  func keyUpdates(data: Int) throws {
     let client = try TLSClient(Version.tls13.settings)
     let server = try Server(Files().context())
     try server.shakeHands(with: client)
-    for _ in 0..<3 {
-      try server.receive(keyUpdates(32, from: client))
-      try server.receive(client.write([1]))
+    for _ in 0..<32 {
+      try server.receive(keyUpdates(1, from: client))
+      if data > 0 { try server.receive(client.write([UInt8](repeating: 1, count: data))) }
     }
-    let error = #expect(throws: TLSError.self) { try server.receive(keyUpdates(33, from: client)) }
+    let error = #expect(throws: TLSError.self) { try server.receive(keyUpdates(1, from: client)) }
     #expect(error?.cause == .limitExceeded)
+  }
+
+  @Test("may send a key update for every 64 KiB that it sends or receives", arguments: [true, false])
+  func keyUpdatesWithData(isClients: Bool) throws {
+    let client = try TLSClient(Version.tls13.settings)
+    let server = try Server(Files().context())
+    try server.shakeHands(with: client)
+    let data = [UInt8](repeating: 1, count: 65_536)
+    try server.receive(keyUpdates(32, from: client))
+    for _ in 0..<40 {
+      if isClients { try server.receive(client.write(data)) } else { _ = try server.send(data) }
+      try server.receive(keyUpdates(1, from: client))
+    }
+    #expect(server.session.isEstablished)
   }
 
   @Test("cannot renegotiate")
