@@ -122,7 +122,10 @@ extension Lookup {
 final class CatalogExchange: @unchecked Sendable {
   // Sendable by confinement: only the task that sends the request uses it.
 
-  let call: CatalogCall
+  /// The call, as that of the caller that pays for the request.
+  private(set) var call: CatalogCall
+  /// The flight that the request belongs to; nil if no other caller waits for the response.
+  let flight: FlightID?
   /// The method of the request to the upstream.
   let method: HTTPRequest.Method
   /// The end-to-end fields of every attempt.
@@ -130,7 +133,7 @@ final class CatalogExchange: @unchecked Sendable {
   /// How long the call has waited for its turn on its event loop.
   let waited: Duration
   /// The subject of the request, for the circuit.
-  let subject: CircuitSubject
+  private(set) var subject: CircuitSubject
   /// The deadline, including retries and waits.
   let end: Duration
   /// The route to the upstream.
@@ -158,7 +161,7 @@ final class CatalogExchange: @unchecked Sendable {
     forwarding call: CatalogCall, content: (any ContentReader)?, contentLength: Int?, waited: Duration, end: Duration,
     route: UpstreamRoute, at time: CacheTime
   ) {
-    (stored, requestedAt) = (nil, time)
+    (stored, requestedAt, flight) = (nil, time, nil)
     self.content = content.map { WatchedContent($0) }
     (method, fields, self.contentLength) = (call.method, call.fields, contentLength)
     subject = CircuitSubject(call)
@@ -174,8 +177,13 @@ final class CatalogExchange: @unchecked Sendable {
 
   /// Creates the exchange that fetches a storable resource.
   ///
-  /// - Parameter stored: The stored response to validate; nil to fetch the whole response.
-  init(fetching miss: CatalogMiss, validating stored: StoredResponse?, at time: CacheTime) {
+  /// - Parameters:
+  ///   - stored: The stored response to validate; nil to fetch the whole response.
+  ///   - flight: The flight that sends the request; nil for a caller's own request.
+  init(
+    fetching miss: CatalogMiss, validating stored: StoredResponse?, as flight: FlightID? = nil, at time: CacheTime
+  ) {
+    self.flight = flight
     (call, waited, end, route, content) = (miss.call, miss.waited, miss.end, miss.route, nil)
     var fields = call.fields
     if let stored { fields.append(contentsOf: stored.validators) }
@@ -188,7 +196,7 @@ final class CatalogExchange: @unchecked Sendable {
   init(repeating exchange: CatalogExchange, at time: CacheTime) {
     (call, method, content, contentLength) = (exchange.call, .get, nil, nil)
     (waited, end, route, subject) = (exchange.waited, exchange.end, exchange.route, exchange.subject)
-    (fields, stored, requestedAt) = (exchange.call.fields, nil, time)
+    (fields, stored, requestedAt, flight) = (exchange.call.fields, nil, time, exchange.flight)
   }
 
   /// Whether 304 is a possible response to the request (RFC 9110 §13.2.2).
@@ -196,6 +204,13 @@ final class CatalogExchange: @unchecked Sendable {
 
   /// The caller that the quota is charged to.
   var caller: QuotaCaller { call.caller }
+
+  /// Charges the request to the caller whose place in the queue has given it its turn.
+  func charge(to caller: QuotaCaller) {
+    guard caller != call.caller else { return }
+    call = call.charged(to: caller)
+    subject = CircuitSubject(call)
+  }
 
   /// Whether the response depends on a user, so that a 401 may be about the user's token, or about its absence.
   var isForUser: Bool { call.target.asksForUser }
@@ -319,8 +334,8 @@ enum Outcome: Sendable {
 
 /// The result of waiting for a turn.
 enum Admission: Sendable {
-  /// The request may be sent.
-  case granted(ConcurrencyPermit)
+  /// The request may be sent, and this caller pays for it.
+  case granted(ConcurrencyPermit, to: QuotaCaller)
   /// The queue is full.
   case refused(retryAfter: Duration)
   /// The turn did not come before the deadline.

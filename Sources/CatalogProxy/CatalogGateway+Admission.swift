@@ -34,7 +34,7 @@ extension CatalogGateway {
   }
 
   func hand(_ grants: [ConcurrencyLimit<OneShot<Admission>>.Grant]) {
-    for grant in grants where !grant.waiter.resume(.granted(grant.permit)) {
+    for grant in grants where !grant.waiter.resume(.granted(grant.permit, to: grant.caller)) {
       // The request was cancelled or timed out at the same moment.
       release(grant.permit, .inconclusive)
     }

@@ -7,27 +7,32 @@ import UpstreamAdmission
 extension CatalogGateway {
   /// Lets a caller wait for the result of the request's flight, and starts the flight if it does not exist. If the caller
   /// may have a stale response, the wait ends after `staleAfter`, and the flight continues.
+  ///
+  /// - Parameter isAgain: Whether the caller has waited for another flight before, and is counted already.
   @inline(never)
-  func coalesce(_ waiter: CatalogWaiter, at now: CacheTime) {
+  func coalesce(_ waiter: CatalogWaiter, at now: CacheTime, isAgain: Bool = false) {
     let miss = waiter.miss
     let call = miss.call
     let hasStale =
       !waiter.waitsForAll
       && miss.stored.map { Selection($0.response, now: now).mayServeWhileWaiting(call.directives) } ?? false
     var first: (exchange: CatalogExchange, entered: Entered)?
+    var further: FurtherPlace?
     let joining = withState { state -> Joining in
       // A background request answers no caller.
-      if !waiter.waitsForAll { state.counts.misses += 1 }
+      if !waiter.waitsForAll, !isAgain { state.counts.misses += 1 }
       guard !state.unsharedTargets.contains(call.key, now: now.elapsed) else { return .unshared }
       let key = FlightKey(call.key, sent: call.fields)
       if hasStale, state.coalescer.isKept(key) { return .late }
       let (ticket, run) = state.coalescer.join(key, waiter) { FlightRun(as: $0, leader: waiter, on: self) }
       waiter.waits(at: ticket, isLeader: run != nil)
       if run == nil {
-        state.counts.collapsed += 1
+        if !isAgain { state.counts.collapsed += 1 }
+        further = state.addPlace(of: miss, to: ticket.flight, at: now.elapsed, on: self)
       } else if miss.route.shared == nil {
         // A flight that need not ask the replicas' store first enters in the same visit to the state.
-        let exchange = CatalogExchange(fetching: miss, validating: miss.stored?.response, at: now)
+        let exchange = CatalogExchange(
+          fetching: miss, validating: miss.stored?.response, as: ticket.flight, at: now)
         first = (exchange, state.enter(exchange, at: now, on: self))
       }
       return .joined(ticket, run)
@@ -39,6 +44,7 @@ extension CatalogGateway {
       } else {
         run?.begin(at: now)
       }
+      if let further { finish(further) }
       if hasStale { waiter.waits(atMost: endWait(of: ticket, by: miss.route)) }
     case .unshared: waiter.fetchAlone()
     case .late: waiter.resume(.late)

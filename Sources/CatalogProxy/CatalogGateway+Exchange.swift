@@ -126,7 +126,8 @@ extension CatalogGateway {
   @inline(never)
   func step(after admission: Admission, of exchange: CatalogExchange) -> Step {
     switch admission {
-    case .granted(let permit):
+    case .granted(let permit, let caller):
+      exchange.charge(to: caller)
       let time = clock.now
       guard exchange.end - time.elapsed >= leastTime else {
         release(permit, .inconclusive)
@@ -361,7 +362,12 @@ extension CatalogGateway.State {
       switch admission {
       case .granted(let permit): .launched(launch(exchange, permit, at: time, on: gateway))
       case .refused(let retryAfter): .refused(retryAfter: retryAfter)
-      case .queued(let ticket): .queued(.init(ticket: ticket, waiting: waiting ?? OneShot()))
+      case .queued(let ticket):
+        if let permit = addPlaces(for: ticket, to: exchange, at: now, on: gateway) {
+          .launched(launch(exchange, permit, at: time, on: gateway))
+        } else {
+          .queued(.init(ticket: ticket, waiting: waiting ?? OneShot()))
+        }
       }
     let needs = needs(now: now)
     return CatalogGateway.Entered(decision: decision, pacing: startsPacing(by: exchange.route), needs: needs)

@@ -50,7 +50,7 @@ final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
 
   /// Takes a turn and sends the request, or waits for the turn.
   private func fetch(validating stored: StoredResponse?, at now: CacheTime) {
-    let exchange = CatalogExchange(fetching: miss, validating: stored, at: now)
+    let exchange = CatalogExchange(fetching: miss, validating: stored, as: flight, at: now)
     begin(exchange, gateway.enter(exchange, at: now))
   }
 
@@ -237,6 +237,9 @@ final class CatalogWaiter: CancellableWork, @unchecked Sendable {
     switch purpose {
     case .reply(let receive):
       if gateway.needsOwnRequest(miss, outcome) { return fetchAlone(purpose) }
+      if isCollapsed, gateway.mayEnterAgain(miss, outcome) {
+        return run { receive(await self.gateway.enterAgain(self.miss)) }
+      }
       if case .alone = outcome {
         return run {
           let exchange = CatalogExchange(forwarding: self.miss, at: self.gateway.clock.now)

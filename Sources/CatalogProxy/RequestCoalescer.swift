@@ -2,6 +2,7 @@ import HTTP1
 import HTTPCache
 import HTTPMessages
 import HTTPTypes
+import UpstreamAdmission
 
 /// The upstream requests in flight, and the callers that wait for each (request collapsing, RFC 9111 §4). A flight is
 /// one such request with its waiters.
@@ -22,6 +23,8 @@ struct RequestCoalescer<Waiter> {
     var others: [UInt64: Waiter] = [:]
     /// Whether the flight continues without waiters.
     var isKept = false
+    /// The place of the upstream request in the queue for a turn, also after it has left the queue; nil before it waits.
+    var turn: QueueTicket?
 
     var isEmpty: Bool { first == nil && others.isEmpty }
 
@@ -99,6 +102,20 @@ struct RequestCoalescer<Waiter> {
     guard let waiter = remove(ticket) else { return nil }
     flights[ticket.flight.key]?.isKept = true
     return waiter
+  }
+
+  /// Notes that the upstream request of a flight waits for a turn.
+  ///
+  /// - Returns: The waiters besides the first, in any order.
+  mutating func waits(_ id: FlightID, for turn: QueueTicket) -> [Waiter] {
+    guard let index = flights.index(forKey: id.key), flights.values[index].serial == id.serial else { return [] }
+    flights.values[index].turn = turn
+    return Array(flights.values[index].others.values)
+  }
+
+  /// Returns the last place of a flight in the queue for a turn; nil if it has not waited for one.
+  func turn(of id: FlightID) -> QueueTicket? {
+    flights[id.key].flatMap { $0.serial == id.serial ? $0.turn : nil }
   }
 
   /// Returns whether a waiter of this key's flight received another response because the flight took long.

@@ -84,7 +84,7 @@ extension ConcurrencyLimit {
         if caller.account.isSolvent, let waiting = queues.popFirst(of: &caller.queue) {
           client.left()
           let permit = begin(name, &caller, &client, cost: waiting.cost, hasWaited: true)
-          grant = Grant(permit: permit, waiter: waiting.waiter)
+          grant = Grant(permit: permit, waiter: waiting.waiter, caller: name, number: waiting.number)
         }
         if !caller.queue.isEmpty, mayGo(caller, of: client) {
           caller.account.turn = callerTurns.append(name, to: &client.order)
@@ -132,12 +132,12 @@ extension ConcurrencyLimit {
   /// unless the rate is known.
   ///
   /// Ahead of it are the queued requests of its caller, as many of each other caller of the client, and for each other
-  /// client as many as for this client.
+  /// client as many as for this client; never more than there are requests, because a request may have several places.
   private func wait(_ caller: Caller, _ client: Client, named name: String) -> Duration? {
     let own = caller.queue.count + 1
-    let ofClient = min(own * max(client.order.count, 1), client.waiting + 1)
+    let ofClient = min(own * max(client.order.count, 1), client.waiting + 1, waiting + 1)
     let clients = order.count + held.count + (client.account.turn == nil && !client.isHeld ? 1 : 0)
-    let all = min(ofClient * max(clients, 1), queues.count + 1)
+    let all = min(ofClient * max(clients, 1), waiting + 1)
     guard isPaced, pacing.rate != nil else { return waitForOthers(all, ofClient: ofClient, own: own, client) }
     let opening = max(pacing.opening ?? now, now)
     let before = pacing.opensWithTurn ? 1.0 : 0
@@ -249,8 +249,9 @@ extension ConcurrencyLimit {
     }
   }
 
-  /// A queued request.
+  /// A queued request, or another place of it.
   struct WaitingRequest: Sendable {
+    let number: UInt64
     let caller: QuotaCaller
     let cost: Int
     let waiter: Waiter
@@ -283,6 +284,8 @@ extension ConcurrencyLimit {
     public var waited: Duration = .zero
     /// The longest acceptable wait.
     public var patience: Duration = .seconds(3600)
+    /// The number of the queued request that gets another place; nil for a new request.
+    var queuedAs: UInt64?
 
     /// Creates a request of a caller.
     public init(_ caller: QuotaCaller) {
@@ -296,5 +299,9 @@ extension ConcurrencyLimit {
     public let permit: ConcurrencyPermit
     /// The waiter that gets the permit.
     public let waiter: Waiter
+    /// The caller that pays for the turn.
+    public let caller: QuotaCaller
+    /// The number of the queued request.
+    let number: UInt64
   }
 }

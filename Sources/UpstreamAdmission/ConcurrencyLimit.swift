@@ -45,6 +45,12 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   var known: [QuotaCaller: Caller] = [:]
   var clients: [String: Client] = [:]
   var queues = TicketQueues<WaitingRequest>()
+  /// The places of each request that has more than one, by its number and by caller.
+  var shared: [UInt64: [QuotaCaller: QueueTicket]] = [:]
+  /// The number of places beyond the first of each request.
+  var furtherPlaces = 0
+  /// The number of the last request that was queued.
+  private var lastQueued: UInt64 = 0
   /// The turns of the callers, a queue for each client.
   var callerTurns = TicketQueues<QuotaCaller>()
   var clientTurns = TicketQueues<String>()
@@ -71,7 +77,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   /// The number of requests in flight.
   public var inFlight: Int { permits.count }
   /// The number of queued requests.
-  public var waiting: Int { queues.count }
+  public var waiting: Int { queues.count - furtherPlaces }
   /// The number of callers with a request in flight or queued.
   public var callers: Int { known.count }
 
@@ -100,10 +106,12 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
       return .granted(permit)
     }
     if let delay = delay(of: request, caller, client) {
-      clients[name.client]?.lastRefusal = self.now
+      if request.queuedAs == nil { clients[name.client]?.lastRefusal = self.now }
       return .refused(retryAfter: delay)
     }
-    let waiting = WaitingRequest(caller: name, cost: cost, waiter: waiter())
+    if request.queuedAs == nil { lastQueued += 1 }
+    let waiting = WaitingRequest(
+      number: request.queuedAs ?? lastQueued, caller: name, cost: cost, waiter: waiter())
     let ticket =
       request.isRetry ? queues.prepend(waiting, to: &caller.queue) : queues.append(waiting, to: &caller.queue)
     client.joined(now: self.now)
@@ -172,19 +180,26 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   /// Returns whether the request of a ticket still waits.
   public func isWaiting(_ ticket: QueueTicket) -> Bool { queues.element(ticket) != nil }
 
-  /// Removes a queued request.
+  /// Removes a queued request with all its places.
   ///
   /// - Returns: The waiter. Nil if its turn has already come: its permit must then be released.
   public mutating func cancel(_ ticket: QueueTicket) -> Waiter? {
-    guard let name = queues.element(ticket)?.caller else { return nil }
+    guard let waiting = queues.element(ticket) else { return nil }
+    remove(ticket)
+    removeOtherPlaces(of: waiting.number)
+    return waiting.waiter
+  }
+
+  /// Removes one place from the queue of its caller, if it is still there.
+  mutating func remove(_ ticket: QueueTicket) {
+    guard let name = queues.element(ticket)?.caller else { return }
     let places = places(of: name)
-    guard let callerPlace = places.caller, let clientPlace = places.client else { return nil }
+    guard let callerPlace = places.caller, let clientPlace = places.client else { return }
     var (caller, client) = (known.values[callerPlace], clients.values[clientPlace])
-    guard let waiting = queues.remove(ticket, from: &caller.queue) else { return nil }
+    guard queues.remove(ticket, from: &caller.queue) != nil else { return }
     client.left()
     if caller.queue.isEmpty { leave(&caller, &client) }
     keep(name, caller, client, at: places)
-    return waiting.waiter
   }
 
   /// Begins an operation.
@@ -229,7 +244,10 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   mutating func grants() -> [Grant] {
     lineUpHeld()
     var grants: [Grant] = []
-    while inFlight < adaptive.value, mayPass, let grant = next() { grants.append(grant) }
+    while inFlight < adaptive.value, mayPass, let grant = next() {
+      removeOtherPlaces(of: grant.number)
+      grants.append(grant)
+    }
     return grants
   }
 
