@@ -2,6 +2,7 @@ import HTTP1
 import HTTPCache
 import HTTPMessages
 public import HTTPTypes
+import UpstreamAdmission
 
 /// Phases 3 and 10: the lookup in the cache, and the reply to the caller.
 extension CatalogGateway {
@@ -136,6 +137,13 @@ extension CatalogGateway {
     var passed = Response(response.status, fields: fields)
     (passed.stream, passed.streamLength) = (response.content, response.contentLength)
     return passed
+  }
+}
+
+extension CacheOwner {
+  /// Creates the owner of a response from the subject of its request: the caller that has paid for it.
+  init(_ subject: CircuitSubject) {
+    self.init(client: subject.client, caller: subject.caller)
   }
 }
 

@@ -191,7 +191,10 @@ extension CatalogGateway {
     guard let stored = exchange.stored else { return .failure(.status(.notModified, nextHop: configuration.nextHop)) }
     let notModified = received(response, exchange, [], at: now)
     let (key, settings) = (exchange.call.key, cacheSettings)
-    guard let fresh = cache.freshen(stored, for: key, by: notModified, settings: settings) else { return nil }
+    let owner = CacheOwner(exchange.subject)
+    guard let fresh = cache.freshen(stored, for: key, by: notModified, settings: settings, of: owner) else {
+      return nil
+    }
     if settings != cacheSettings { cache.remove(key) }
     attempt.isShareable = fresh.response.isShareable
     return .response(fresh.response, isStored: fresh.isStored, forwardStatus: 304)
@@ -253,7 +256,7 @@ extension CatalogGateway {
     do throws(ContentCodingError) {
       let whole = try StoredResponse(
         received(arriving.response, exchange, arriving.content.bytes, at: arriving.receivedAt), settings: settings)
-      let isStored = cache.store(whole, for: key)
+      let isStored = cache.store(whole, for: key, of: CacheOwner(exchange.subject))
       // The settings changed meanwhile, so the stored mark may be wrong. The waiting callers still get the response.
       if settings != cacheSettings { cache.remove(key) }
       arriving.attempt.isShareable = whole.isShareable

@@ -1,4 +1,5 @@
 import HTTPCache
+import UpstreamAdmission
 
 /// The second-level cache: a flight asks the store before Apple, and stores there what it stores locally.
 extension CatalogGateway {
@@ -64,7 +65,7 @@ extension CatalogGateway {
       let response = shared.codec.decode(entry, for: key, sending: miss.call.fields, now: now, settings: settings)
     else { return nil }
     if let own = miss.stored?.response, Selection(own, now: now).age <= Selection(response, now: now).age { return own }
-    cache.store(response, for: miss.call.key)
+    cache.store(response, for: miss.call.key, of: CacheOwner(CircuitSubject(miss.call)))
     // The settings changed meanwhile, so the stored fields may be wrong.
     if settings != cacheSettings { cache.remove(miss.call.key) }
     return response

@@ -34,7 +34,7 @@ public final class ResponseCache: Sendable {
   public func lookup(
     _ key: CacheKey, sending sent: FieldLines, request: RequestDirectives, now: CacheTime, isRepeated: Bool = false
   ) -> Lookup {
-    let responses = state.withLock { isRepeated ? $0.store.peek(key) : $0.store.find(key) }
+    let responses = state.withLock { isRepeated ? $0.store.peek(key) : $0.store.find(key, now: now.monotonic) }
     guard !responses.isEmpty else {
       return request.onlyIfCached ? .unsatisfiable : .miss(.uriMiss)
     }
@@ -47,8 +47,10 @@ public final class ResponseCache: Sendable {
   /// Stores a response in place of the matching one. Returns whether it was stored.
   ///
   /// A refused response still removes the stored one if its status describes the target and not a failure.
+  ///
+  /// - Parameter owner: The caller for which it was fetched. Its share of the cache counts.
   @discardableResult
-  public func store(_ response: StoredResponse, for key: CacheKey) -> Bool {
+  public func store(_ response: StoredResponse, for key: CacheKey, of owner: CacheOwner = .unknown) -> Bool {
     guard response.verdict == .store else {
       if response.replacesStored { remove(key) }
       return false
@@ -56,7 +58,7 @@ public final class ResponseCache: Sendable {
     return state.withLock { state in
       // The newest Vary applies to all (RFC 9111 §4.1). Responses with another Vary are older than a change.
       let others = state.store.peek(key).filter { $0.varies(like: response) && $0.selector != response.selector }
-      state.store.put([response] + others.prefix(max(settings.maxVariants, 1) - 1), for: key)
+      state.store.put([response] + others.prefix(max(settings.maxVariants, 1) - 1), for: key, of: owner)
       return state.store.peek(key).first === response
     }
   }
@@ -67,15 +69,18 @@ public final class ResponseCache: Sendable {
   /// Returns nil if the 304 describes another version, which is no longer stored: repeat the request without
   /// validators.
   ///
-  /// - Parameter settings: The current settings.
+  /// - Parameters:
+  ///   - settings: The current settings.
+  ///   - owner: The caller for which the 304 was fetched.
   public func freshen(
-    _ response: StoredResponse, for key: CacheKey, by notModified: ReceivedResponse, settings: CacheSettings? = nil
+    _ response: StoredResponse, for key: CacheKey, by notModified: ReceivedResponse, settings: CacheSettings? = nil,
+    of owner: CacheOwner = .unknown
   ) -> (response: StoredResponse, isStored: Bool)? {
     guard let renewed = response.freshened(by: notModified, settings: settings ?? self.settings) else {
       remove(key)
       return nil
     }
-    return (renewed, store(renewed, for: key))
+    return (renewed, store(renewed, for: key, of: owner))
   }
 
   /// Returns the response with gzip, if compression is useful. The first caller compresses it; concurrent callers get

@@ -1,20 +1,27 @@
-/// Responses by key, bounded in bytes. It has no lock and no clock. Every operation takes amortised constant time.
+/// Responses by key, bounded in bytes. It has no lock, and knows the time of the last look-up only. Every operation takes amortised constant time.
 ///
 /// S3-FIFO decides eviction (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023). A small queue
 /// accepts new entries. It evicts an entry that was not used again before it reaches the end, so a crawl of the whole
 /// catalog passes through a tenth of the memory. Used entries move to the main queue. An entry that returns soon after
 /// eviction goes there at once. A hit counts up to three and moves nothing. In W-TinyLFU, the alternative, hits move
 /// entries and update a sketch.
+///
+/// Uses show that an entry is popular, but a crawler can make them. So the main queue has shares: equal ones for the clients,
+/// and within a client for its callers. An entry that moves there makes room at the cost of its owner if the owner has more
+/// than its share, otherwise at the cost of the oldest entry. A caller that asks for each key four times so displaces its own
+/// entries once it has its share. Entries that no caller has used for five minutes leave first, so callers that have gone
+/// have no share. A single caller may have everything.
 struct ResponseStore {
   /// An entry: all variants of one key.
   private struct Entry {
     let key: CacheKey
+    let owner: CacheOwner
     var responses: [StoredResponse]
     var cost: Int
     var isMain: Bool
     var hits: UInt8 = 0
-    var newer = -1
-    var older = -1
+    /// The time of its last use, in nanoseconds.
+    var usedAt: Int
   }
 
   /// The hits that keep an entry when it leaves the small queue. One hit is not enough, because it could be the second
@@ -24,6 +31,9 @@ struct ResponseStore {
   private static let mostHits: UInt8 = 3
   /// The most entries that get another round before one is evicted anyway. Bounds the longest time under the lock.
   private static let mostRounds = 64
+  /// The time after which an unused entry of the main queue leaves first, in nanoseconds: 5 min, the lifetime of a response
+  /// that states none.
+  static let idleTime = 300_000_000_000
   /// The size of an entry besides its responses, in bytes: the entry, its dictionary slot, and the array.
   private static let overhead = 256
 
@@ -33,6 +43,13 @@ struct ResponseStore {
   private var places: [CacheKey: Int] = [:]
   private var small = EntryQueue()
   private var main = EntryQueue()
+  private var links = EntryLinks()
+  /// The entries of the main queue again, by owner.
+  private var owners = OwnerQueues()
+  /// The owner of the entry that was last added to the main queue.
+  private var lastOwner = CacheOwner.unknown
+  /// The time of the last look-up, in nanoseconds.
+  private var now = 0
   private var ghosts: GhostTable
   /// The number of evicted entries.
   private(set) var evictions = 0
@@ -46,9 +63,13 @@ struct ResponseStore {
   var bytes: Int { small.bytes + main.bytes }
 
   /// Returns all variants of `key`, the newest first, and counts a hit.
-  mutating func find(_ key: CacheKey) -> [StoredResponse] {
+  ///
+  /// - Parameter now: The time in nanoseconds.
+  mutating func find(_ key: CacheKey, now: Int = 0) -> [StoredResponse] {
+    self.now = now
     guard let place = places[key] else { return [] }
     if let hits = entries[place]?.hits, hits < Self.mostHits { entries[place]?.hits = hits + 1 }
+    entries[place]?.usedAt = now
     return entries[place]?.responses ?? []
   }
 
@@ -58,13 +79,17 @@ struct ResponseStore {
   }
 
   /// Replaces the variants of `key`, or adds the key. Without responses, removes the key.
-  mutating func put(_ responses: [StoredResponse], for key: CacheKey) {
+  ///
+  /// - Parameter owner: The owner of a new entry. An entry keeps its owner.
+  mutating func put(_ responses: [StoredResponse], for key: CacheKey, of owner: CacheOwner = .unknown) {
     let cost = responses.reduce(Self.overhead + 2 * key.bytes.count) { $0 + $1.cost }
     guard !responses.isEmpty, cost <= maxBytes else { return remove(key) }
     if let place = places[key] {
       change(place, responses: responses, cost: cost)
     } else {
-      insert(Entry(key: key, responses: responses, cost: cost, isMain: ghosts.remove(key.fingerprint)))
+      let isMain = ghosts.remove(key.fingerprint)
+      if isMain { lastOwner = owner }
+      insert(Entry(key: key, owner: owner, responses: responses, cost: cost, isMain: isMain, usedAt: now))
     }
     while bytes > maxBytes, !places.isEmpty { evict() }
   }
@@ -97,6 +122,7 @@ struct ResponseStore {
     if entry.hits >= Self.worthKeeping {
       entries[place]?.isMain = true
       entries[place]?.hits = 0
+      lastOwner = entry.owner
       link(place)
     } else {
       ghosts.insert(entry.key.fingerprint)
@@ -105,11 +131,27 @@ struct ResponseStore {
     }
   }
 
-  /// Evicts the oldest entry of the main queue. An entry with hits stays: it loses one hit and moves to the end of the
-  /// queue. After `mostRounds` the oldest entry is evicted anyway.
+  /// Evicts an entry of the main queue: of all, or of the owner that has added the last one to it if that owner has more than
+  /// its share and no entry is idle.
   private mutating func evictMain() {
+    guard owners.isAboveShare(lastOwner, of: main.bytes) else { return evictOldest() }
+    let place = main.oldest
+    guard let oldest = unlink(place) else { return }
+    guard now - oldest.usedAt < Self.idleTime else {
+      discard(place)
+      evictions += 1
+      return
+    }
+    // It moves to the end of the queue, or it would hide idle entries.
+    link(place)
+    evictOldest(of: lastOwner)
+  }
+
+  /// Evicts the oldest entry of the main queue, or the oldest one of an owner. An entry with hits stays: it loses one hit and
+  /// moves to the end of the queue. After `mostRounds` the oldest entry is evicted anyway.
+  private mutating func evictOldest(of owner: CacheOwner? = nil) {
     for round in 0...Self.mostRounds {
-      let place = main.oldest
+      let place = owner.map { owners.oldest(of: $0) } ?? main.oldest
       guard let entry = unlink(place) else { return }
       if entry.hits == 0 || round == Self.mostRounds {
         discard(place)
@@ -134,7 +176,9 @@ struct ResponseStore {
     guard let entry = entries[place] else { return }
     entries[place]?.responses = responses
     entries[place]?.cost = cost
-    if entry.isMain { main.bytes += cost - entry.cost } else { small.bytes += cost - entry.cost }
+    guard entry.isMain else { return small.bytes += cost - entry.cost }
+    main.bytes += cost - entry.cost
+    owners.resize(by: cost - entry.cost, of: entry.owner)
   }
 
   private mutating func discard(_ place: Int) {
@@ -146,37 +190,23 @@ struct ResponseStore {
 
   private mutating func link(_ place: Int) {
     guard let entry = entries[place] else { return }
-    var queue = entry.isMain ? main : small
-    entries[place]?.newer = -1
-    entries[place]?.older = queue.newest
-    if queue.newest >= 0 { entries[queue.newest]?.newer = place }
-    queue.newest = place
-    if queue.oldest < 0 { queue.oldest = place }
-    queue.bytes += entry.cost
-    if entry.isMain { main = queue } else { small = queue }
+    guard entry.isMain else { return links.append(place, bytes: entry.cost, to: &small) }
+    links.append(place, bytes: entry.cost, to: &main)
+    owners.append(place, bytes: entry.cost, of: entry.owner)
   }
 
   /// Removes the entry from its queue; nil if the place has no entry.
   @discardableResult
   private mutating func unlink(_ place: Int) -> Entry? {
     guard place >= 0, let entry = entries[place] else { return nil }
-    var queue = entry.isMain ? main : small
-    if entry.newer < 0 { queue.newest = entry.older } else { entries[entry.newer]?.older = entry.older }
-    if entry.older < 0 { queue.oldest = entry.newer } else { entries[entry.older]?.newer = entry.newer }
-    queue.bytes -= entry.cost
-    if entry.isMain { main = queue } else { small = queue }
+    guard entry.isMain else {
+      links.remove(place, bytes: entry.cost, from: &small)
+      return entry
+    }
+    links.remove(place, bytes: entry.cost, from: &main)
+    owners.remove(place, bytes: entry.cost, of: entry.owner)
     return entry
   }
-}
-
-/// The ends of a first-in first-out queue with its links inside the entries.
-struct EntryQueue {
-  /// The newest entry. -1 if the queue is empty.
-  var newest = -1
-  /// The oldest entry, which leaves first. -1 if the queue is empty.
-  var oldest = -1
-  /// The total size of its entries, in bytes.
-  var bytes = 0
 }
 
 /// The keys of entries that were evicted unused, so that the cache recognises a returning key.

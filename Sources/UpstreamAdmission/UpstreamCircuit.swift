@@ -180,9 +180,9 @@ struct ResourceCircuits: Sendable {
 /// The client, caller and resource of a request, as hashes with a seed per process that no caller can predict.
 public struct CircuitSubject: Sendable, Equatable {
   /// The client in the operator's list.
-  let client: UInt64
+  package let client: UInt64
   /// The caller within the client.
-  let caller: UInt64
+  package let caller: UInt64
   /// The resource. A healthy upstream gives two requests for the same resource the same response.
   let resource: UInt64
 

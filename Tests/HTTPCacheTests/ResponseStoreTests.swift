@@ -87,7 +87,8 @@ struct ResponseStoreTests {
         let variants = (0..<Int.random(in: 0..<4, using: &random)).compactMap { _ in
           responses.randomElement(using: &random)
         }
-        store.put(variants, for: key)
+        let owner = CacheOwner(client: UInt64.random(in: 0..<3, using: &random), caller: UInt64(step % 5))
+        store.put(variants, for: key, of: owner)
         let isStored = !store.peek(key).isEmpty
         #expect(!isStored || store.peek(key).elementsEqual(variants, by: ===))
       }
