@@ -37,6 +37,8 @@ extension CatalogGateway {
         if delay > .zero, (try? await exchange.route.upstream.pause(for: delay)) == nil {
           return givenUp(exchange)
         }
+        // No caller waits for another attempt.
+        if Task.isCancelled { return .cancelled }
         step = enter(exchange, at: clock.now)
       }
     }
@@ -166,8 +168,10 @@ extension CatalogGateway {
 
   // MARK: 7 Send
 
+  /// Sends a request, and waits for the head of its response even if the caller has gone: Apple works on the request all
+  /// the same, so it keeps its turn.
   private func send(_ exchange: CatalogExchange, _ attempt: CatalogAttempt) async -> Step {
-    step(after: await call(exchange, attempt).result(), to: exchange, attempt, at: clock.now)
+    step(after: await call(exchange, attempt).result(goesOnOnceSent: true), to: exchange, attempt, at: clock.now)
   }
 
   /// Prepares the request of an attempt.

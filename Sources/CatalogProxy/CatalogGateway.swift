@@ -156,7 +156,7 @@ extension CatalogGateway {
       let exchange = CatalogExchange(
         forwarding: call, content: content, contentLength: contentLength, waited: waited, end: end, route: route,
         at: now)
-      return Task(executorPreference: route.executor) { receive(await self.forward(exchange)) }
+      return OwnRequest(by: route, then: receive) { await self.forward(exchange) }
     }
     // Another request may have stored the response since the first lookup.
     let lookup = lookUp(call, at: now, isRepeated: true)

@@ -160,7 +160,8 @@ final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
     switch wait {
     case .store(let lookup): lookup.cancel()
     case .turn(let place): gateway.leave(place)
-    case .response(let call): call.cancel()
+    // Apple works on a request that was sent, so it keeps its turn, and its response is stored.
+    case .response(let call): call.cancelUnlessSent()
     case .task(let task): task.cancel()
     }
   }
@@ -192,8 +193,7 @@ final class CatalogWaiter: CancellableWork, @unchecked Sendable {
     var isCancelled = false
     /// What ends the wait after `staleAfter`.
     var alarm: (any CancellableWork)?
-    /// The caller's own request.
-    var task: Task<Void, Never>?
+    var ownRequest: OwnRequest?
   }
 
   init(_ miss: CatalogMiss, for purpose: Purpose, on gateway: CatalogGateway) {
@@ -238,12 +238,12 @@ final class CatalogWaiter: CancellableWork, @unchecked Sendable {
     case .reply(let receive):
       if gateway.needsOwnRequest(miss, outcome) { return fetchAlone(purpose) }
       if isCollapsed, gateway.mayEnterAgain(miss, outcome) {
-        return run { receive(await self.gateway.enterAgain(self.miss)) }
+        return run(receive) { await self.gateway.enterAgain(self.miss) }
       }
       if case .alone = outcome {
-        return run {
+        return run(receive) {
           let exchange = CatalogExchange(forwarding: self.miss, at: self.gateway.clock.now)
-          receive(await self.gateway.forward(exchange, because: self.miss.reason))
+          return await self.gateway.forward(exchange, because: self.miss.reason)
         }
       }
       receive(gateway.reply(to: miss, outcome, isCollapsed: isCollapsed))
@@ -259,30 +259,34 @@ final class CatalogWaiter: CancellableWork, @unchecked Sendable {
   }
 
   private func fetchAlone(_ purpose: Purpose) {
-    run {
-      let outcome = await self.gateway.fetch(self.miss)
-      switch purpose {
-      case .reply(let receive): receive(self.gateway.reply(to: self.miss, outcome, isCollapsed: false))
-      case .refresh: self.finish(purpose, outcome, isCollapsed: false)
+    switch purpose {
+    case .reply(let receive):
+      run(receive) { self.gateway.reply(to: self.miss, await self.gateway.fetch(self.miss), isCollapsed: false) }
+    case .refresh:
+      run({ _ in }) {
+        self.finish(purpose, await self.gateway.fetch(self.miss), isCollapsed: false)
+        return .cancelled
       }
     }
   }
 
-  private func run(_ work: @escaping @Sendable () async -> Void) {
-    let task = Task(executorPreference: miss.route.executor) { await work() }
+  private func run(
+    _ receive: @escaping @Sendable (CatalogReply) -> Void, _ work: @escaping @Sendable () async -> CatalogReply
+  ) {
+    let request = OwnRequest(by: miss.route, then: receive, work)
     let isCancelled = state.withLock { state in
-      state.task = task
+      state.ownRequest = request
       return state.isCancelled
     }
-    if isCancelled { task.cancel() }
+    if isCancelled { request.cancel() }
   }
 
   func cancel() {
-    let task = state.withLock { state in
+    let request = state.withLock { state in
       state.isCancelled = true
-      return state.task
+      return state.ownRequest
     }
     if let place { gateway.leave(place.ticket) }
-    task?.cancel()
+    request?.cancel()
   }
 }

@@ -5,6 +5,7 @@
 struct PeerConduct {
   private let limits: HTTP2Limits
   private var idleFrames = 0
+  /// Twice the excess of streams cut short.
   private var resets = 0
   private var isFrameUseful = true
 
@@ -27,13 +28,14 @@ struct PeerConduct {
   /// Records that we sent something useful, which the peer may have to acknowledge with window updates.
   mutating func noteSent() { forgive(limits.framesPerUsefulFrame) }
 
-  /// Records the end of a client's stream: with a complete response to a usable request, or cut short by the client.
-  mutating func noteEnd(cutShort: Bool) { resets = max(0, resets + (cutShort ? 1 : -1)) }
+  /// Records the end of a client's stream: with a complete response to a usable request, or cut short by the client. Two
+  /// complete responses offset one reset: if one did, a client could reset every other stream for ever.
+  mutating func noteEnd(cutShort: Bool) { resets = max(0, resets + (cutShort ? 2 : -1)) }
 
   /// The kind of excess, or nil if the peer is within the limits.
   var flood: HTTP2Error.Flood? {
     if idleFrames > limits.idleFrames { return .idleFrames }
-    return resets > limits.resets ? .resets : nil
+    return resets > 2 * limits.resets ? .resets : nil
   }
 
   private mutating func forgive(_ count: Int) { idleFrames = max(0, idleFrames - count) }
@@ -162,7 +164,8 @@ public struct HTTP2Limits: Sendable, Equatable {
   public var framesPerUsefulFrame = 8
 
   /// The excess of streams that a client cuts short, or makes us reset by a protocol violation, or whose request has too
-  /// large a header section, over streams with a complete response: 200 (CVE-2023-44487, CVE-2025-8671). A scrolling list cancels many requests at once.
+  /// large a header section, over half of the streams with a complete response: 200 (CVE-2023-44487, CVE-2025-8671). A
+  /// scrolling list cancels many requests at once.
   public var resets = 200
 
   /// Creates the default limits.

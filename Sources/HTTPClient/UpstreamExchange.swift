@@ -177,6 +177,11 @@ final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable
     loop.post { self.abandon(UpstreamError(.cancelled, self.progress, "The request was cancelled.")) }
   }
 
+  /// Ends the exchange if it has no connection yet.
+  func cancelUnlessSent() {
+    loop.post { if self.progress == .unprocessed { self.contentWasCancelled() } }
+  }
+
   /// Ends the exchange, because its content is not read any more.
   func contentWasCancelled() {
     loop.assertCurrent()

@@ -32,6 +32,10 @@ public protocol UpstreamCall: AnyObject, CancellableWork {
   /// Ends the exchange: an HTTP/2 stream is reset, and an HTTP/1.1 connection is closed. On any thread, and also before
   /// ``start(_:)``.
   func cancel()
+
+  /// Ends the exchange unless the request has been sent. A request that has been sent goes on, and the receiver gets its
+  /// result. On any thread.
+  func cancelUnlessSent()
 }
 
 /// The receiver of the result of an ``UpstreamCall``.
@@ -54,11 +58,13 @@ extension Upstream {
 
 extension UpstreamCall {
   /// Sends the request, and returns the result. Cancelling the task cancels the call.
-  public func result() async -> Result<UpstreamResponse, UpstreamError> {
+  ///
+  /// - Parameter goesOnOnceSent: Whether a request that has been sent goes on even then.
+  public func result(goesOnOnceSent: Bool = false) async -> Result<UpstreamResponse, UpstreamError> {
     await withTaskCancellationHandler {
       await unsafe withUnsafeContinuation { task in start(unsafe WaitingTask(task)) }
     } onCancel: {
-      cancel()
+      goesOnOnceSent ? cancelUnlessSent() : cancel()
     }
   }
 }

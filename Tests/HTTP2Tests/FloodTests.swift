@@ -82,6 +82,27 @@ struct FloodTests {
     #expect(server.recorder.events.count { if case .closed = $0 { true } else { false } } == 201)
   }
 
+  @Test("two complete responses offset one reset, so a client that resets every other stream loses its connection")
+  func everyOther() throws {
+    let pair = try Pair()
+    pair.server.echoes()
+    pair.client.consumesAtOnce()
+    var rounds = 0
+    #expect(throws: HTTP2Error.flood(.resets)) {
+      while rounds < 1000 {
+        let kept = try pair.client.session.submitRequest(.post(), hasContent: true)
+        let reset = try pair.client.session.submitRequest(.post(), hasContent: true)
+        pair.client.session.send([1], on: kept, isLast: true)
+        try pair.run()
+        pair.client.session.reset(reset, .cancel)
+        try pair.run()
+        rounds += 1
+      }
+    }
+    // The first response had nothing to offset.
+    #expect(rounds == 399)
+  }
+
   @Test("streams that the server must reset count as much as resets by the client")
   func madeYouReset() throws {
     let server = try End(.server)

@@ -357,6 +357,25 @@ struct HTTP1Tests {
     #expect(try second.received().text == "2")
   }
 
+  @Test("a request that has been sent goes on if it is cancelled unless sent, and one that has not ends")
+  func cancelledUnlessSent() throws {
+    func make(_ target: ByteString) throws -> (any UpstreamCall, Once<Result<UpstreamResponse, UpstreamError>>) {
+      let call = try client.onLoop { $0.call(UpstreamRequest(.get, target), limits: TestClient.patient) }
+      return (call, Once())
+    }
+    let ((sent, response), (waiting, nothing)) = (try make("/sent"), try make("/waiting"))
+    client.loop.post { sent.start(Receiver(response)) }
+    let connection = try peer.accept()
+    _ = try connection.request()
+    sent.cancelUnlessSent()
+    waiting.cancelUnlessSent()
+    client.loop.post { waiting.start(Receiver(nothing)) }
+    guard case .failure(let error) = try nothing.wait() else { return #expect(Bool(false)) }
+    #expect(error.cause == .cancelled && error.progress == .unprocessed)
+    connection.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    #expect(try response.wait().get().status == .ok)
+  }
+
   private final class Receiver: UpstreamReceiver {
     private let result: Once<Result<UpstreamResponse, UpstreamError>>
 

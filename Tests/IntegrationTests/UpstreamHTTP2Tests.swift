@@ -119,11 +119,13 @@ struct UpstreamHTTP2Tests {
     #expect(try upstream.count("requests") == 2)
   }
 
-  @Test("cancels the upstream request when the client disconnects, and so does HTTP/1.1", arguments: [nil, 100])
+  @Test(
+    "ends a request whose client has disconnected if Apple does not respond in time, and so does HTTP/1.1",
+    arguments: [nil, 100])
   func cancellation(_ streams: Int?) throws {
     let ground = try UpstreamGround()
     let upstream = try ground.script(streams: streams)
-    let server = try ground.serve(upstream, ["SERVER_LOOPS": "1"])
+    let server = try ground.serve(upstream, ["SERVER_LOOPS": "1", "CATALOG_TIMEOUTS_FIRST_BYTE": "1s"])
     try upstream.behave("hold")
     do {
       let caller = try server.connect()

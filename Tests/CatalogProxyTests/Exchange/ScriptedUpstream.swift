@@ -91,6 +91,10 @@ final class ScriptedCall: UpstreamCall {
     }
     task?.cancel()
   }
+
+  func cancelUnlessSent() {
+    state.withLock { if $0.task == nil { $0.isCancelled = true } }
+  }
 }
 
 extension UpstreamResponse {
