@@ -2,6 +2,7 @@ public import HTTP1
 public import HTTPCache
 public import HTTPMessages
 public import HTTPTypes
+public import Memory
 import Synchronization
 public import Tracing
 public import UpstreamAdmission
@@ -28,6 +29,9 @@ public final class CatalogCall: Sendable {
   /// different traces share a response.
   public let span: SpanContext?
 
+  /// The address that memory for the call is charged to; nil for the server itself.
+  let holder: MemoryBudget.Holder?
+
   let key: CacheKey
 
   /// Creates a call.
@@ -39,9 +43,11 @@ public final class CatalogCall: Sendable {
   ///   - coding: The content coding that the caller prefers.
   ///   - fields: The result of ``HeaderPolicy/requestFields(for:from:hasContent:acceptsGzip:)``.
   ///   - span: The server's span of the request.
+  ///   - holder: The address that memory for the call is charged to; nil for the server itself.
   public init(
     _ method: HTTPRequest.Method, _ target: CatalogTarget, caller: QuotaCaller, directives: RequestDirectives,
-    preconditions: Preconditions, coding: ContentCoding, fields: FieldLines, span: SpanContext? = nil
+    preconditions: Preconditions, coding: ContentCoding, fields: FieldLines, span: SpanContext? = nil,
+    holder: MemoryBudget.Holder? = nil
   ) {
     self.method = method
     self.target = target
@@ -51,13 +57,14 @@ public final class CatalogCall: Sendable {
     self.coding = coding
     self.fields = fields
     self.span = span
+    self.holder = holder
     key = CacheKey(target.cacheKey)
   }
 
   private init(_ call: CatalogCall, caller: QuotaCaller) {
     (method, target, self.caller, directives) = (call.method, call.target, caller, call.directives)
     (preconditions, coding, fields, span) = (call.preconditions, call.coding, call.fields, call.span)
-    key = call.key
+    (holder, key) = (call.holder, call.key)
   }
 
   /// Returns the request as that of an identified caller.
@@ -139,7 +146,7 @@ final class CatalogExchange: @unchecked Sendable {
   /// The route to the upstream.
   let route: UpstreamRoute
   /// The request's content. Content that has been read once cannot be sent again, so the wrapper records reads.
-  let content: WatchedContent?
+  var content: WatchedContent?
   /// The length of the content in bytes; nil if it is not known.
   let contentLength: Int?
   /// The stored response that the request validates; nil to fetch the whole response.
@@ -231,7 +238,7 @@ final class CatalogExchange: @unchecked Sendable {
   /// Content that records whether it was read, and whether it broke off.
   final class WatchedContent: ContentReader, @unchecked Sendable {
     // Sendable by confinement, as is the content itself.
-    private let reader: any ContentReader
+    let reader: any ContentReader
     private(set) var isTouched = false
     private(set) var isBroken = false
 

@@ -142,7 +142,7 @@ struct PacingTask: Sendable {
   let number: Int
 }
 
-/// Content that releases the turn at its end.
+/// Content that releases the turn at its end, if that was not known before.
 final class PermittedContent: ContentReader, @unchecked Sendable {
   // Sendable by confinement, as is the content itself.
   private let reader: any ContentReader

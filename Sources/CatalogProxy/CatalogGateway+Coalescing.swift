@@ -165,7 +165,7 @@ extension CatalogGateway {
       let limit = configuration.cache.largestContent
       guard response.contentLength ?? 0 <= limit else {
         noteHead(of: attempt)
-        return .outcome(.stream(held(response, attempt, until: exchange.end, exchange.route)), nil)
+        return .outcome(.stream(held(response, attempt, of: exchange)), nil)
       }
       return .content(
         ArrivingResponse(
@@ -234,7 +234,7 @@ extension CatalogGateway {
     case .tooLong:
       noteHead(of: arriving.attempt)
       let response = arriving.content.response(arriving.response)
-      return (.stream(held(response, arriving.attempt, until: exchange.end, exchange.route)), nil)
+      return (.stream(held(response, arriving.attempt, of: exchange)), nil)
     case .refused:
       noteHead(of: arriving.attempt)
       arriving.response.content.cancel()

@@ -205,8 +205,32 @@ extension CatalogGateway {
   @inline(never)
   func forward(_ exchange: CatalogExchange, because reason: ForwardReason? = nil) async -> CatalogReply {
     let usual: ForwardReason = exchange.call.target.isStorable ? .request : .bypass
-    return reply(to: exchange, await self.exchange(exchange), CacheStatus(.forwarded(reason ?? usual)))
+    let status = CacheStatus(.forwarded(reason ?? usual))
+    if let content = exchange.content, let failure = await collect(content, of: exchange) {
+      return reply(to: exchange, failure, status)
+    }
+    return reply(to: exchange, await self.exchange(exchange), status)
   }
+
+  /// Waits until the content has arrived, or as much of it as the server keeps, so that the request takes its turn when it
+  /// can be sent at Apple's pace. Returns the result of a request that cannot be sent.
+  @inline(never)
+  private func collect(
+    _ content: CatalogExchange.WatchedContent, of exchange: CatalogExchange
+  ) async -> CatalogExchange.Result? {
+    var arriving = PartialContent(
+      content.reader, length: nil, upTo: Self.contentAhead, configuration.memory, chargedTo: exchange.call.holder,
+      for: .request)
+    do throws(ContentError) {
+      if case .refused = try await arriving.read() { return .failure(.overMemory) }
+    } catch { return .cancelled }
+    exchange.content = CatalogExchange.WatchedContent(arriving.readAgain())
+    return nil
+  }
+
+  /// The most content of a request that arrives before its turn, and of a response that waits for its caller after its
+  /// turn, in bytes: 1 MiB. Apple's requests have a few kilobytes, and nearly all responses fewer than this.
+  static var contentAhead: Int { 1 << 20 }
 
   @inline(never)
   private func reply(
@@ -215,18 +239,20 @@ extension CatalogGateway {
     switch result {
     case .response(let response, let attempt):
       noteHead(of: attempt)
-      let held = held(response, attempt, until: exchange.end, exchange.route)
+      let held = held(response, attempt, of: exchange)
       return .response(passThrough(held, to: exchange.call, status))
     case .failure(let failure): return .failure(failure.response(status))
     case .cancelled: return .cancelled
     }
   }
 
-  /// Returns the response with content that releases the turn at its end, or at `end` if the caller reads slowly.
-  func held(
-    _ response: UpstreamResponse, _ attempt: CatalogAttempt, until end: Duration, _ route: UpstreamRoute
-  ) -> UpstreamResponse {
-    expire(.turn(attempt), at: end, route)
+  /// Returns the response with content that releases the turn when Apple has sent all of it. More than the server keeps for
+  /// a caller that reads slowly holds the turn until the deadline at most.
+  func held(_ response: UpstreamResponse, _ attempt: CatalogAttempt, of exchange: CatalogExchange) -> UpstreamResponse {
+    response.content.arriveAhead(upTo: Self.contentAhead, chargedTo: exchange.call.holder) { result in
+      if case .success = result { attempt.release(.answered) } else { attempt.release(.inconclusive) }
+    }
+    if !attempt.isOver { expire(.turn(attempt), at: exchange.end, exchange.route) }
     return response.read(by: PermittedContent(response.content, attempt))
   }
 }

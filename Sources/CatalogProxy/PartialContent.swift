@@ -19,6 +19,8 @@ struct PartialContent: @unchecked Sendable {
 
   private let reader: any ContentReader
   private let memory: MemoryBudget
+  private let holder: MemoryBudget.Holder?
+  private let purpose: MemoryBudget.Purpose
   /// The charge of the bytes. Content that comes at once is not kept across a wait, and so is not charged.
   private var hold: MemoryHold?
   /// The length in bytes, if the upstream has stated it.
@@ -32,9 +34,15 @@ struct PartialContent: @unchecked Sendable {
   /// Creates content of zero bytes, which is read to its end or until it has more than `limit` bytes. `memory` is
   /// charged for bytes that are kept across a wait.
   ///
-  /// - Parameter length: The length in bytes, if the upstream has stated it.
-  init(_ reader: any ContentReader, length: Int?, upTo limit: Int, _ memory: MemoryBudget) {
+  /// - Parameters:
+  ///   - length: The length in bytes, if the upstream has stated it. A caller's statement must not take memory.
+  ///   - holder: The address that the memory is charged to; nil for the server itself.
+  init(
+    _ reader: any ContentReader, length: Int?, upTo limit: Int, _ memory: MemoryBudget,
+    chargedTo holder: MemoryBudget.Holder? = nil, for purpose: MemoryBudget.Purpose = .upstream
+  ) {
     (self.reader, self.length, self.limit, self.memory) = (reader, length, limit, memory)
+    (self.holder, self.purpose) = (holder, purpose)
   }
 
   /// Reads to the end, or beyond the limit.
@@ -58,8 +66,8 @@ struct PartialContent: @unchecked Sendable {
 
   /// Charges the bytes so far. Returns false if the budget refuses them.
   private mutating func charge() -> Bool {
-    if hold == nil { hold = MemoryHold(memory, for: nil) }
-    return hold?.resize(to: bytes.capacity, for: .upstream) ?? false
+    if hold == nil { hold = MemoryHold(memory, for: holder) }
+    return hold?.resize(to: bytes.capacity, for: purpose) ?? false
   }
 
   /// Adds the next part, nil for the end. Returns nil to read on.
@@ -79,11 +87,14 @@ struct PartialContent: @unchecked Sendable {
     return charge() ? .tooLong : .refused
   }
 
-  /// Returns `response` with the bytes already read in front of the rest. They wait for their reader, so they are charged.
-  func response(_ response: UpstreamResponse) -> UpstreamResponse {
-    let hold = hold ?? MemoryHold(memory, for: nil)
+  /// Returns `response` with the bytes already read in front of the rest.
+  func response(_ response: UpstreamResponse) -> UpstreamResponse { response.read(by: readAgain()) }
+
+  /// Returns the bytes already read, and the rest after them. They wait for their reader, so they are charged.
+  func readAgain() -> any ContentReader {
+    let hold = hold ?? MemoryHold(memory, for: holder)
     hold.force(to: bytes.capacity)
-    return response.read(by: Continuation(bytes, hold, then: isWhole ? nil : reader))
+    return Continuation(bytes, hold, then: isWhole ? nil : reader)
   }
 
   /// Content that returns bytes read before, and then the rest.
@@ -110,6 +121,14 @@ struct PartialContent: @unchecked Sendable {
       sent = end
       if sent == bytes.count { forget() }
       return part
+    }
+
+    func arriveAhead(
+      upTo limit: Int, chargedTo holder: UInt128?, then ended: @escaping @Sendable (Result<Void, ContentError>) -> Void
+    ) {
+      hold.move(to: holder)
+      guard let rest else { return ended(.success(())) }
+      rest.arriveAhead(upTo: limit, chargedTo: holder, then: ended)
     }
 
     func cancel() {

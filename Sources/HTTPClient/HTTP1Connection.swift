@@ -157,7 +157,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
 
   /// Stops receiving while enough content waits for its reader.
   private func holdBack(_ exchange: UpstreamExchange) {
-    link.isReading = (exchange.content?.buffered ?? 0) < configuration.limits.bufferedContent
+    link.isReading = (exchange.content?.uncredited ?? 0) < configuration.limits.bufferedContent
   }
 
   func contentWasRead(_ count: Int, of exchange: UpstreamExchange) {

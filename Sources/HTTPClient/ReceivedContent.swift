@@ -12,6 +12,11 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
   /// than its window, and the budget grants less to other work meanwhile.
   private(set) var buffered = 0 { didSet { hold.force(to: buffered) } }
 
+  /// The number of unread bytes for which the upstream may send others, and the most of them.
+  private var (credited, ahead) = (0, 0)
+  /// What the reader wants to be called when the content has ended.
+  private var ended: (@Sendable (Result<Void, ContentError>) -> Void)?
+
   private let hold: MemoryHold
   private let loop: IOLoop
   /// The exchange, until the content has ended. It ends in every case, so the two do not keep each other for ever.
@@ -49,26 +54,51 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
     return try result.get().map { .part($0) } ?? .end
   }
 
+  func arriveAhead(
+    upTo limit: Int, chargedTo holder: UInt128?, then ended: @escaping @Sendable (Result<Void, ContentError>) -> Void
+  ) {
+    loop.assertCurrent()
+    hold.move(to: holder)
+    if let ending { return ended(ending) }
+    (ahead, self.ended) = (limit, ended)
+    creditAhead()
+  }
+
   func cancel() {
     guard ending == nil || !parts.isEmpty else { return }
-    (parts, buffered) = ([], 0)
+    (parts, buffered, credited) = ([], 0, 0)
     ending = .failure(.cancelled)
     reader.resume(returning: .failure(.cancelled))
     exchange.take()?.contentWasCancelled()
+    ended.take()?(.failure(.cancelled))
   }
 
   /// Returns the result that a reader can have at once, or nil if it must wait.
   private func next() -> Result<[UInt8]?, ContentError>? {
     guard parts.isEmpty else {
       let part = parts.removeFirst()
+      let credit = min(credited, part.count)
       buffered -= part.count
-      exchange?.contentWasRead(part.count)
+      credited -= credit
+      if credit < part.count { exchange?.contentWasRead(part.count - credit) }
+      creditAhead()
       return .success(part)
     }
     return ending?.map { nil }
   }
 
+  /// Lets the upstream send as much again as has arrived, within the limit and if the memory budget grants that.
+  private func creditAhead() {
+    let count = min(uncredited, ahead - credited)
+    guard count > 0, ending == nil, hold.resize(to: buffered + count, for: .response) else { return }
+    credited += count
+    exchange?.contentWasRead(count)
+  }
+
   // MARK: The connection's side
+
+  /// The number of unread bytes that count against the upstream's window.
+  var uncredited: Int { buffered - credited }
 
   /// Adds a received part.
   func append(_ part: [UInt8]) {
@@ -80,7 +110,7 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
       parts.append(part)
     }
     buffered += part.count
-    if reader.isWaiting, let result = next() { reader.resume(returning: result) }
+    if reader.isWaiting, let result = next() { reader.resume(returning: result) } else { creditAhead() }
   }
 
   /// Ends the content, complete or with an error. The reader receives all buffered parts before the end.
@@ -89,7 +119,9 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
     guard self.ending == nil else { return }
     self.ending = ending
     exchange = nil
+    hold.force(to: buffered)
     if reader.isWaiting, let result = next() { reader.resume(returning: result) }
+    ended.take()?(ending)
   }
 }
 

@@ -12,6 +12,13 @@ public protocol ContentReader: AnyObject, Sendable {
   /// Returns what can be read without a wait. Throws like ``read()``.
   func readAtOnce() throws(ContentError) -> AvailableContent
 
+  /// Lets content arrive before it is read, up to `limit` bytes, so that a slow reader does not hold up the sender. Calls
+  /// `ended` once, on the loop: when all content has arrived, or when no more will.
+  ///
+  /// - Parameter holder: The address that the memory of unread content is charged to; nil for the server itself.
+  func arriveAhead(
+    upTo limit: Int, chargedTo holder: UInt128?, then ended: @escaping @Sendable (Result<Void, ContentError>) -> Void)
+
   /// Stops reading, and releases the stream or connection below. Does nothing after the end, or when called again.
   func cancel()
 }
@@ -29,6 +36,11 @@ public enum AvailableContent: Sendable {
 extension ContentReader {
   /// A reader that cannot know has nothing.
   public func readAtOnce() throws(ContentError) -> AvailableContent { .nothing }
+
+  /// A reader that does not receive the content itself lets nothing arrive ahead, and never calls `ended`.
+  public func arriveAhead(
+    upTo limit: Int, chargedTo holder: UInt128?, then ended: @escaping @Sendable (Result<Void, ContentError>) -> Void
+  ) {}
 
   /// Returns the whole content. Throws if it is longer than `limit` bytes, and leaves the rest to the caller: a handler
   /// can still respond to a request whose content is too long, but not after it has cancelled the reader.

@@ -1,8 +1,11 @@
 import Bytes
+import EventLoop
 import Glibc
 import HTTP1
 import HTTPMessages
 import HTTPTypes
+import Locks
+import Memory
 import TestSupport
 import Testing
 
@@ -69,6 +72,33 @@ struct HTTP2Tests {
     let rest = try stalled.received()
     #expect(rest.content.count == 1_000_000)
     #expect(rest.content.enumerated().allSatisfy { $1 == UInt8($0 % 251) })
+  }
+
+  @Test(
+    "content arrives ahead of its reader up to a limit, and as far as the memory budget grants it",
+    arguments: [
+      (1_000_000, nil, 1_000_000...1_000_000), (300_000, nil, 300_000...365_536), (1_000_000, 200_000, 1...265_536),
+    ]
+      as [(Int, Int?, ClosedRange<Int>)])
+  func ahead(limit: Int, memory: Int?, expected: ClosedRange<Int>) throws {
+    let budget = memory.map { MemoryBudget(limit: $0) } ?? .unlimited()
+    let client = try H2Upstream().client { $0.memory = budget }
+    let call = client.send(.get, "/count?bytes=1000000")
+    let (response, ended) = (try call.response(), Locked(false))
+    client.loop.performAndWait {
+      response.content.arriveAhead(upTo: limit, chargedTo: 1) { _ in ended.withLock { $0 = true } }
+    }
+    func buffered() throws -> Int {
+      try client.onLoop { _ in (response.content as? ReceivedContent)?.buffered ?? 0 }
+    }
+    try wait(for: "content ahead") { try expected.contains(buffered()) }
+    for _ in 0..<3 { #expect(try client.get("/count?bytes=20000").content.count == 20_000) }
+    #expect(try expected.contains(buffered()) && buffered() <= budget.held(by: 1))
+    #expect(ended.withLock { $0 } == (expected.upperBound == 1_000_000))
+    let rest = try call.received()
+    #expect(rest.content.count == 1_000_000)
+    #expect(rest.content.enumerated().allSatisfy { $1 == UInt8($0 % 251) })
+    #expect(ended.withLock { $0 } && budget.held(by: 1) == 0)
   }
 
   @Test("a cancelled task resets its stream, before and after the response head")

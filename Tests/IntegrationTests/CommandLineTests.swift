@@ -68,7 +68,8 @@ struct CommandLineTests {
   func negative() throws {
     let result = try Program.run(["sandbox", "--clock-skew", "-1000000001"])
     #expect(result.status == 64)
-    #expect(result.stderr == "--clock-skew \"-1000000001\" is not a number of seconds from -1000000000 to 1000000000.\n")
+    #expect(
+      result.stderr == "--clock-skew \"-1000000001\" is not a number of seconds from -1000000000 to 1000000000.\n")
   }
 
   @Test("keeps its arguments if a preloaded library sets an environment variable before the program starts")

@@ -253,7 +253,7 @@ extension CatalogCall {
         caller: payer
           ?? QuotaCaller(client: Client.anonymousID, rateLimitPrefix: ByteString(request.rateLimitPrefix)),
         directives: directives, preconditions: preconditions, coding: coding, fields: fields,
-        span: span)
+        span: span, holder: request.holder)
     } catch {
       throw error.response
     }

@@ -55,7 +55,8 @@ final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
   /// A call from a client, with a music user token if `user` is given.
   func call(
     _ target: String, by client: String = "client", user: String? = nil,
-    directives: RequestDirectives = RequestDirectives(), method: HTTPRequest.Method = .get, span: SpanContext? = nil
+    directives: RequestDirectives = RequestDirectives(), method: HTTPRequest.Method = .get, span: SpanContext? = nil,
+    holder: UInt128? = nil
   ) throws -> CatalogCall {
     let target = try CatalogTarget(target, hasUserToken: user != nil)
     let lines: KeyValuePairs<String, String> = user.map { ["Music-User-Token": $0] } ?? [:]
@@ -63,7 +64,8 @@ final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
       method, target,
       caller: QuotaCaller(client: client, share: QuotaCaller.usualShare, rateLimitPrefix: ByteString(client)),
       directives: directives, preconditions: Preconditions(), coding: .identity,
-      fields: try proxy.policy.requestFields(for: target, from: CallerFields(lines)), span: span)
+      fields: try proxy.policy.requestFields(for: target, from: CallerFields(lines)), span: span,
+      holder: holder)
   }
 
   /// The reply to a call, after its content is read to the end.
