@@ -5,8 +5,8 @@ import HTTPTypes
 ///
 /// Every failure counts against the requested resource, which is stopped alone if it fails repeatedly. The whole
 /// upstream is stopped only when repeated failures are evidence about the upstream (see ``CircuitOutcome``), and when
-/// the evidence is broad: failures of several clients, or at several resources while no other caller's request
-/// succeeds. So a client that causes failures does not affect other clients. While the upstream is stopped, a few
+/// the evidence is broad: failures of several clients while no other client's request succeeds, or at several resources
+/// while no other caller's request succeeds. So clients that cause failures do not affect other clients. While the upstream is stopped, a few
 /// requests of callers without failures still pass (``SecondOpinions``). The first one that succeeds closes the
 /// circuit.
 ///
@@ -95,7 +95,7 @@ public struct UpstreamCircuit: Sendable {
     resources.record(outcome, at: pass.subject.resource, of: pass.resource, began: pass.upstream.began, now: now)
     switch outcome {
     case .failure, .broken: evidence.failed(pass.subject, now: now)
-    case .success: evidence.succeeded(pass.subject, now: now)
+    case .success: evidence.succeeded(pass.subject, began: pass.upstream.began, now: now)
     case .resourceFailure, .neutral: break
     }
     let (wasClosed, wasLearned) = (upstream.isClosed, upstream.isLearned)
@@ -192,8 +192,8 @@ public struct CircuitSubject: Sendable, Equatable {
   }
 }
 
-/// The recent failures by caller and resource, and the callers that succeeded recently. They show whether the upstream
-/// causes the failures, or one caller does.
+/// The recent failures by caller and resource, and the callers and clients that succeeded recently. They show whether the
+/// upstream causes the failures, or single clients and callers do.
 struct FailureEvidence: Sendable {
   /// The most stored failures, each for a different pair of caller and resource.
   private static let mostFailures = 16
@@ -201,11 +201,29 @@ struct FailureEvidence: Sendable {
   /// The fewest resources at which one client's requests must fail to be evidence about the upstream.
   private static let leastResources = 3
 
+  /// The most clients of which successes and failures are known: 16. Those without news for the longest time are forgotten.
+  private static let mostClients = 16
+
+  /// The time for which a success counts against failures that began before it: 1 min. Later, clients that still fail may
+  /// be the only ones left, and the upstream fails for all.
+  private static let contradiction = Duration.seconds(60)
+
+  private struct FailingClient {
+    let client: UInt64
+    /// When its first request failed after its last success.
+    let since: Duration
+    var last: Duration
+  }
+
   private let window: Duration
   /// The failures in order of time.
   private var failures: [(subject: CircuitSubject, time: Duration)] = []
   /// The last success of each of the two callers that succeeded last.
   private var successes: [(caller: UInt64, time: Duration)] = []
+  /// The last success of each client, and when its request was sent.
+  private var served: [(client: UInt64, began: Duration, time: Duration)] = []
+  /// The clients whose requests fail, kept also when the upstream responds to others.
+  private var failing: [FailingClient] = []
 
   init(window: Duration) {
     self.window = window
@@ -216,13 +234,38 @@ struct FailureEvidence: Sendable {
     failures.removeAll { $0.subject == subject || now - $0.time > window }
     if failures.count >= Self.mostFailures { failures.removeFirst() }
     failures.append((subject, now))
+    noteFailing(subject.client, now: now)
   }
 
-  /// Records a success.
-  mutating func succeeded(_ subject: CircuitSubject, now: Duration) {
+  private mutating func noteFailing(_ client: UInt64, now: Duration) {
+    if let index = failing.firstIndex(where: { $0.client == client }) {
+      if now - failing[index].last <= window {
+        failing[index].last = now
+        return
+      }
+      failing.remove(at: index)
+    }
+    if failing.count >= Self.mostClients, let oldest = failing.indices.min(by: { failing[$0].last < failing[$1].last })
+    {
+      failing.remove(at: oldest)
+    }
+    failing.append(FailingClient(client: client, since: now, last: now))
+  }
+
+  /// Records a success of a request that was sent at `began`.
+  mutating func succeeded(_ subject: CircuitSubject, began: Duration, now: Duration) {
     successes.removeAll { $0.caller == subject.caller }
     if successes.count > 1 { successes.removeFirst() }
     successes.append((subject.caller, now))
+    if !failing.isEmpty { failing.removeAll { $0.client == subject.client } }
+    if let index = served.firstIndex(where: { $0.client == subject.client }) {
+      served[index] = (subject.client, began, now)
+      return
+    }
+    if served.count >= Self.mostClients, let oldest = served.indices.min(by: { served[$0].time < served[$1].time }) {
+      served.remove(at: oldest)
+    }
+    served.append((subject.client, began, now))
   }
 
   /// Discards the failures, because the upstream responds again. Keeps the successes, which keep the upstream in use.
@@ -231,26 +274,39 @@ struct FailureEvidence: Sendable {
   }
 
   /// Returns how many second opinions a client may give in a period (see ``SecondOpinions``): none for a caller that
-  /// failed at several resources, one if several clients fail. The more callers of the client fail, the fewer it may
-  /// give.
+  /// failed at several resources. If several clients fail, each of them may give one, and a client without failures may
+  /// give all. If only one client fails, it may give fewer the more of its callers fail.
   func opinions(of subject: CircuitSubject, now: Duration) -> Int {
     let recent = failures.filter { now - $0.time <= window }.map(\.subject)
     let own = Set(recent.filter { $0.caller == subject.caller }.map(\.resource))
     guard own.count < 2 else { return 0 }
-    if Set(recent.map(\.client)).count > 1 { return 1 }
+    if Set(recent.map(\.client)).count > 1 {
+      let hasFailed = failing.contains { $0.client == subject.client && now - $0.last <= window }
+      return hasFailed ? 1 : SecondOpinions.most
+    }
     let callers = Set(recent.filter { $0.client == subject.client }.map(\.caller))
     return SecondOpinions.most / (1 + callers.count)
   }
 
-  /// Returns whether the failures are evidence about the upstream: several clients failed at several resources, or
-  /// there were failures at three or more resources while no other caller's request succeeded.
+  /// Returns whether the failures are evidence about the upstream: several clients failed at several resources, and no
+  /// other client has succeeded since, or there were failures at three or more resources while no other caller's request
+  /// succeeded.
   func isBroad(now: Duration) -> Bool {
+    guard failures.count > 1 else { return false }
     let recent = failures.filter { now - $0.time <= window }
     let resources = Set(recent.map(\.subject.resource))
     guard resources.count > 1 else { return false }
-    if Set(recent.map(\.subject.client)).count > 1 { return true }
+    let general = recent.filter { !isContradicted($0.subject.client, now: now) }.map(\.subject)
+    if Set(general.map(\.client)).count > 1, Set(general.map(\.resource)).count > 1 { return true }
     guard resources.count >= Self.leastResources else { return false }
     let callers = Set(recent.map(\.subject.caller))
     return successes.allSatisfy { now - $0.time > window || callers.contains($0.caller) }
+  }
+
+  /// Whether another client's request has succeeded that was sent after this client's requests began to fail. A success
+  /// from before shows nothing: every outage begins after one.
+  private func isContradicted(_ client: UInt64, now: Duration) -> Bool {
+    guard let since = failing.first(where: { $0.client == client })?.since else { return false }
+    return served.contains { $0.client != client && $0.began > since && now - $0.time <= Self.contradiction }
   }
 }

@@ -68,6 +68,41 @@ struct UpstreamCircuitTests {
   }
 
   @Test(
+    "failing clients take no request of a client whose requests all succeed, however often it asks",
+    arguments: [2, 3, 8] as [UInt64], [100, 900, 5_000, 25_000])
+  func servedClient(failing: UInt64, interval: Int) {
+    var circuit = UpstreamCircuit()
+    var refused = 0
+    var asked = 0
+    for time in stride(from: 0, to: 120_000, by: 10) {
+      // It is served well before the others begin to fail.
+      if time >= 1000 { ask(&circuit, subject(UInt64(time / 10) % failing, UInt64(time)), .failure, at: time) }
+      guard time.isMultiple(of: interval) else { continue }
+      for resource in 0..<8 as Range<UInt64> {
+        asked += 1
+        if !ask(&circuit, subject(100, 1_000_000 + resource), .success, at: time + 1) { refused += 1 }
+      }
+    }
+    #expect(refused == 0, "\(refused) of \(asked)")
+  }
+
+  @Test(
+    "an outage for all opens the circuit at once, also after some clients have failed alone",
+    arguments: [1, 3, 20] as [UInt64])
+  func suddenOutage(clients: UInt64) {
+    var circuit = UpstreamCircuit()
+    for time in stride(from: 0, to: 30_000, by: 20) {
+      ask(&circuit, subject(UInt64(time / 20) % 2, UInt64(time)), .failure, at: time)
+      ask(&circuit, subject(100 + UInt64(time / 20) % clients, UInt64(time)), .success, at: time + 1)
+    }
+    #expect(circuit.isClosed)
+    for step in 0..<5 as Range<UInt64> {
+      ask(&circuit, subject(100 + step % clients, 5000 + step), .failure, at: 30_000 + Int(step))
+    }
+    #expect(!circuit.isClosed)
+  }
+
+  @Test(
     "a caller that always fails does not keep the circuit open for any other caller",
     arguments: [1, 2] as [UInt64], [700, 3_000, 25_000])
   func lateCaller(_ client: UInt64, _ interval: Int) {
