@@ -125,6 +125,7 @@ extension PacingLimits {
     let replicas = Double(max(replicas, 1))
     limits.leastRate /= replicas
     limits.firstRate /= replicas
+    limits.unknownRate /= replicas
     limits.mostRate /= replicas
     return limits
   }

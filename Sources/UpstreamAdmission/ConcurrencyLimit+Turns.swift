@@ -141,7 +141,7 @@ extension ConcurrencyLimit {
     guard isPaced, pacing.rate != nil else { return waitForOthers(all, ofClient: ofClient, own: own, client) }
     let opening = max(pacing.opening ?? now, now)
     let before = pacing.opensWithTurn ? 1.0 : 0
-    var turn = opening + (Double(all) - before) / pacing.pace
+    var turn = opening + (Double(all) - before) / pacing.expectedPace
     if let share = client.shareOfRate {
       let ofShare = (Double(ofClient) - before) / (pacing.pace(ofClient: name) * share)
       turn = max(turn, max(opening, client.opening) + ofShare)

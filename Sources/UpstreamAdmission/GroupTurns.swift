@@ -95,6 +95,14 @@ struct GroupTurns: Sendable {
   /// The pace that this replica may expect.
   var pace: Double { max(team.pace * leastWeight, 0.05) }
 
+  /// The pace that this replica may expect once the tests of an upstream that refuses everything have ended.
+  var expectedPace: Double { max(expectedPaceOfTeam * leastWeight, 0.05) }
+
+  private var expectedPaceOfTeam: Double {
+    guard let rate = team.rate, team.pace < rate / 2 else { return team.pace }
+    return rate
+  }
+
   private var leastWeight: Double { max(team.weight, 0.5 / Double(max(team.replicas, 1))) }
 
   /// Returns the part of the team's pace for a client that belongs to this replica, by the requests that wait here.
@@ -243,6 +251,9 @@ struct Pacing: Sendable {
 
   /// The pace that this replica may expect.
   var pace: Double { group?.pace ?? own.pace }
+
+  /// The pace for the estimate of a wait: also while one request at a time tests whether the upstream accepts again.
+  var expectedPace: Double { group?.expectedPace ?? own.pace }
 
   /// Returns the pace from which a client has its share.
   func pace(ofClient name: String) -> Double { group?.pace(ofClient: QuotaCaller.hash(ofClient: name)) ?? own.pace }

@@ -86,12 +86,29 @@ public struct PacingLimits: Sendable, Equatable {
   /// The longest pause for a `Retry-After`: 60 s. Then one request tries again.
   public var mostRetryAfter: Duration = .seconds(60)
 
+  // Blocks
+
+  /// The time in seconds in which every limiter must accept a request: 1, the length of a window.
+  public var blockAfter = 1.0
+  /// The same before a rate has been confirmed: 0.5, because no limit is known that a window could have reached.
+  public var firstBlockAfter = 0.5
+  /// The pause between two tests of an upstream that refuses everything, as a part of the time for which it has done so:
+  /// a thirty-second.
+  public var testPause = 1.0 / 32
+  /// The shortest such pause: 250 ms.
+  public var leastTestPause: Duration = .milliseconds(250)
+  /// The longest such pause: 1 s, so that an upstream that accepts again is in use within 5 s.
+  public var mostTestPause: Duration = .seconds(1)
+
   // Rates
 
   /// The lowest learned rate: 0.5 requests a second. Below it, pauses limit the requests.
   public var leastRate = 0.5
   /// The lowest rate after a first 429: 2 requests a second. The search starts there.
   public var firstRate = 2.0
+  /// The lowest rate after a first 429 without any evidence: 10 requests a second. So the requests of a page that were all
+  /// refused are sent again within a second.
+  public var unknownRate = 10.0
   /// The rate below which one request is so large a part of a second's that a refused probe says little: 10 a second.
   public var wholeRequests = 10.0
   /// The rate beyond which the pacer stops limiting: 5,000 requests a second.

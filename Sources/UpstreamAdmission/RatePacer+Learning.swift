@@ -4,7 +4,7 @@ extension RatePacer {
   mutating func learn(at time: Double) {
     guard let old = rate else {
       isGuess = true
-      return hold(at: max(accepted(before: time, seconds: 1), limits.firstRate))
+      return hold(at: max(accepted(before: time, seconds: 1), firstGuess(before: time)))
     }
     let isEcho = wasProbe && isWindow(at: time)
     (wasProbe, hasGrown) = (false, false)
@@ -70,8 +70,20 @@ extension RatePacer {
   /// Learns from another refusal of the same event. Many refusals show that the quota is far below the rate sent.
   mutating func learnMore(at time: Double) {
     guard refusals >= 3, let rate else { return }
-    isGuess = false
-    hold(at: min(rate, highest(at: time)))
+    let before = history.count(before: firstRefused, window: 1)
+    let since = history.count(before: time, window: max(time - firstRefused, 0))
+    let isFirst = confirmed == 0 && streak?.events == 1
+    isGuess = isFirst && before.sent == before.refused && since.sent == since.refused
+    if isGuess {
+      // All were refused, so they show no limit.
+      hold(at: max(Double(before.sent), firstGuess(before: firstRefused)))
+    } else {
+      hold(at: min(rate, highest(at: time)))
+    }
+    // An upstream that refuses for another reason than the rate accepts nothing behind the first refused request. So
+    // only what it accepted before that request counts afterwards.
+    let known = isGuess ? self.rate ?? rate : min(firstRate, highest(at: firstRefused))
+    correctStreak(isBlock: isGuess, rate: known)
   }
 
   mutating func hold(at rate: Double) {
@@ -104,6 +116,17 @@ extension RatePacer {
   private func accepted(before time: Double, seconds: Double) -> Double {
     let count = history.count(before: time, window: seconds)
     return Double(count.sent - count.refused) / count.seconds
+  }
+
+  /// Returns whether a request of the second before `time` was accepted, or may still be.
+  private func hasAccepted(before time: Double) -> Bool {
+    let count = history.count(before: time, window: 1)
+    return count.sent > count.refused
+  }
+
+  /// Returns the lowest first rate to begin with.
+  private func firstGuess(before time: Double) -> Double {
+    max(peak.leastQuota, hasAccepted(before: time) ? limits.firstRate : limits.unknownRate)
   }
 
   /// Returns the rate after a refusal of a rate that has just grown. Returns nil if the refusal is no evidence.

@@ -27,6 +27,8 @@ struct RatePacer: Sendable {
   /// When the next request may be sent.
   var opening = 0.0
   var history = SendHistory()
+  /// The evidence before the first 429.
+  var peak = AcceptedPeak()
   /// A bucket with the learned rate. It shows when a probe must have been refused.
   var bucket = ImaginedBucket()
   /// The smoothed response time.
@@ -65,6 +67,12 @@ struct RatePacer: Sendable {
   var strikes = 0
   /// Whether one request at a time tests if the upstream still refuses everything.
   var isTesting = false
+  /// When the first refused request of that event was sent.
+  var firstRefused = 0.0
+  /// The rate that this refusal alone has shown.
+  var firstRate = 0.0
+  /// The refusals since the upstream last accepted a request. Nil if it has accepted one since the last refusal.
+  var streak: RefusalStreak?
   /// The number of requests since the last pause, sent while others waited.
   private(set) var sinceResumed = 0.0
   /// When the last refused request was sent, and how many requests before it were sent and not refused.
@@ -104,8 +112,11 @@ struct RatePacer: Sendable {
   /// Records a response other than 429.
   mutating func answered(sentAt: Double, now: Double) {
     latency += (now - sentAt - latency) / 16
+    peak.add(now: now)
+    let wasBlocked = endStreak(sentAt: sentAt)
     guard isTesting, sentAt > pauseBegan else { return }
     isTesting = false
+    if wasBlocked { return resume(sentAt: sentAt, now: now) }
     strikes = 1
     credit = max(credit, 0)
     if let rate, rate < confirmed / 2 {
@@ -124,13 +135,19 @@ struct RatePacer: Sendable {
     history.refuse(sentAt: sentAt)
     if sentAt <= pauseBegan {
       refusals += 1
-      learnMore(at: sentAt)
-      let length = pauseAfterLearning(now: pauseBegan)
-      if length > pauseLength { pause(for: length, now: pauseBegan) }
+      firstRefused = min(firstRefused, sentAt)
+      if !isKnownBlock { learnFurther(at: sentAt) }
+    } else if isBlocked(at: sentAt) {
+      refusals = 1
+      bucket.empty(now: now)
+      testAgain(now: now)
     } else {
       pay()
       refusals = 1
+      firstRefused = sentAt
       learn(at: sentAt)
+      firstRate = rate ?? 0
+      noteStreak()
       bucket.empty(now: now)
       // A refused request has used none of the quota, so the next request may take its place.
       if sentAt >= lastSent { opening -= 1 / pace }
@@ -138,6 +155,17 @@ struct RatePacer: Sendable {
     }
     lastRefusal = (sentAt, history.accepted(before: sentAt))
     if let retryAfter { wait(for: min(retryAfter, limits.mostRetryAfter.inSeconds), now: now) }
+  }
+
+  private mutating func learnFurther(at sentAt: Double) {
+    learnMore(at: sentAt)
+    let length = pauseAfterLearning(now: pauseBegan)
+    if length > pauseLength {
+      pause(for: length, now: pauseBegan)
+    } else if streak?.isBlock ?? false, !isAsked {
+      // The first refusals made the rate seem low, and a low rate has a long pause.
+      (pauseLength, opening) = (length, pauseBegan + length)
+    }
   }
 
   // MARK: Groups of replicas
@@ -151,13 +179,13 @@ struct RatePacer: Sendable {
     hold(at: rate)
     confirmed = self.rate ?? 0
     (isGuess, isSearching, isTesting) = (false, false, false)
-    (credit, strikes, falls, ceiling) = (0, 0, 0, .infinity)
+    (credit, strikes, falls, ceiling, streak) = (0, 0, 0, .infinity, nil)
     opening = max(opening, pauseEnds)
   }
 
   /// Forgets the rate, but not what was sent.
   mutating func disown() {
-    rate = nil
+    (rate, streak) = (nil, nil)
     phase = .free
   }
 
@@ -170,7 +198,7 @@ struct RatePacer: Sendable {
     return min(max(least.inSeconds, clear) * Double(1 << min(strikes, 8)), limits.mostPause.inSeconds)
   }
 
-  private mutating func pause(for length: Double, now: Double) {
+  mutating func pause(for length: Double, now: Double) {
     pauseBegan = now
     pauseLength = length
     isAsked = false
@@ -279,6 +307,24 @@ struct SendHistory: Sendable {
   }
 
   private static func slot(_ time: Double) -> Int { max(Int(time * slotsPerSecond), 0) }
+}
+
+/// The most requests that the upstream has accepted in one second.
+struct AcceptedPeak: Sendable {
+  private var highest = 0
+  private var second = 0
+  private var count = 0
+
+  /// Adds a response other than 429.
+  mutating func add(now: Double) {
+    let present = Int(now)
+    if present != second { (second, count) = (present, 0) }
+    count += 1
+    highest = max(highest, count)
+  }
+
+  /// A rate that no quota is below: a bucket, or two windows of which one ends, accept at most twice the quota in a second.
+  var leastQuota: Double { Double(highest) / 2 }
 }
 
 /// A simulated token bucket that fills at the learned rate, holds at most the requests of one second, and was empty at

@@ -34,6 +34,8 @@ struct GroupSimulation {
     /// When the leader dies.
     var leaderDies: Double?
     var doublesAt: Double?
+    /// When the upstream refuses every request.
+    var blocked: Range<Double>?
     /// When the store's clock is set, and by how much.
     var jump: (at: Double, by: Double)?
     var initial = 200
@@ -184,7 +186,7 @@ struct GroupSimulation {
       guard replicas[index].isAlive else { return }
       send(replicas[index].limit.advance(now: local(index)), of: index)
     case .arrive(let index, let permit):
-      let refusal = quota.refusal(at: now)
+      let refusal = scenario.blocked?.contains(now) == true ? 0 : quota.refusal(at: now)
       push(now + scenario.latency / 2 + jitter(), .response(index, permit, refusal))
     case .response(let index, let permit, let wait): respond(index, permit, wait)
     case .expire(let index):

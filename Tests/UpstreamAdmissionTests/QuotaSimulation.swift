@@ -125,7 +125,7 @@ struct QuotaSimulation {
       tickAt = nil
       send(limit.advance(now: .init(inSeconds: now)))
     case .arrive(let index, let permit):
-      let refusal = quota.refusal(at: now)
+      let refusal = scenario.blocked?.contains(now) == true ? 0 : quota.refusal(at: now)
       push(now + scenario.latency / 2 + jitter(), .response(index, permit: permit, refusal, refusal != nil))
     case .response(let index, let permit, let wait, let isRefused): respond(index, permit, wait, isRefused)
     case .expire(let index):

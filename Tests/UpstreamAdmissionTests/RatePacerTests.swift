@@ -77,19 +77,35 @@ import Testing
     }
   }
 
-  @Test("sends one request at a time after repeated refusals, and never learns a rate below one in two seconds")
+  @Test("sends one request at a time while nothing is accepted, and keeps the rate")
   func nothingGoes() {
     var pacer = Self.taught()
     var now = pacer.opening
     for _ in 0..<200 {
       pacer.sent(now: now, isWanted: true)
       pacer.refused(sentAt: now, retryAfter: nil, now: now + 0.1)
-      #expect(pacer.opening - now <= 4.2 + 2, "a pause of 4 s at most, and one interval")
+      #expect(pacer.opening - now <= 1.2 + 1, "a pause of 1 s at most, and one interval")
       now = pacer.opening
     }
-    #expect(pacer.rate == 0.5)
+    #expect(pacer.rate == 21)
     pacer.sent(now: now, isWanted: true)
-    #expect(pacer.opening >= now + 0.5)
+    #expect(pacer.opening >= now + 0.4)
+  }
+
+  @Test("never learns a rate below one in two seconds")
+  func leastRate() {
+    var pacer = Self.taught()
+    var now = pacer.opening
+    // One request after each pause is accepted, and the next one is refused.
+    for _ in 0..<200 {
+      pacer.sent(now: now, isWanted: true)
+      pacer.answered(sentAt: now, now: now + 0.1)
+      now = max(pacer.opening, now + 0.1)
+      pacer.sent(now: now, isWanted: true)
+      pacer.refused(sentAt: now, retryAfter: nil, now: now + 0.1)
+      now = max(pacer.opening, now + 0.1)
+    }
+    #expect(pacer.rate ?? 0 >= 0.5 && pacer.rate ?? 0 < 1)
   }
 
   @Test("the simulated bucket stores at most the requests of one second, and may be overdrawn")

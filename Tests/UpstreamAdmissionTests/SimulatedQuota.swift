@@ -14,6 +14,8 @@ struct QuotaScenario: Sendable, CustomStringConvertible {
   /// When the greedy client leaves.
   var leavesAt: Double?
   var retryAfter = false
+  /// When the upstream refuses every request.
+  var blocked: Range<Double>?
   var seed: UInt64 = 1
 
   var description: String {
