@@ -15,7 +15,10 @@ struct ReplicaGroupTests {
     try replicas.waitUntilTogether(2)
     replicas.servers[1].process.kill()
     try replicas.waitUntilTogether(1)
-    #expect(try replicas.servers[0].request("/readyz").json?["status"]?.string == "ready")
+    // A store that a busy machine lets respond late counts as one in trouble for a moment.
+    try eventually("the last one is ready") {
+      try replicas.servers[0].request("/readyz").json?["status"]?.string == "ready"
+    }
   }
 
   /// What may happen to a store, and how it ends.
