@@ -5,7 +5,7 @@ package final class Memo<Key: Hashable & Sendable, Value: Sendable>: Sendable {
 
   /// Creates a memo without values.
   ///
-  /// - Parameter limit: The maximum sum of the costs of all values.
+  /// - Parameter limit: The maximum sum of the costs of all values. A value that replaces another adds its cost to it.
   package init(limit: Int) {
     self.limit = limit
   }

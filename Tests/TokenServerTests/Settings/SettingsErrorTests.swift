@@ -334,7 +334,7 @@ struct SettingsErrorTests {
     judge(try SettingsFixture.errors("{}", [variableName(of: path): url]))
   }
 
-  @Test("names a long path in full, and no long text that is none")
+  @Test("names a long path in full, and quotes no other long text")
   func longPaths() {
     let path = "/var/lib/musickit-token-server/" + [String](repeating: "folder", count: 20).joined(separator: "/")
     #expect(quotedPath(path) == "\"\(path)\"")
