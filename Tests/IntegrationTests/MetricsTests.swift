@@ -21,6 +21,7 @@ struct MetricsTests {
     _ = try server.request("/nothing")
     _ = try server.admin("/healthz")
     let page = try MetricsPage(of: server)
+    _ = try page.judged()
     #expect(page[Self.requests, Self.responses("/token", "GET", "200")] == 2)
     #expect(page[Self.requests, Self.responses("/token", "GET", "400")] == 1)
     #expect(page[Self.requests, Self.responses("/token", "HEAD", "200")] == 1)
@@ -52,7 +53,7 @@ struct MetricsTests {
     let page = try MetricsPage(of: server)
     let document = try TextFile.read("\(Repository.path)/docs/metrics.md")
     let rows = document.matches(of: /(?m)^\| `((musickit|process)_\w+)` \|/)
-    #expect(page.names == Set(rows.map { String($0.output.1) }))
+    #expect(try page.judged() == Set(rows.map { String($0.output.1) }))
     let left = try #require(page["musickit_tls_certificate_remaining_seconds"])
     #expect(left > 0)
   }
@@ -93,6 +94,7 @@ struct MetricsTests {
     connection.send("EVIL /evil HTTP/1.1\r\nHost: evil\r\n\r\n")
     #expect(try connection.receiveAll().hasPrefix("HTTP/1.1 501 "))
     let page = try MetricsPage(of: server)
+    _ = try page.judged()
     #expect(!page.text.lowercased().contains("evil"))
     #expect(page.values(of: "method").isSubset(of: ["GET", "OTHER", "-"]))
     #expect(

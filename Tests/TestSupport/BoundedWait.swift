@@ -50,16 +50,21 @@ public func waitForCancellation() async {
   try? await Task.sleep(for: .seconds(86_400))
 }
 
-/// The times at which a condition is looked at: the rests between them grow from 50 µs to 10 ms, until `patience` is over.
+/// The times at which a condition is looked at, until `patience` is over: the rests between them grow from 50 µs to
+/// 10 ms, and are never shorter than the look before, which may have been a request.
 private struct Looks {
   private let end = ContinuousClock.now.advanced(by: patience)
   private var next = Duration.microseconds(50)
+  private var began = ContinuousClock.now
 
   /// How long to rest before the next look; nil after the last one.
   mutating func rest() -> Duration? {
-    guard ContinuousClock.now < end else { return nil }
-    defer { next = min(next * 2, .milliseconds(10)) }
-    return next
+    let now = ContinuousClock.now
+    guard now < end else { return nil }
+    let rest = max(next, now - began)
+    next = min(next * 2, .milliseconds(10))
+    began = now.advanced(by: rest)
+    return rest
   }
 }
 

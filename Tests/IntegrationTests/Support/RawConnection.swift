@@ -48,18 +48,41 @@ final class RawConnection {
     return String(decoding: received, as: UTF8.self)
   }
 
-  /// Reads one whole response with a `Content-Length`, or one without content.
+  /// Reads one whole response with a `Content-Length` or in chunks, or one without content.
   func response() throws -> ParsedResponse {
     while true {
       if let response = ParsedResponse(received) {
+        if response["Transfer-Encoding"] == "chunked" {
+          if let (content, rest) = Self.joined(response.body) {
+            received.removeFirst(received.count - rest)
+            return response.with(content)
+          }
+          guard try receiveMore() else { throw TestFailure("The connection ended within a response.") }
+          continue
+        }
         let length = response["Content-Length"].flatMap { Int($0) } ?? 0
         if response.body.count >= length {
           received.removeFirst(received.count - response.body.count + length)
-          return try response.cut(to: length)
+          return response.with(Array(response.body.prefix(length)))
         }
       }
       guard try receiveMore() else { throw TestFailure("The connection ended within a response.") }
     }
+  }
+
+  /// The content of all chunks (RFC 9112 §7.1) and the number of bytes behind them; nil if they are not complete.
+  private static func joined(_ bytes: [UInt8]) -> (content: [UInt8], rest: Int)? {
+    var content: [UInt8] = []
+    var rest = bytes[...]
+    while let end = rest.firstIndex(of: UInt8(ascii: "\r")),
+      let size = Int(String(decoding: rest[..<end], as: UTF8.self), radix: 16),
+      rest.count >= end - rest.startIndex + size + 4
+    {
+      content += rest[(end + 2)...].prefix(size)
+      rest = rest[(end + 2 + size + 2)...]
+      if size == 0 { return (content, rest.count) }
+    }
+    return nil
   }
 
   /// Reads an interim response without fields, and returns its status line.
@@ -96,9 +119,9 @@ final class RawConnection {
 }
 
 extension ParsedResponse {
-  /// The response with only this length of content.
-  fileprivate func cut(to length: Int) throws -> ParsedResponse {
-    ParsedResponse(version: version, status: status, fields: fields, body: Array(body.prefix(length)))
+  /// The response with other content.
+  fileprivate func with(_ content: [UInt8]) -> ParsedResponse {
+    ParsedResponse(version: version, status: status, fields: fields, body: content)
   }
 
   private init(version: String, status: Int, fields: [(name: String, value: String)], body: [UInt8]) {
