@@ -30,7 +30,9 @@ ARCHIVES := .build/archives
 UNEXPORTED := -Xlinker --no-export-dynamic
 RELEASE = SOURCE_REVISION='$(or $(SOURCE_REVISION),$(COMMIT),commit unknown)' \
   swift build -c release --static-swift-stdlib $(HARDENED) $(UNEXPORTED) -Xlinker -L$(ARCHIVES) -Xlinker -s \
-    --product $(PRODUCT)
+    --product $(PRODUCT) --scratch-path $(RELEASE_BUILD)
+# A build has its folder for itself, so builds that run side by side, as in CI, need one each.
+RELEASE_BUILD ?= .build
 
 # Where `make install` puts things: below PREFIX, in DESTDIR if that is set, as for a package.
 PREFIX ?= /usr/local
