@@ -90,6 +90,7 @@ bench: toolchain ## Measure against nginx, HAProxy, h2o and OpenSSL, side by sid
 
 # Not in .ci/scratch: the logs of a failed run stay. A program from elsewhere (BINARY) needs no build.
 soak: $(VENV)/installed $(if $(filter file,$(origin BINARY)),release) ## Load a release (BINARY) for SOAK_SECONDS (300) while all around it changes; nothing may leak or fail
+	@.ci/need redis-server
 	$(VENV)/bin/python Tests/soak/run "$(BINARY)" $(SOAK_SECONDS)
 
 bench-check: toolchain ## Count the instructions of eight requests, against Benchmarks/instructions.json

@@ -5,7 +5,7 @@ import time
 from collections import Counter
 
 from journal import eventually
-from processes import Emulator, Server
+from processes import Emulator, Server, Store
 
 # Requests that Apple Music fails in each outage, and those that succeed in a row after it.
 FAILED, WELL = 12, 25
@@ -16,12 +16,12 @@ QUOTA = {True: 18, False: 9}
 class Events:
     """Changes the world of the servers, and the truth about it."""
 
-    def __init__(self, ground, truth, judge, binary, keys, settings):
+    def __init__(self, ground, truth, judge, binary, keys, settings, store):
         self.ground, self.truth, self.judge, self.binary = ground, truth, judge, binary
         # Keys that have not signed yet.
         self.keys, self.settings = keys, settings
         self.counts, self.seconds = Counter(), Counter()
-        self.servers, self.ended = [], []
+        self.servers, self.ended, self.store = [], [], store
         # The expected lines of level error or worse, by the beginnings of their messages.
         self.expected_errors = ["The new settings are invalid, so the old ones stay in use."]
         self.successors = 0
@@ -30,8 +30,8 @@ class Events:
         """Everything once."""
         for event in (
             self.rotate_key, self.replace_api_key, self.change_lifetime, self.damage_settings, self.renew_certificate,
-            self.fail_with_status, self.hang, self.break_connections, self.limit, self.die, self.rotate_audit_log,
-            self.hand_over,
+            self.fail_with_status, self.hang, self.break_connections, self.limit, self.die, self.stop_store,
+            self.replace_store, self.rotate_audit_log, self.hand_over,
         ):
             begin = time.monotonic()
             event()
@@ -194,6 +194,40 @@ class Events:
                 f"{old.name}", self.binary, self.ground.directory, keys, old.port, is_secure=False)
         self.outage((502, 504), kill, start)
 
+    # The store of the replicas.
+
+    def stop_store(self):
+        """The store hangs, and then continues."""
+        self.lose_store(
+            lambda: self.store.signal(signal.SIGSTOP), lambda: self.store.signal(signal.SIGCONT))
+
+    def replace_store(self):
+        """The store ends, and another one takes its port. It knows nothing."""
+        def kill():
+            self.store.signal(signal.SIGKILL)
+            self.store.ended()
+
+        def start():
+            self.store = Store("store", self.ground.directory, self.store.port)
+        self.lose_store(kill, start)
+
+    def lose_store(self, begin, end):
+        """Each replica goes on by itself without the store, and with the others afterwards."""
+        self.shares(1)
+        begin()
+        self.shares(0)
+        self.served()
+        end()
+        self.shares(1)
+        self.served()
+
+    def shares(self, value):
+        for server in self.servers:
+            if server.is_replica:
+                eventually(
+                    f"musickit_shared_store_usable of {server.name} is {value}",
+                    lambda: server.metrics()["musickit_shared_store_usable"] == value)
+
     # Operation.
 
     def rotate_audit_log(self):
@@ -202,7 +236,7 @@ class Events:
         eventually("the servers create the audit log", self.ground.audit.exists)
 
     def start(self, emulator, name):
-        server = Server(name, self.binary, self.ground, emulator)
+        server = Server(name, self.binary, self.ground, emulator, self.store)
         self.servers.append(server)
         return server
 

@@ -1,4 +1,4 @@
-"""The processes of a run: servers, and emulators of Apple Music."""
+"""The processes of a run: servers, emulators of Apple Music, and the store of the replicas."""
 
 import http.client
 import json
@@ -109,11 +109,23 @@ class Emulator(Process):
         return json.loads(self.request("GET", "/sandbox/log")[1])["statuses"]
 
 
-class Server(Process):
-    """One instance of the server."""
+class Store(Process):
+    """A Redis without a memory of its own, over which servers share rates, quota and responses."""
 
-    def __init__(self, name, binary, ground, emulator):
+    def __init__(self, name, directory, port):
+        super().__init__(name, ["redis-server", "--port", port, "--save", "", "--dir", directory], directory)
+        self.settings = {"SHARED_URL": f"redis://127.0.0.1:{port}"}
+        self.port = port
+
+
+class Server(Process):
+    """One instance of the server. Those with the secure emulator are replicas of each other."""
+
+    def __init__(self, name, binary, ground, emulator, store):
         environment = emulator.settings | {"MUSICKIT_CONFIG": str(ground.current / "config.json5")}
+        self.is_replica = emulator.is_secure
+        if self.is_replica:
+            environment |= store.settings
         super().__init__(name, [binary, "serve"], ground.directory, environment)
         self.journal = Journal(self.log)
         self.emulator = emulator

@@ -19,7 +19,7 @@ from exchanges import POPULAR, Exchanges
 from ground import Ground, Settings, private_pem
 from judge import Judge
 from load import Load
-from processes import Emulator, Process, free_port
+from processes import Emulator, Process, Store, free_port
 from truth import Truth
 
 RATE = 350
@@ -46,7 +46,8 @@ class Run:
         self.truth = Truth(keys[0], settings.rotating[0], settings.certificate, settings.web_ttl)
         self.judge = Judge(self.truth)
         self.ground.write(settings)
-        self.events = Events(self.ground, self.truth, self.judge, binary, keys[1:], settings)
+        store = Store("store", directory, free_port())
+        self.events = Events(self.ground, self.truth, self.judge, binary, keys[1:], settings, store)
         secure = Emulator("apple-h2", binary, directory, keys, free_port(), is_secure=True)
         plain = Emulator("apple-h1", binary, directory, keys[:4], free_port(), is_secure=False)
         # Two that live as long as the run, one for each protocol to Apple Music, and one that is replaced.
