@@ -24,7 +24,8 @@ extension AccessPolicy {
     let holders = candidates.filter { signature.holds(by: $0.source, keys: keys) }
     guard holders.count < 2 else { throw .denied(Self.ambiguousClient) }
     if let holder = holders.first { return (clients[holder.client], holder.subject) }
-    let denial = signature.lacksKeys ? Self.providerUnavailable : Self.denial(signature.refusal ?? .badSignature)
+    var denial = signature.lacksKeys ? Self.providerUnavailable : Self.denial(signature.refusal ?? .badSignature)
+    denial.attempts = max(1, signature.failed.count)
     guard signature.wanted.isEmpty else {
       throw .keysWanted(WantedKeys(sources: signature.wanted, denial: denial, tried: signature.failed))
     }

@@ -16,6 +16,8 @@ public struct Denial: Error, Sendable {
   /// Whether the credential may be a guess, and so counts as a failed attempt. A token that has just expired is not a
   /// guess: an app renews the token after a 401, but waits after a 429.
   public var isGuess = false
+  /// The number of failed attempts that a guess counts as: one for each signature that the server verified in vain.
+  public var attempts = 1
 
   /// Creates a denial from a response that another check has made.
   public init(_ response: ErrorResponse, _ reason: StaticString) {

@@ -48,8 +48,9 @@ public struct JSONWebKeySet: Sendable {
   /// Returns at least one key that may have signed a JWT with this header.
   ///
   /// A key is used only with algorithms of its own kind, whatever the header says. A JWT without a `kid` is for the keys
-  /// without one. If there are none, exactly one key must fit: a provider with several keys must send a `kid` (OpenID
-  /// Connect Core §10.1), and trying all of them would let a stranger choose the most expensive work.
+  /// without one, of which a rotation leaves two. If there are none, exactly one key must fit: a provider with several
+  /// keys must send a `kid` (OpenID Connect Core §10.1), and trying all of them would let a stranger choose the most
+  /// expensive work.
   func candidates(for algorithm: JWTAlgorithm, keyID: ByteString?) throws(JWTRefusal) -> [JSONWebKey] {
     let named = keys.filter { $0.keyID == keyID }
     let fitting = named.filter { $0.isFor(algorithm) }

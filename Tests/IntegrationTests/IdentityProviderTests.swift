@@ -131,4 +131,26 @@ struct IdentityProviderTests {
     // Now it was valid lately, whatever the address.
     #expect(try ground.request("/token", key: fresh).status == 200)
   }
+
+  @Test("a forged JWT counts as one failure for each signature, so two keys without kid do not double the work")
+  func twoKeys() throws {
+    let provider = try IdentityProvider()
+    var keys = try provider.keySet().dropLast("]}".count)
+    try provider.rotate()
+    keys += try ", " + provider.keySet().dropFirst("{\"keys\": [".count)
+    let directory = try TemporaryDirectory()
+    let file = try directory.write(String(keys).replacing(#/"kid": "[^"]*", /#, with: ""), to: "jwks.json")
+    let ground = try AccessGround(
+      "{ id: 'members', jwt: { issuer: 'https://id.example.com/', audience: 'music', jwksFile: '\(file)' } }")
+    for keys in ["old", "present"] {
+      #expect(try ground.request("/token", key: try provider.mint("keys=\(keys)&kid=")).status == 200, "\(keys)")
+    }
+    let forged = try provider.mint("keys=unpublished&kid=")
+    let connection = try ground.server.connect()
+    let request = "GET /token HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(forged)\r\n\r\n"
+    connection.send(String(repeating: request, count: 80))
+    connection.finishSending()
+    let responses = try connection.receiveAll()
+    #expect((49...56).contains(responses.split(separator: "HTTP/1.1 401 ").count - 1), "\(responses.prefix(500))")
+  }
 }

@@ -259,9 +259,10 @@ struct AccessGate: Sendable {
   /// Returns a 429 for an address with many invalid credentials. Only failed attempts count. A valid API key or
   /// certificate from the same address never has to wait, and neither does a JWT that was valid lately.
   private func slowedDown(_ denial: Denial, _ auditContext: AuditContext) -> Denial {
-    guard denial.isGuess,
-      let seconds = service.limiter.takeFailure(from: auditContext.rateLimitPrefix, now: Deadline.now.nanoseconds)
-    else { return denial }
+    guard denial.isGuess else { return denial }
+    let (address, now) = (auditContext.rateLimitPrefix, Deadline.now.nanoseconds)
+    for _ in 1..<denial.attempts { _ = service.limiter.takeFailure(from: address, now: now) }
+    guard let seconds = service.limiter.takeFailure(from: address, now: now) else { return denial }
     return Self.tooManyFailures(
       denial.response.detail, retryAfter: seconds, client: denial.client, origin: denial.origin)
   }

@@ -89,6 +89,27 @@ struct JWTCostTests {
     #expect(try Self.wanted(same).tried.count == 1)
   }
 
+  @Test("is two signatures during a rotation, with one kid or without, and a failure then counts as two attempts")
+  func rotation() throws {
+    let (old, new, stranger) = (try TestKey(.p256), try TestKey(.p256), try TestKey(.p256))
+    for (header, keyID) in [(#"{"alg":"ES256","kid":"a"}"#, "a"), (#"{"alg":"ES256"}"#, nil)] {
+      let keys = try keySet([old.jwk(keyID), new.jwk(keyID), TestKey(.p256).jwk("another")])
+      func identify(_ key: TestKey, after wanted: AccessPolicy.WantedKeys? = nil) -> AccessPolicy.Identification {
+        let token = key.token(header: header, claims: JWTSamples.claims)
+        return Self.policy.identify(Self.presented(token), now: JWTSamples.now, after: wanted, keys: { _ in keys })
+      }
+      for key in [old, new] { #expect(Self.reason(identify(key)) == "known as app", "\(header)") }
+      let wanted = try Self.wanted(identify(stranger))
+      #expect(wanted.tried.count == 2 && wanted.denial.attempts == 2, "\(header)")
+      // After the fetch, which brought no other keys.
+      guard case .denied(let denial) = identify(stranger, after: wanted) else { throw Unexpected() }
+      #expect(denial.attempts == 2 && denial.isGuess, "\(header)")
+    }
+    let one = Self.policy.identify(
+      Self.presented(try Self.forged()), now: JWTSamples.now, keys: { _ in try? JWTSamples.keys.set() })
+    #expect(try Self.wanted(one).denial.attempts == 1)
+  }
+
   @Test("is nothing if the caller has to wait, and no API key waits")
   func postponed() throws {
     let denial = Denial(.rateLimited, "failed_attempts", "Wait.")
