@@ -76,8 +76,7 @@ let package = Package(
     .target(name: "CLockedMemory"),
     // The C compiler embeds data: what the emulator knows of Apple's API, and the files for browsers. So the program stays
     // one file.
-    .target(name: "CCatalogData"),
-    .target(name: "CWebFiles"),
+    .target(name: "CEmbeddedFiles"),
     .target(name: "CSourceRevision", cSettings: sourceRevision),
 
     module("Bytes"),
@@ -118,10 +117,10 @@ let package = Package(
         "Bytes", "CZlib", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages", "JSON", "Locks", "MusicCatalog",
         httpTypes,
       ]),
-    module("MusicCatalog", ["Bytes", "CCatalogData", "JSON", "Locks"], exclude: ["Data"]),
+    module("MusicCatalog", ["Bytes", "CEmbeddedFiles", "JSON", "Locks"], exclude: ["Data"]),
     module("DeveloperToken", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks"]),
     module("Access", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks", httpTypes]),
-    module("WebFiles", ["CWebFiles"], exclude: ["Resources"]),
+    module("WebFiles", ["CEmbeddedFiles"], exclude: ["Resources"]),
     module("Telemetry", ["Bytes", "Locks", "Tracing", logging], confined),
     module(
       "ServerSettings",

@@ -1,4 +1,4 @@
-import CWebFiles
+import CEmbeddedFiles
 
 /// A file for browsers that the program has in itself.
 public struct WebFile: Sendable {
@@ -12,15 +12,9 @@ public struct WebFile: Sendable {
   /// Creates the file with a name in `Resources`. A test serves each of them, so none is empty.
   private init(_ path: StaticString, _ mediaType: String, _ name: String) {
     (self.path, self.mediaType) = (path, mediaType)
-    content = Self.embedded.first { $0.name == name }?.content ?? []
-  }
-
-  private static let embedded = (0..<cwebfiles_count()).map { index in
-    let file = unsafe cwebfiles_file(index)
-    // Safe: the name ends with a zero byte, and the bytes are as many as the file states, for as long as the program runs.
-    return unsafe (
-      name: String(cString: file.name), content: Array(UnsafeBufferPointer(start: file.bytes, count: file.count))
-    )
+    var count = 0
+    // Safe: the bytes are as many as the function states, for as long as the program runs.
+    content = unsafe Array(UnsafeBufferPointer(start: cembedded_file(name, &count), count: count))
   }
 }
 

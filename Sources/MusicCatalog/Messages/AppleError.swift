@@ -13,7 +13,7 @@ package struct AppleError: Error, Equatable {
     var row: JSONValue { AppleError.table[rawValue] ?? .null }
   }
 
-  private static let table = SandboxFile.embedded("errors.json")
+  private static let table = SandboxFile(embedded: "errors.json").value
 
   private let kind: Kind
   package let status: Int

@@ -88,7 +88,7 @@ struct TypeTable: Sendable {
   let parameters: [ByteString]
   private let byName: [ByteString: ResourceType]
 
-  static let builtIn = TypeTable(SandboxFile.embedded("types.json"))
+  static let builtIn = TypeTable(SandboxFile(embedded: "types.json").value)
 
   private init(_ table: JSONValue) {
     all = table["types"]?.elements.map(ResourceType.init) ?? []

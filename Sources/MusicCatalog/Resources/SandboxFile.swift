@@ -1,4 +1,4 @@
-import CCatalogData
+import CEmbeddedFiles
 import JSON
 
 /// A file of resources, for the catalog to add.
@@ -10,15 +10,13 @@ package struct SandboxFile: Sendable {
     (self.name, self.content) = (name, content)
   }
 
-  /// The files of `Data`, which the program has in itself.
-  static let embedded = (0..<ccatalog_count()).map { index in
-    let file = unsafe ccatalog_file(index)
-    // Safe: the name ends with a zero byte, and the bytes are as many as the file states, for as long as the program runs.
-    return unsafe SandboxFile(
-      name: String(cString: file.name), content: Array(UnsafeBufferPointer(start: file.bytes, count: file.count)))
+  /// Creates the file with that name in `Data`, which the program has in itself.
+  init(embedded name: String) {
+    var count = 0
+    // Safe: the bytes are as many as the function states, for as long as the program runs.
+    content = unsafe Array(UnsafeBufferPointer(start: cembedded_file(name, &count), count: count))
+    self.name = name
   }
 
-  static func embedded(_ name: String) -> JSONValue {
-    embedded.first { $0.name == name }.flatMap { JSONReader.read($0.content) } ?? .null
-  }
+  var value: JSONValue { JSONReader.read(content) ?? .null }
 }
