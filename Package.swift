@@ -114,10 +114,9 @@ let package = Package(
     module(
       "MusicSandbox",
       [
-        "Bytes", "CZlib", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages", "JSON", "Locks", "MusicCatalog",
+        "Bytes", "CEmbeddedFiles", "CZlib", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages", "JSON", "Locks",
         httpTypes,
-      ]),
-    module("MusicCatalog", ["Bytes", "CEmbeddedFiles", "JSON", "Locks"], exclude: ["Data"]),
+      ], exclude: ["Data"]),
     module("DeveloperToken", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks"]),
     module("Access", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks", httpTypes]),
     module("WebFiles", ["CEmbeddedFiles"], exclude: ["Resources"]),
@@ -132,10 +131,8 @@ let package = Package(
       "TokenServer",
       [
         "Access", "Bytes", "CPlatform", "CatalogProxy", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1",
-        "HTTPCache", "HTTPClient", "HTTPMessages", "HTTPServer", "JSON", "Locks", "Memory", "MusicCatalog",
-        "MusicSandbox", "Redis", "ServerSettings", "TLS",
-        "Telemetry", "Tracing",
-        "UpstreamAdmission", "WebFiles", httpTypes, logging,
+        "HTTPCache", "HTTPClient", "HTTPMessages", "HTTPServer", "JSON", "Locks", "Memory", "MusicSandbox", "Redis",
+        "ServerSettings", "TLS", "Telemetry", "Tracing", "UpstreamAdmission", "WebFiles", httpTypes, logging,
       ], confined),
     .executableTarget(
       name: "musickit-token-server",
@@ -186,7 +183,7 @@ let package = Package(
     tests(
       "MusicSandboxTests",
       [
-        "Bytes", "MusicCatalog", "MusicSandbox", "CZlib", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages",
+        "Bytes", "MusicSandbox", "CZlib", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages",
         "HTTPServer", "JSON", "Locks", "TLS", "TokenServer", httpTypes,
       ]),
     tests("BytesTests", ["Bytes"]),

@@ -11,25 +11,25 @@ static const struct {
   const uint8_t *bytes;
 } files[] = {
     {"errors.json", (const uint8_t[]){
-#embed "../MusicCatalog/Data/errors.json" suffix(, 0)
+#embed "../MusicSandbox/Data/errors.json" suffix(, 0)
      }},
     {"types.json", (const uint8_t[]){
-#embed "../MusicCatalog/Data/types.json" suffix(, 0)
+#embed "../MusicSandbox/Data/types.json" suffix(, 0)
      }},
     {"genres.json", (const uint8_t[]){
-#embed "../MusicCatalog/Data/genres.json" suffix(, 0)
+#embed "../MusicSandbox/Data/genres.json" suffix(, 0)
      }},
     {"storefronts.json", (const uint8_t[]){
-#embed "../MusicCatalog/Data/storefronts.json" suffix(, 0)
+#embed "../MusicSandbox/Data/storefronts.json" suffix(, 0)
      }},
     {"music.json", (const uint8_t[]){
-#embed "../MusicCatalog/Data/music.json" suffix(, 0)
+#embed "../MusicSandbox/Data/music.json" suffix(, 0)
      }},
     {"lists.json", (const uint8_t[]){
-#embed "../MusicCatalog/Data/lists.json" suffix(, 0)
+#embed "../MusicSandbox/Data/lists.json" suffix(, 0)
      }},
     {"user.json", (const uint8_t[]){
-#embed "../MusicCatalog/Data/user.json" suffix(, 0)
+#embed "../MusicSandbox/Data/user.json" suffix(, 0)
      }},
     {"page.html", (const uint8_t[]){
 #embed "../WebFiles/Resources/page.html" suffix(, 0)

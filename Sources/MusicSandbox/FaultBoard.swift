@@ -4,7 +4,6 @@ import HTTPMessages
 import HTTPTypes
 import JSON
 import Locks
-import MusicCatalog
 
 /// Faults for matching requests. They serve clients that cannot send a field or a parameter.
 private struct FaultRule {
@@ -15,6 +14,20 @@ private struct FaultRule {
   /// The number of further requests that can match; nil for no limit.
   var remaining: Int?
   var hits = 0
+
+  init(_ value: JSONValue) throws(AppleError) {
+    for member in value.members {
+      switch (member.name, member.value.asciiText, member.value.integer) {
+      case ("fault", let text?, _): faults = Fault.parse(text) ?? []
+      case ("path", let text?, _): path = text
+      case ("query", let text?, _): query = text
+      case ("count", _, let count?) where (1...1_000_000).contains(count): remaining = count
+      default:
+        throw .init(.invalidContent, "A fault has the members fault, path and query, in ASCII, and count, from 1")
+      }
+    }
+    guard !faults.isEmpty else { throw .init(.invalidContent, "fault must be \(SandboxOptions.Text.fault.form)") }
+  }
 
   func matches(_ request: SandboxRequest) -> Bool {
     remaining != 0 && request.path.hasPrefix(path) && (query.map { (request.query ?? "").contains($0) } ?? true)
@@ -66,7 +79,7 @@ final class FaultBoard: Sendable {
   func wait(_ team: String, now: Deadline) -> UInt64? {
     state.withLock { state in
       let wait = state.options.limit.flatMap { limit in
-        state.teams[team, default: RequestCount(limit, now: now)].wait(now: now)
+        state.teams[team, default: RequestCount(limit: limit)].wait(now: now)
       }
       if wait == nil { state.admitted += 1 } else { state.limited += 1 }
       return wait
@@ -83,12 +96,10 @@ final class FaultBoard: Sendable {
       return state.rules[index].faults
     }
     var faults = initial.faults + ofRule
+    let field = request.fields.single(.literal("X-Sandbox-Fault"))
     // The parameter is for clients behind an intermediary that drops the field.
     let parameter = try? Query(request.query).bracketed("sandbox").first { $0.inner == "fault" }?.value
-    for (name, text) in [
-      ("X-Sandbox-Fault", request.fields.single(.literal("X-Sandbox-Fault"))), ("sandbox[fault]", parameter),
-    ] {
-      guard let text else { continue }
+    for case (let name, let text?) in [("X-Sandbox-Fault", field), ("sandbox[fault]", parameter)] {
       guard let asked = Fault.parse(text) else {
         return (faults, .invalid(name, "The fault '\(text.prefix(64))' is unknown"))
       }
@@ -96,8 +107,6 @@ final class FaultBoard: Sendable {
     }
     return (faults, nil)
   }
-
-  // MARK: Orders
 
   private static let changeable: [SandboxOptions.Text] = [.clockSkew, .latency, .limit, .retryAfter]
 
@@ -115,7 +124,7 @@ final class FaultBoard: Sendable {
     for member in object.members {
       switch (member.name, member.value) {
       case ("faults", .array(let rules)) where rules.count <= Self.maximumRules:
-        for rule in rules { new.rules.append(try Self.rule(rule)) }
+        for rule in rules { new.rules.append(try FaultRule(rule)) }
       case ("faults", _):
         throw .init(.invalidContent, "faults must be an array of at most \(Self.maximumRules) objects")
       case ("rate", let rate):
@@ -126,8 +135,8 @@ final class FaultBoard: Sendable {
       case (let name, let value):
         guard let option = Self.changeable.first(where: { name == $0.rawValue }) else {
           let known = Self.changeable.map(\.rawValue).joined(separator: ", ")
-          throw .init(
-            .invalidContent, "The member '\(name.text.prefix(64))' is unknown. Known are faults, rate, \(known)")
+          let member = name.text.prefix(64)
+          throw .init(.invalidContent, "The member '\(member)' is unknown. Known are faults, rate, \(known)")
         }
         guard let text = value.asciiText ?? value.integer.map(String.init), new.options.set(option, to: text) != nil
         else { throw .init(.invalidContent, "\(option.rawValue) must be \(option.form)") }
@@ -147,26 +156,73 @@ final class FaultBoard: Sendable {
       (state.teams, state.admitted, state.limited) = (old.teams, old.admitted, old.limited)
     }
   }
-
-  private static func rule(_ value: JSONValue) throws(AppleError) -> FaultRule {
-    var rule = FaultRule()
-    for member in value.members {
-      switch (member.name, member.value.asciiText, member.value.integer) {
-      case ("fault", let text?, _): rule.faults = Fault.parse(text) ?? []
-      case ("path", let text?, _): rule.path = text
-      case ("query", let text?, _): rule.query = text
-      case ("count", _, let count?) where (1...1_000_000).contains(count): rule.remaining = count
-      default:
-        throw .init(.invalidContent, "A fault has the members fault, path and query, in ASCII, and count, from 1")
-      }
-    }
-    guard !rule.faults.isEmpty else {
-      throw .init(.invalidContent, "fault must be \(SandboxOptions.Text.fault.form)")
-    }
-    return rule
-  }
 }
 
 extension JSONValue {
   fileprivate var asciiText: String? { string.flatMap { $0.isASCII ? $0.text : nil } }
+}
+
+/// A fault that a test or an option requests, as it writes it: `status=503`.
+package struct Fault: Sendable, Equatable, CustomStringConvertible {
+  /// A kind of fault. Its raw value is its name in requests; docs/sandbox.md explains each.
+  package enum Kind: String, Sendable {
+    case delay, status, redirect, huge, slow, reset, truncate, goaway
+    case unauthorized = "empty-401"
+    case rateLimited = "rate-limit"
+    case foreignFields = "set-cookie"
+    case libraryChanges = "library-changes"
+  }
+
+  let kind: Kind
+  private let value: Substring?
+  /// The status, the number of bytes, or the milliseconds of a delay; 0 for other faults.
+  let number: Int
+
+  /// The maximum delay in milliseconds, so that a typing error does not hold connections forever.
+  static let maximumDelay = 600_000
+  private static let maximumContent = 1 << 30
+
+  static func parse(_ text: String) -> [Fault]? {
+    let parts = text.split(separator: ",", omittingEmptySubsequences: false)
+    let faults = parts.compactMap(Fault.init)
+    return faults.count == parts.count ? faults : nil
+  }
+
+  private init?(_ text: Substring) {
+    let halves = text.halves("=")
+    guard let kind = Kind(rawValue: String(halves?.0 ?? text)) else { return nil }
+    let value = halves?.1
+    let number: Int? =
+      switch kind {
+      case .delay: value?.milliseconds(in: 0...Self.maximumDelay)
+      case .status: value?.number(in: 400...599)
+      case .huge, .slow: value?.number(in: 1...Self.maximumContent)
+      case .redirect: 0
+      default: value == nil ? 0 : nil
+      }
+    guard let number else { return nil }
+    (self.kind, self.value, self.number) = (kind, value, number)
+  }
+
+  package var description: String { kind.rawValue + (value.map { "=\($0)" } ?? "") }
+
+  /// Returns the response that replaces the real one; nil if this fault keeps it.
+  func replacement(id: String) -> SandboxResponse? {
+    switch kind {
+    case .status: SandboxResponse(AppleError(status: number), id: id)
+    case .unauthorized: .unauthorized
+    case .rateLimited: .rateLimited
+    case .redirect:
+      SandboxResponse(301, fields: [.location: value.map(String.init) ?? "https://music.example/elsewhere"])
+    case .huge: SandboxResponse(200, fields: [.contentType: SandboxResponse.mediaType])
+    default: nil
+    }
+  }
+
+  static let foreign: HTTPFields = [
+    .setCookie: "sandbox=1; Path=/; Secure; HttpOnly", .setCookie: "itspod=2; Path=/",
+    .accessControlAllowCredentials: "true", .accessControlExposeHeaders: "Music-User-Token",
+    .wwwAuthenticate: "Bearer", .proxyAuthenticate: "Basic", .strictTransportSecurity: "max-age=31536000",
+    .literal("Alt-Svc"): "h3=\":443\"", .server: "sandbox", .literal("X-Apple-Jingle-Correlation-Key"): "SANDBOX",
+  ]
 }

@@ -19,9 +19,7 @@ final class RequestLog: Sendable {
     var statuses: [Int: Int] = [:]
   }
 
-  /// - Parameters:
-  ///   - token: The text that replaces the developer token.
-  ///   - user: The text that replaces the music user token.
+  /// Notes a request, with texts that replace its developer token and its music user token.
   func note(_ request: SandboxRequest, token: String, user: String, _ response: SandboxResponse) {
     let fields = request.fields.prefix(Limit.fields).map { field -> JSONValue in
       let text =

@@ -5,7 +5,6 @@ import HTTPMessages
 import HTTPTypes
 import JSON
 import Locks
-import MusicCatalog
 
 /// An emulator of the Apple Music API for tests. It refuses what Apple refuses, has one real album and many invented
 /// ones, and produces faults on request.
@@ -34,10 +33,9 @@ package final class Sandbox: Sendable {
 
   package func respond(_ request: SandboxRequest) -> SandboxResponse {
     let segments = request.segments
-    let rest = segments.dropFirst()
     switch segments.first {
-    case "sandbox": return caught { () throws(AppleError) in try control(request, Array(rest)) }
-    case "image": return caught { () throws(AppleError) in try options.resources.picture(request, rest) }
+    case "sandbox": return caught { () throws(AppleError) in try control(request) }
+    case "image": return caught { () throws(AppleError) in try options.resources.picture(request) }
     default: return apple(request, segments)
     }
   }
@@ -46,15 +44,12 @@ package final class Sandbox: Sendable {
     do { return try body() } catch { return SandboxResponse(error, id: errorIdentifier()) }
   }
 
-  private static let base32 = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
-
   /// Returns an identifier in the form of Apple's: 26 characters of base32 (RFC 4648 §6). They differ within a run, and
   /// are the same in every run.
   private func errorIdentifier() -> String {
-    identifiers.withLock { numbers in String((0..<26).map { _ in Self.base32[Int(numbers.next() % 32)] }) }
+    let letters = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
+    return identifiers.withLock { numbers in String((0..<26).map { _ in letters[Int(numbers.next() % 32)] }) }
   }
-
-  // MARK: Apple's API
 
   private func apple(_ request: SandboxRequest, _ segments: [String]) -> SandboxResponse {
     let present = board.options
@@ -91,16 +86,15 @@ package final class Sandbox: Sendable {
 
   private func respond(to request: SandboxRequest, _ api: APIRequest) throws(AppleError) -> SandboxResponse {
     let isShared = !api.isPersonal && api.segments != ["test"]
-    let isRemembered = isShared && (request.method == "GET" || request.method == "HEAD")
-    let key = ByteString("\(request.target) \(api.base)")
+    let key = ByteString("\(request.method) \(request.target) \(api.base)")
     var response: SandboxResponse
-    if isRemembered, let known = made[key] {
+    if isShared, let known = made[key] {
       response = known
     } else {
       let (status, document) = try api.respond()
       response = SandboxResponse(status, document)
       if isShared { options.cacheFields.resolved(api.segments).mark(&response) }
-      if isRemembered { made.remember(response, for: key, cost: key.count + response.content.count) }
+      if isShared { made.remember(response, for: key, cost: key.count + response.content.count) }
     }
     CacheFields.leaveOut(&response, knownTo: request)
     return response
@@ -109,11 +103,7 @@ package final class Sandbox: Sendable {
   private func rateLimited(_ wait: UInt64, _ form: RetryAfterForm, now: Int) -> SandboxResponse {
     var response = SandboxResponse.rateLimited
     let delay = max(Int(clamping: (wait + 999_999_999) / 1_000_000_000), 1)
-    switch form {
-    case .none: break
-    case .seconds: response.fields[.retryAfter] = "\(delay)"
-    case .date: response.fields[.retryAfter] = HTTPDate.text(now + delay)
-    }
+    if form != .none { response.fields[.retryAfter] = form == .date ? HTTPDate.text(now + delay) : "\(delay)" }
     return response
   }
 
@@ -127,12 +117,10 @@ package final class Sandbox: Sendable {
     return (.failure(.init(.noSubscription)), "without subscription")
   }
 
-  // MARK: Control by tests
-
   /// The endpoints `/sandbox/faults` and `/sandbox/log`, for tests. They require no token, and the emulator does not log
   /// their requests.
-  private func control(_ request: SandboxRequest, _ segments: [String]) throws(AppleError) -> SandboxResponse {
-    switch (segments, request.method) {
+  private func control(_ request: SandboxRequest) throws(AppleError) -> SandboxResponse {
+    switch (Array(request.segments.dropFirst()), request.method) {
     case (["faults"], "GET"), (["faults"], "HEAD"): break
     case (["faults"], "PUT"): try board.set(request.content)
     case (["faults"], "DELETE"): board.reset()

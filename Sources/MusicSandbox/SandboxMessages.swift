@@ -1,7 +1,6 @@
 import Bytes
 package import HTTPTypes
 import JSON
-import MusicCatalog
 
 /// A request to the emulator: a value without a socket or a parser.
 package struct SandboxRequest: Sendable {

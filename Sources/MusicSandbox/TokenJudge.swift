@@ -15,9 +15,7 @@ struct TokenJudge: Sendable {
   /// a second, in which no time in a token passes. An app uses one token at a time, a test a few.
   private let verdicts = Memo<ByteString, (now: Int, verdict: Verdict)>(limit: 64)
 
-  init(keys: [TrustedKey]) {
-    self.keys = keys
-  }
+  init(keys: [TrustedKey]) { self.keys = keys }
 
   /// - Parameter now: The emulator's time in seconds since 1970.
   func verdict(_ fields: HTTPFields, now: Int) -> Verdict {

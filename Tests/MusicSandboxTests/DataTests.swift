@@ -2,7 +2,6 @@ import Bytes
 import JSON
 import Testing
 
-@testable import MusicCatalog
 @testable import MusicSandbox
 
 /// Resources in files of the user.

@@ -2,7 +2,6 @@ import Bytes
 import JSON
 import Testing
 
-@testable import MusicCatalog
 @testable import MusicSandbox
 
 /// The requests that the emulator refuses, and its error objects.

@@ -7,7 +7,6 @@ import JSON
 import Locks
 import TestSupport
 
-@testable import MusicCatalog
 @testable import MusicSandbox
 
 /// An emulator with a stopped clock, a trusted key, and a valid token.

@@ -3,7 +3,6 @@ import JSON
 import TestSupport
 import Testing
 
-@testable import MusicCatalog
 @testable import MusicSandbox
 
 @Suite struct LinkTests {

@@ -3,7 +3,6 @@ import HTTPTypes
 import JSON
 import Testing
 
-@testable import MusicCatalog
 @testable import MusicSandbox
 
 @Suite struct LogTests {

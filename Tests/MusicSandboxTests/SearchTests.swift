@@ -2,7 +2,6 @@ import Bytes
 import JSON
 import Testing
 
-@testable import MusicCatalog
 @testable import MusicSandbox
 
 @Suite struct SearchTests {

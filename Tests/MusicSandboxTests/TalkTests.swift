@@ -3,7 +3,6 @@ import JSON
 import TestSupport
 import Testing
 
-@testable import MusicCatalog
 @testable import MusicSandbox
 
 /// The requests of Apple's talks, as the table in `docs/sandbox.md` lists them.

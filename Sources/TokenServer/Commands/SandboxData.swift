@@ -1,5 +1,5 @@
 import Glibc
-import MusicCatalog
+import MusicSandbox
 import ServerSettings
 
 /// The files of `--data`, which add resources to the emulator or replace its own.

@@ -1,5 +1,60 @@
 import Bytes
 
+/// The parameters of a query, decoded, in the order received.
+struct Query: Sendable {
+  static let maximumCount = 64
+  /// The maximum length of a value beyond ASCII, in bytes. Comparing such text costs the square of its length.
+  static let longestText = 256
+
+  private(set) var parameters: [(name: String, value: String)] = []
+
+  init() {}
+
+  /// Parses a query. Throws Apple's error for a malformed escape or an unknown parameter.
+  init(_ text: String?) throws(AppleError) {
+    guard let text, !text.isEmpty else { return }
+    for part in text.split(separator: "&", maxSplits: Self.maximumCount) {
+      let halves = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+      guard let name = PercentEncoding.text(halves[0], isOfForm: true),
+        let value = halves.count == 2 ? PercentEncoding.text(halves[1], isOfForm: true) : ""
+      else { throw .invalid(String(halves[0].prefix(64)), "The query is not percent-encoded UTF-8") }
+      guard name.utf8.allSatisfy({ $0 < 0x80 }), Self.isKnown(name) else {
+        throw .init(.unknownParameter, parameter: String(name.prefix(64)))
+      }
+      guard value.utf8.count <= Self.longestText || value.utf8.allSatisfy({ $0 < 0x80 }) else {
+        throw .invalid(name, "A value beyond ASCII has at most \(Self.longestText) bytes")
+      }
+      parameters.append((name, value))
+    }
+  }
+
+  /// Returns whether Apple documents a parameter, with or without a bracketed part, or it is the emulator's own. Like
+  /// Apple, the emulator refuses any other with 40004.
+  private static func isKnown(_ name: String) -> Bool {
+    let plain = name.firstIndex(of: "[").map { name.hasSuffix("]") ? name[..<$0] : "" } ?? name[...]
+    return TypeTable.builtIn.parameters.contains { $0.bytes.elementsEqual(plain.utf8) }
+  }
+
+  subscript(name: String) -> String? { parameters.last { $0.name == name }?.value }
+
+  func list(_ name: String) -> [ByteString]? { self[name].map(Self.elements) }
+
+  func values(_ name: String) -> [ByteString] {
+    parameters.filter { $0.name == name }.flatMap { Self.elements($0.value) }
+  }
+
+  func bracketed(_ name: String) -> [(inner: String, value: String)] {
+    parameters.compactMap { parameter in
+      guard parameter.name.hasPrefix("\(name)["), parameter.name.hasSuffix("]") else { return nil }
+      return (String(parameter.name.dropFirst(name.count + 1).dropLast()), parameter.value)
+    }
+  }
+
+  static func elements(_ value: String) -> [ByteString] {
+    value.utf8.split(separator: UInt8(ascii: ",")).map { ByteString(Array($0)) }
+  }
+}
+
 struct Paging {
   let limit: Int
   let offset: Int
@@ -36,7 +91,7 @@ struct Paging {
 /// The parts of each resource that a request selects: `include`, `relate`, `extend`, `views`, `fields`. Like Apple, the
 /// emulator ignores names that a type does not have.
 struct Selection {
-  typealias Shown = (relation: Relation, appearance: Relation.Appearance)
+  typealias Shown = (relation: Relation, isWhole: Bool)
   private typealias Names = (parameter: String, type: ByteString?, names: [ByteString])
 
   /// The depth from which resources show no relationships, because albums include songs, which include albums, and so
@@ -59,12 +114,11 @@ struct Selection {
       (query.list(parameter).map { [(parameter, nil, $0)] } ?? [])
         + query.bracketed(parameter).map { (parameter, ByteString($0.inner), Query.elements($0.value)) }
     }
-    let asksForPersonal = query.values("filter[identity]").contains("personal")
-    isPersonal = names.reduce(asksForPersonal) { isPersonal, selected in
-      let isOfRelationships = selected.parameter == "include" || selected.parameter == "relate"
-      let personal = isOfRelationships ? ["library"] : Self.personalAttributes
-      return isPersonal || personal.contains(where: selected.names.contains)
+    let isSelected = names.contains { selected in
+      let isOfRelationships = ["include", "relate"].contains(selected.parameter)
+      return (isOfRelationships ? ["library"] : Self.personalAttributes).contains(where: selected.names.contains)
     }
+    isPersonal = isSelected || query.values("filter[identity]").contains("personal")
   }
 
   private func names(_ parameter: String, _ name: ByteString, _ type: ResourceType, depth: Int = 0) -> Bool {
@@ -79,10 +133,10 @@ struct Selection {
   func relationships(of type: ResourceType, depth: Int) -> [Shown] {
     guard depth < Self.maximumDepth else { return [] }
     return type.relationships.compactMap { relation in
-      if names("include", relation.name, type, depth: depth) { return (relation, .resources) }
-      if names("relate", relation.name, type, depth: depth) { return (relation, .identifiers) }
+      if names("include", relation.name, type, depth: depth) { return (relation, true) }
+      if names("relate", relation.name, type, depth: depth) { return (relation, false) }
       guard depth == 0, !isBare else { return nil }
-      return relation.appearance.map { (relation, $0) }
+      return relation.isWhole.map { (relation, $0) }
     }
   }
 

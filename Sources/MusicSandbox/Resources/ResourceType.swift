@@ -5,7 +5,7 @@ import JSON
 final class ResourceType: Sendable {
   private let row: JSONValue
   let name: ByteString
-  /// The path of the type, without the storefront in the middle: it ends with the name unless the type is alone there.
+  /// The path of the type, without the storefront in the middle.
   let path: (head: String, tail: String?)
   let relationships: [Relation]
   let views: [Relation]
@@ -17,8 +17,7 @@ final class ResourceType: Sendable {
     self.row = row
     name = row["type"]?.string ?? ""
     let path = row["path"]?.string?.text ?? ""
-    let word = !path.hasSuffix("/") ? "" : name.text.hasPrefix("library-") ? String(name.text.dropFirst(8)) : name.text
-    let parts = (path + word).split(separator: "{storefront}", omittingEmptySubsequences: false).map(String.init)
+    let parts = path.split(separator: "{storefront}", omittingEmptySubsequences: false).map(String.init)
     self.path = (parts[0], parts.count == 2 ? parts[1] : nil)
     relationships = row["relationships"]?.members.map(Relation.init) ?? []
     views = row["views"]?.members.map(Relation.init) ?? []
@@ -34,7 +33,7 @@ final class ResourceType: Sendable {
   var maximumIDs: Int { row["ids"]?.integer ?? 0 }
   var filters: [JSONValue.Member] { row["filters"]?.members ?? [] }
   var list: PageSizes? { row["list"].map(PageSizes.init) }
-  var chart: String? { row["chart"]?.string?.text }
+  var chart: JSONValue? { row["chart"] }
   var kind: JSONValue? { row["kind"] }
   var template: JSONValue? { row["template"] }
 }
@@ -44,20 +43,12 @@ struct PageSizes: Sendable {
   let standard: Int
   let most: Int
 
-  init(_ standard: Int, most: Int) {
-    (self.standard, self.most) = (standard, most)
-  }
+  init(_ standard: Int, most: Int) { (self.standard, self.most) = (standard, most) }
 
-  init(_ row: JSONValue) {
-    self.init(row["limit"]?.integer ?? 10, most: row["most"]?.integer ?? 100)
-  }
+  init(_ row: JSONValue) { self.init(row["limit"]?.integer ?? 10, most: row["most"]?.integer ?? 100) }
 }
 
 struct Relation: Sendable {
-  enum Appearance: ByteString {
-    case resources, identifiers
-  }
-
   private let row: JSONValue
   let name: ByteString
   let types: [ByteString]
@@ -69,8 +60,8 @@ struct Relation: Sendable {
     path = row["path"]?.elements ?? []
   }
 
-  /// The content in a top-level resource; nil if a request must include it.
-  var appearance: Appearance? { row["shows"]?.string.flatMap(Appearance.init) }
+  /// Whether a top-level resource shows whole resources or only identifiers; nil if a request must include them.
+  var isWhole: Bool? { row["shows"].map { $0 == "resources" } }
   var sizes: PageSizes { PageSizes(row) }
   var conditions: [JSONValue.Member] { row["where"]?.members ?? [] }
   var isNewestFirst: Bool { row["sort"] != nil }

@@ -4,27 +4,8 @@ import JSON
 /// The requests that are the same for all types, in the catalog as in the library of a user: `…/{type}`,
 /// `…/{type}/{id}`, `…/{type}/{id}/{relationship}`, `…/{type}/{id}/view/{view}`, and `?ids[type]=`.
 extension Place {
-  /// Responds to `/v1/catalog/{storefront}/…`
-  func catalog(_ segments: ArraySlice<String>) throws(AppleError) -> JSONValue {
-    try request.require("GET", "HEAD")
-    let rest = segments.dropFirst()
-    switch segments.first {
-    case nil: return try severalTypes(\.isOfCatalog)
-    case "search": return try Search(self).respond(rest)
-    case "charts" where rest.isEmpty: return try bare.charts()
-    case let name?:
-      guard let type = types[ByteString(name)], type.isOfCatalog else {
-        throw .init(.invalidPath, "Unknown catalog resource type '\(name.prefix(64))'")
-      }
-      return try resources(type, rest)
-    }
-  }
-
-  /// Responds to a request for resources of a type.
-  ///
-  /// - Parameter segments: The segments after the type.
-  func resources(_ type: ResourceType, _ segments: some Collection<String>) throws(AppleError) -> JSONValue {
-    try request.require("GET", "HEAD")
+  /// Responds to a request for resources of a type, with the segments after it.
+  func resources(_ type: ResourceType, _ segments: ArraySlice<String>) throws(AppleError) -> JSONValue {
     guard let id = segments.first else { return try collection(type) }
     guard let resource = find(ResourceKey(type.name, ByteString(id))) else { throw .init(.resourceNotFound) }
     let rest = Array(segments.dropFirst())
@@ -49,27 +30,27 @@ extension Place {
     guard !paging.page(of: all).isEmpty else {
       throw .init(.noRelatedResources, "No related resources found for \(name)")
     }
-    let showsTotal = relation.types.contains { $0.bytes.starts(with: "library-".utf8) }
-    return try page(all, href(resource, relation), paging, showsTotal: showsTotal)
+    return try page(all, href(resource, relation), paging, showsTotal: relation.isOfLibrary)
   }
 
-  // MARK: Several resources
-
   /// Responds to `?ids[songs]=…&ids[albums]=…`
-  ///
-  /// - Parameter accepts: Whether the request may name a type.
   func severalTypes(_ accepts: (ResourceType) -> Bool) throws(AppleError) -> JSONValue {
-    try request.require("GET", "HEAD")
+    let found = try listed(accepts).map { type, ids throws(AppleError) in
+      try resources(type, ids, "ids[\(type.name)]")
+    }
+    return ["data": try documents(found.joined())]
+  }
+
+  /// Returns the identifiers of each `ids[…]`. Throws if the request names none, or a type that it may not name.
+  func listed(_ accepts: (ResourceType) -> Bool) throws(AppleError) -> [(type: ResourceType, ids: [ByteString])] {
     let groups = query.bracketed("ids")
     guard !groups.isEmpty else { throw Self.noIDs }
-    var found: [Resource] = []
-    for (name, value) in groups {
+    return try groups.map { name, value throws(AppleError) in
       guard let type = types[ByteString(name)], accepts(type) else {
         throw .init(.unknownParameter, parameter: "ids[\(name)]")
       }
-      found += try resources(type, Query.elements(value), "ids[\(name)]")
+      return (type, Query.elements(value))
     }
-    return ["data": try documents(found)]
   }
 
   static let noIDs = AppleError(.missingParameter, "No id(s) supplied on the request", parameter: "ids")
@@ -107,16 +88,12 @@ extension Place {
     return permitted(ids.compactMap { find(ResourceKey(type.name, $0)) })
   }
 
-  // MARK: Filters
-
   private func filtered(
     _ type: ResourceType, _ filters: [(inner: String, value: String)], _ listed: [Resource]?
   ) throws(AppleError) -> JSONValue {
-    var data = listed
-    var meta: [(String, JSONValue?)] = []
+    var (data, meta): ([Resource]?, [(String, JSONValue?)]) = (listed, [])
     for (name, value) in filters {
-      let values = Query.elements(value)
-      let parameter = "filter[\(name)]"
+      let (values, parameter) = (Query.elements(value), "filter[\(name)]")
       guard let filter = type.filters.first(where: { $0.name == name }) else {
         throw .init(.unknownParameter, parameter: parameter)
       }
@@ -141,5 +118,58 @@ extension Place {
       return best.map { [$0] } ?? []
     default: return all.filter { $0.has(value, of: filter.name) }
     }
+  }
+
+  /// The response of `/v1/language/{storefront}/tag`: the first supported language, otherwise the default.
+  func bestLanguage() throws(AppleError) -> JSONValue {
+    guard let wanted = query["acceptLanguage"] else { throw .init(.missingParameter, parameter: "acceptLanguage") }
+    // The format is that of Accept-Language (RFC 9110 §12.5.4). The weights only repeat the order that senders write.
+    let tags = wanted.split(separator: ",").map { item in
+      String(item.prefix { $0 != ";" }).filter { !$0.isWhitespace }
+    }
+    return ["results": ["tag": .text(storefront.bestTag(tags))]]
+  }
+}
+
+/// The endpoint `/v1/catalog/{storefront}/charts`
+extension Place {
+  private static let chart = "most-played"
+  /// Apple's bound of the offset: "offset must be less than 200".
+  private static let offsetBound = 200
+
+  func charts() throws(AppleError) -> JSONValue {
+    guard let names = query.list("types"), !names.isEmpty else { throw .init(.missingParameter, parameter: "types") }
+    let paging = try Paging(query, PageSizes(20, most: 50), offsetBelow: Self.offsetBound)
+    let genre = query["genre"].map { ResourceKey("genres", ByteString($0)) }
+    if let genre, find(genre) == nil { throw .noMatch("genre", genre.id) }
+    if let chart = query["chart"], chart != Self.chart { throw .noMatch("chart", ByteString(chart)) }
+    var groups: [(String, JSONValue?)] = []
+    func add(
+      _ group: ByteString, _ ranked: [Resource], _ chart: JSONValue?, _ title: JSONValue?,
+      _ parameters: [(name: String, value: String?)]
+    ) throws(AppleError) {
+      let order = "\(chart?.string?.text ?? ""):\(group)"
+      let page = try self.group(
+        Array(ranked.prefix(Self.offsetBound)), "/v1/catalog/\(storefront.key.id)/charts", paging,
+        parameters: [("chart", Self.chart)] + parameters,
+        head: [("chart", chart), ("name", title), ("orderId", .text(order))])
+      groups.append((group.text, [page]))
+    }
+    for name in names where !groups.contains(where: { name == $0.0 }) {
+      guard let type = types[name], let title = type.chart else { throw .noMatch("types", name) }
+      let ranked = permitted(all(type)).filter { resource in
+        resource.filters == nil
+          && (genre.map { genre in related(resource, "genres").contains { $0.key == genre } } ?? true)
+      }
+      try add(name, ranked, .text(Self.chart), title, [("genre", genre?.id.text), ("types", name.text)])
+    }
+    let order = groups.map(\.0)
+    for row in types.charts {
+      guard let type = types["playlists"], let name = row["with"]?.string, query.values("with").contains(name)
+      else { continue }
+      let ranked = all(type).filter { $0.has(name, of: "with") }
+      try add(name, ranked, row["chart"], row["name"], [("types", type.name.text), ("with", name.text)])
+    }
+    return ["results": .object(of: groups), "meta": ["results": ["order": .strings(order)]]]
   }
 }

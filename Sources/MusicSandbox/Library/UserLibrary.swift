@@ -4,35 +4,32 @@ import Locks
 
 /// The library of one user: music, playlists, folders, ratings, favorites. It is in memory and bounded, and ends with
 /// the emulator.
-package final class UserLibrary: Sendable {
-  /// The contents; nil before the first use.
-  private let state = Locked<LibraryContents?>(nil)
-  private let first: @Sendable () -> LibraryContents
+final class UserLibrary: Sendable {
+  private let state: Locked<State>
 
-  /// Creates a library with the resources of the catalog that have library types.
-  package init(_ catalog: @autoclosure @escaping @Sendable () -> Catalog) {
-    first = {
+  /// The first use creates the contents: the resources of the catalog that have library types.
+  private struct State {
+    let catalog: @Sendable () -> Catalog
+    lazy var contents = {
       let catalog = catalog()
       let types = catalog.types.all.filter(\.isOfLibrary)
       return LibraryContents(resources: ResourceIndex(types.flatMap { catalog.resources.all($0.name) }))
-    }
+    }()
   }
 
-  var contents: LibraryContents { state.withLock { present(&$0) } }
-
-  private func present(_ state: inout LibraryContents?) -> LibraryContents {
-    let contents = state ?? first()
-    state = contents
-    return contents
+  init(_ catalog: @autoclosure @escaping @Sendable () -> Catalog) {
+    state = Locked(State(catalog: catalog))
   }
+
+  var contents: LibraryContents { state.withLock { $0.contents } }
 
   /// Changes the contents. Throws an error, without a change, if they would exceed the limits.
   func change<Result>(_ body: (inout LibraryContents) throws(AppleError) -> Result) throws(AppleError) -> Result {
-    try state.withLock { contents throws(AppleError) in
-      var new = present(&contents)
+    try state.withLock { state throws(AppleError) in
+      var new = state.contents
       let result = try body(&new)
       guard new.isBounded else { throw .init(.libraryFull) }
-      contents = new
+      state.contents = new
       return result
     }
   }
@@ -68,11 +65,8 @@ struct LibraryContents {
     resources.listing(key, ["library-\(key.type)"], "catalog").first
   }
 
-  func has(_ key: ResourceKey) -> Bool { resources.find(key) != nil || counterpart(key) != nil }
-
   /// Adds the library's counterpart of a resource of the catalog, if its type has one; for an album with its songs.
-  ///
-  /// - Returns: The key of the counterpart.
+  /// Returns its key.
   @discardableResult
   mutating func add(_ original: Resource, in place: Place) -> ResourceKey? {
     guard let type = place.types["library-\(original.key.type)"], let prefix = type.prefix else { return nil }
@@ -86,12 +80,5 @@ struct LibraryContents {
       for other in place.related(original, relation) { add(other, in: place) }
     }
     return resource.key
-  }
-}
-
-extension Place {
-  /// The time of the request, in the form of RFC 3339.
-  var dateAdded: JSONValue.Member {
-    .init(name: "dateAdded", value: .text(CivilTime(secondsSinceEpoch: request.now).description))
   }
 }

@@ -13,12 +13,14 @@ private struct PlacedValue {
   let value: JSONValue
 
   func error(_ text: String, at name: String = "") -> DataError {
-    let place = Self.join(place, name)
+    let place = member(name).place
     return DataError(description: "\(file): \(place.isEmpty ? "the resource" : place) \(text).")
   }
 
-  private static func join(_ place: String, _ name: String) -> String {
-    place.isEmpty || name.isEmpty ? place + name : "\(place).\(name)"
+  /// Returns a member, which is an empty object if it does not exist.
+  private func member(_ name: String, _ value: JSONValue? = nil) -> PlacedValue {
+    let place = place.isEmpty || name.isEmpty ? place + name : "\(place).\(name)"
+    return PlacedValue(file: file, place: place, value: value ?? self.value[name] ?? .object([]))
   }
 
   /// Throws unless this is an object with each of its members once, and only with these if any are given.
@@ -30,17 +32,14 @@ private struct PlacedValue {
   }
 
   func object(_ name: String, _ known: [ByteString]? = nil) throws(DataError) -> PlacedValue {
-    let object = PlacedValue(file: file, place: Self.join(place, name), value: value[name] ?? .object([]))
-    try object.check(known)
-    return object
+    try member(name).check(known)
+    return member(name)
   }
 
   /// - Parameter standard: The value without such a member.
   func data(_ sentence: String, standard: JSONValue = .null) throws(DataError) -> [PlacedValue] {
     guard case .array(let elements) = value["data"] ?? standard else { throw error(sentence, at: "data") }
-    return elements.enumerated().map { index, element in
-      PlacedValue(file: file, place: Self.join(place, "data[\(index)]"), value: element)
-    }
+    return elements.enumerated().map { index, element in member("data[\(index)]", element) }
   }
 }
 
@@ -56,7 +55,8 @@ struct ResourceReader {
   private(set) var resources: [Resource] = []
 
   init(_ file: SandboxFile, _ types: TypeTable) throws(DataError) {
-    guard let value = JSONReader.read(file.content), value.isObject else {
+    let value = file.value
+    guard value.isObject else {
       let sentence = "is not a JSON object, or it nests deeper than \(JSONReader.maximumDepth) levels."
       throw DataError(description: "\(file.name) \(sentence)")
     }
@@ -67,9 +67,8 @@ struct ResourceReader {
     for element in isOne ? [whole] : try whole.data("must be an array of resources") { _ = try add(element) }
   }
 
-  /// Adds a resource. An identifier without attributes only refers to one.
-  ///
-  /// - Parameter parent: The resource whose relationship contains it, and its position there.
+  /// Adds a resource; the parent is the one whose relationship contains it. An identifier without attributes only refers
+  /// to one.
   private mutating func add(
     _ given: PlacedValue, parent: (resource: Resource, position: Int)? = nil
   ) throws(DataError) -> ResourceKey {
@@ -114,6 +113,5 @@ struct ResourceReader {
       keys.append(key)
     }
     resource.related[relation.name] = keys
-    resource.sample = given.value["meta"]?["sample"]?.integer ?? resource.sample
   }
 }

@@ -1,6 +1,25 @@
 import Bytes
+import CEmbeddedFiles
 import JSON
 import Locks
+
+/// A file of resources, for the catalog to add.
+package struct SandboxFile: Sendable {
+  let name: String
+  let content: [UInt8]
+
+  package init(name: String, content: [UInt8]) { (self.name, self.content) = (name, content) }
+
+  /// Creates the file with that name in `Data`, which the program has in itself.
+  init(embedded name: String) {
+    var count = 0
+    // Safe: the bytes are as many as the function states, for as long as the program runs.
+    content = unsafe Array(UnsafeBufferPointer(start: cembedded_file(name, &count), count: count))
+    self.name = name
+  }
+
+  var value: JSONValue { JSONReader.read(content) ?? .null }
+}
 
 /// All resources of the emulator; immutable.
 package final class Catalog: Sendable {
@@ -9,7 +28,7 @@ package final class Catalog: Sendable {
   /// The folded names of resources, for searches.
   let names = Memo<ResourceKey, SearchedName>(limit: 100_000)
 
-  package static let builtIn = Catalog(builtInResources)
+  static let builtIn = Catalog(builtInResources)
 
   /// The files of the program with resources.
   static let files = ["genres", "storefronts", "music", "lists", "user"].map { SandboxFile(embedded: "\($0).json") }
@@ -29,21 +48,7 @@ package final class Catalog: Sendable {
 
   private init(_ resources: [Resource]) {
     var seen: Set<ResourceKey> = []
-    let unique = resources.filter { seen.insert($0.key).inserted }
-    let songs = unique.filter { $0.key.type == "songs" && $0.storefronts == nil }.map(\.key)
-    self.resources = ResourceIndex(unique.map { $0.sample == 0 ? $0 : Self.sampled($0, from: songs) })
-  }
-
-  /// Returns a playlist with as many more songs as it demands: the same in every run, and each once.
-  private static func sampled(_ playlist: Resource, from songs: [ResourceKey]) -> Resource {
-    let listed = playlist.related["tracks"] ?? []
-    var pool = songs.filter { !listed.contains($0) }
-    var numbers = SplitMix64(state: UInt64(fnv1a: playlist.key.id.bytes))
-    let count = min(playlist.sample, pool.count)
-    for index in 0..<count { pool.swapAt(index, index + Int(numbers.next() % UInt64(pool.count - index))) }
-    var playlist = playlist
-    playlist.related["tracks"] = listed + pool.prefix(count)
-    return playlist
+    self.resources = ResourceIndex(resources.filter { seen.insert($0.key).inserted })
   }
 
   /// The resource with a key; nil if it does not exist. Every song and every artist has a station.
@@ -58,6 +63,4 @@ package final class Catalog: Sendable {
       Resource(stations, key.id, AttributeFiller(key: key, own: [], parent: parent).filled(with: stations.template))
     }
   }
-
-  package func has(_ artwork: Artwork) -> Bool { find(artwork.key) != nil }
 }

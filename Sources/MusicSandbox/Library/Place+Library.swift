@@ -1,0 +1,169 @@
+import Bytes
+import JSON
+
+/// The requests of a user, with a valid music user token, that are not the same for all types.
+extension Place {
+  func change<Result>(_ body: (inout LibraryContents) throws(AppleError) -> Result) throws(AppleError) -> Result {
+    try request.library.get().change(body)
+  }
+
+  /// Handles `ids[albums]=…` of a request that changes the library: the response is 202, and the change is immediate.
+  /// Like Apple, it ignores identifiers that do not exist.
+  func forEach(_ body: (inout LibraryContents, Resource) -> Void) throws(AppleError) -> APIRequest.Response {
+    let listed = try listed { $0.isOfLibrary || types["library-\($0.name)"] != nil }
+    let found = listed.flatMap { type, ids in ids.compactMap { find(ResourceKey(type.name, $0)) } }
+    try change { contents in for resource in found { body(&contents, resource) } }
+    return (202, nil)
+  }
+
+  /// The time of the request, in the form of RFC 3339.
+  var dateAdded: JSONValue.Member {
+    .init(name: "dateAdded", value: .text(CivilTime(secondsSinceEpoch: request.now).description))
+  }
+
+  func history(_ row: JSONValue, _ path: String) throws(AppleError) -> JSONValue {
+    var all: [Resource] = []
+    for (name, count) in zip(row["of"]?.strings ?? [], row["each"]?.elements.compactMap(\.integer) ?? []) {
+      guard let type = types[name] else { continue }
+      all += (type.isOfLibrary ? self.all(type).reversed() : self.all(type)).prefix(count)
+    }
+    return try page(all, path, try Paging(query, PageSizes(row)))
+  }
+
+  /// Returns songs for a station: those of the artist or song that it is named after, or the first of all.
+  func nextTracks() throws(AppleError) -> JSONValue {
+    let id = request.segments[3]
+    guard find(ResourceKey("stations", ByteString(id))) != nil, let songs = types["songs"] else {
+      throw .init(.resourceNotFound)
+    }
+    let all = permitted(all(songs))
+    let start = all.firstIndex { id == "ra.\($0.key.id)" } ?? 0
+    return ["data": try bare.documents(all.dropFirst(start).prefix(10))]
+  }
+
+  /// Responds to `ratings/{type}?ids=…` and `ratings/{type}/{id}`
+  func rating() throws(AppleError) -> APIRequest.Response {
+    let (name, id) = (request.segments[2], request.segments.dropFirst(3).first)
+    guard let type = types[ByteString(name)], type.isRated else {
+      throw .init(.invalidPath, "Unknown rating resource type '\(name.prefix(64))'")
+    }
+    guard let ids = id.map({ [ByteString($0)] }) ?? query.list("ids") else { throw Self.noIDs }
+    let keys = ids.map { ResourceKey(type.name, $0) }
+    guard id == nil || keys.allSatisfy({ find($0) != nil }) else { throw .init(.resourceNotFound) }
+    if request.method == "DELETE" {
+      try change { contents in for key in keys { contents.ratings[key] = nil } }
+      return (204, nil)
+    }
+    var ratings = library?.ratings ?? [:]
+    if request.method == "PUT" {
+      guard let value = try request.object()["attributes"]?["value"]?.integer, value == 1 || value == -1 else {
+        throw .init(.invalidContent, "attributes.value must be 1 or -1")
+      }
+      ratings = try change { contents in
+        for key in keys { contents.ratings[key] = value }
+        return contents.ratings
+      }
+    }
+    let rated = keys.compactMap { key -> JSONValue? in
+      guard let value = ratings[key] else { return nil }
+      return [
+        "id": .string(key.id), "type": "ratings", "href": "/v1/me/ratings/\(key.type)/\(key.id)",
+        "attributes": ["value": .whole(value)],
+      ]
+    }
+    guard id == nil || !rated.isEmpty else { throw .init(.resourceNotFound) }
+    return (200, ["data": .array(rated)])
+  }
+
+  func addTracks() throws(AppleError) -> APIRequest.Response {
+    try replace { playlist, contents throws(AppleError) in
+      let listed = related(playlist, "tracks").map(\.key)
+      playlist.related["tracks"] = listed + (try tracks(in: try request.object()["data"], &contents))
+      return playlist
+    }
+  }
+
+  /// Changes or deletes a resource. Only a fault allows it.
+  func changeResource() throws(AppleError) -> APIRequest.Response {
+    try replace { resource, _ throws(AppleError) in
+      guard request.allowsChanges else { throw .init(.unchangeable) }
+      if request.method == "DELETE" { return nil }
+      let isWhole = request.method == "PUT"
+      let new = try attributes(in: try request.object(), isWhole: isWhole)
+      let kept = resource.attributes.filter { old in
+        !new.contains { $0.name == old.name } && !(isWhole && old.name == "description")
+      }
+      resource.attributes = (kept + new).sorted { $0.name < $1.name }
+      return resource
+    }
+  }
+
+  /// Replaces the resource of the path with the result of `body`; nil removes it.
+  private func replace(
+    _ body: (inout Resource, inout LibraryContents) throws(AppleError) -> Resource?
+  ) throws(AppleError) -> APIRequest.Response {
+    let key = ResourceKey("library-\(request.segments[2])", ByteString(request.segments[3]))
+    try change { contents throws(AppleError) in
+      guard var resource = contents.resources.find(key) else { throw .init(.resourceNotFound) }
+      contents.resources.replace(key, with: try body(&resource, &contents))
+    }
+    return (204, nil)
+  }
+
+  /// Makes a playlist or a folder.
+  func make() throws(AppleError) -> APIRequest.Response {
+    guard let type = types["library-\(request.segments[2])"] else { throw .init(.pathNotFound) }
+    let object = try request.object()
+    let attributes = try attributes(in: object, isWhole: true)
+    let relationships = object["relationships"]
+    let parent = relationships?["parent"]?["data"]?.elements.first?["id"]?.string
+    let folder = parent.map { ResourceKey("library-playlist-folders", $0) } ?? LibraryContents.root
+    guard find(folder) != nil else {
+      throw .init(.invalidContent, "relationships.parent must name a folder that exists")
+    }
+    let made = try change { contents throws(AppleError) in
+      contents.numberMade += 1
+      let id: ByteString = "p.sandbox\(contents.numberMade)"
+      let filler = AttributeFiller(key: ResourceKey(type.name, id), own: attributes + [dateAdded])
+      var made = Resource(type, id, filler.filled(with: type.template))
+      made.related["parent"] = [folder]
+      if type.name == "library-playlists" {
+        made.related["tracks"] = try tracks(in: relationships?["tracks"]?["data"], &contents)
+      }
+      contents.resources.add(made)
+      return made
+    }
+    return (201, ["data": try plain.documents([made])])
+  }
+
+  /// Returns the name and the description; a name is needed unless the content only changes something.
+  private func attributes(in object: JSONValue, isWhole: Bool) throws(AppleError) -> [JSONValue.Member] {
+    var attributes: [JSONValue.Member] = []
+    for name in ["name", "description"] {
+      switch object["attributes"]?[name] {
+      case nil: break
+      case .string(let text)? where text.count <= 1000:
+        let value: JSONValue = name == "name" ? .string(text) : ["standard": .string(text)]
+        attributes.append(.init(name: ByteString(name), value: value))
+      default: throw .init(.invalidContent, "attributes.\(name) must be a string of at most 1000 bytes")
+      }
+    }
+    if isWhole, object["attributes"]?["name"]?.string.map({ $0.count == 0 }) ?? true {
+      throw .init(.invalidContent, "attributes.name must be a string that is not empty")
+    }
+    return attributes
+  }
+
+  /// Returns the keys of tracks. Songs and videos of the catalog are added to the library.
+  private func tracks(in data: JSONValue?, _ contents: inout LibraryContents) throws(AppleError) -> [ResourceKey] {
+    guard case .array(let elements) = data ?? [] else { throw .init(.invalidContent, "data must be an array") }
+    let accepted = types["library-playlists"]?.relationships.first { $0.name == "tracks" }?.types ?? []
+    return try elements.map { element throws(AppleError) in
+      guard let id = element["id"]?.string, let name = element["type"]?.string, accepted.contains(name),
+        let found = find(ResourceKey(name, id)),
+        let key = found.type.isOfLibrary ? found.key : contents.add(found, in: self)
+      else { throw .init(.invalidContent, "data must name songs that exist") }
+      return key
+    }
+  }
+}
