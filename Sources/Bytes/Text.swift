@@ -33,7 +33,7 @@ extension [UInt8] {
   public mutating func append(jsonString text: String) {
     append(UInt8(ascii: "\""))
     let bytes = text.utf8.span
-    if bytes.indices.contains(where: { bytes[$0].needsJSONEscape }) {
+    if bytes.needsJSONEscape {
       for byte in text.utf8 { append(jsonByte: byte) }
     } else {
       append(copying: bytes)
@@ -114,6 +114,19 @@ extension OutputSpan<UInt8> {
   public mutating func append(twoDigits number: Int) {
     append(UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: number / 10))
     append(UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: number % 10))
+  }
+}
+
+extension Span<UInt8> {
+  /// Whether a JSON string contains any of the bytes only as an escape. Errors, of which there are most under an attack,
+  /// are short text without one.
+  fileprivate var needsJSONEscape: Bool {
+    var index = firstMark(from: 0, to: count) { word in
+      word.marksOfControls | word.marks(of: 0x7f) | word.marks(of: UInt8(ascii: "\""))
+        | word.marks(of: UInt8(ascii: "\\"))
+    }
+    while index < count, !self[index].needsJSONEscape { index &+= 1 }
+    return index < count
   }
 }
 

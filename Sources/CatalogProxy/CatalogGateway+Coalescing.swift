@@ -39,7 +39,7 @@ extension CatalogGateway {
     }
     switch joining {
     case .joined(let ticket, let run):
-      if let run, let (exchange, entered) = first {
+      if let run, let (exchange, entered) = first.take() {
         run.begin(exchange, step(after: entered, of: exchange))
       } else {
         run?.begin(at: now)

@@ -74,6 +74,7 @@ extension Connection {
 
   /// The bytes that the sessions of TLS and HTTP/2 hold, rounded up.
   private var sessionBytes: Int {
+    guard transport.tls != nil || http2 != nil else { return 0 }
     let bytes = (transport.tls?.memoryBytes ?? 0) + (http2?.session.heldBytes ?? 0)
     return (bytes + Cost.step - 1) / Cost.step * Cost.step
   }

@@ -170,11 +170,16 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   }
 
   /// When to call `advance`. Nil if no request waits for the pacer.
+  ///
+  /// Changes nothing. A getter that may not change the state gets a copy of all of it, which costs each request more than
+  /// the rest.
   public var opening: Duration? {
-    guard isPaced, inFlight < adaptive.value, let opening = pacing.opening else { return nil }
-    guard order.isEmpty else { return Duration(inSeconds: opening) }
-    guard let next = held.lazy.compactMap({ clients[$0]?.opening }).min() else { return nil }
-    return Duration(inSeconds: max(opening, next))
+    mutating get {
+      guard isPaced, inFlight < adaptive.value, let opening = pacing.opening else { return nil }
+      guard order.isEmpty else { return Duration(inSeconds: opening) }
+      guard let next = held.compactMap({ clients[$0]?.opening }).min() else { return nil }
+      return Duration(inSeconds: max(opening, next))
+    }
   }
 
   /// Returns whether the request of a ticket still waits.

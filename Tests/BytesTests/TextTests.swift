@@ -55,6 +55,18 @@ struct TextTests {
     #expect(text { $0.append(jsonString: string) } == expected)
   }
 
+  @Test(
+    "finds a byte that needs an escape wherever it is in the text",
+    arguments: ["\"", "\\", "\n", "\u{1f}", "\u{7f}"])
+  func jsonEscapes(_ escaped: String) {
+    for (before, after) in [(0, 0), (1, 20), (7, 8), (8, 7), (9, 0), (16, 1), (20, 0)] {
+      let (start, end) = (String(repeating: "a", count: before), String(repeating: "é", count: after))
+      let written = text { $0.append(jsonString: "\(start)\(escaped)\(end)") }
+      #expect(written.hasPrefix(">\"\(start)\\") && written.hasSuffix("\(end)\""), "\(before), \(after)")
+      #expect(text { $0.append(jsonString: "\(start)\(end) !#[]~") } == ">\"\(start)\(end) !#[]~\"")
+    }
+  }
+
   @Test("adds literals and spans after the existing bytes")
   func literals() {
     let bytes: [UInt8] = [0x62, 0x63]

@@ -256,9 +256,8 @@ final class HTTP2Exchange: @unchecked Sendable {
 
   // MARK: The response
 
-  private func finish(_ response: Response, to request: Request) {
+  private func finish(_ response: consuming Response, to request: Request) {
     owner.connection.channel.loop.assertCurrent()
-    var response = response
     router.finish(&response, request)
     respond(&response, to: request)
   }

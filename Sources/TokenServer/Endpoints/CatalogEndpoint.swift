@@ -106,7 +106,8 @@ final class CatalogEndpoint: Sendable {
 
   private func reply(to request: Request, _ method: HTTPRequest.Method, _ path: CatalogPath) -> Reply {
     let auditContext = AuditContext(request)
-    switch gate.admit(request, auditContext) {
+    let admission = gate.admit(request, auditContext)
+    switch consume admission {
     case .immediate(let verdict):
       return reply(to: verdict, path, on: request.loop) { (payer) throws(ErrorResponse) in
         try call(method, path, of: request, charging: payer)
@@ -149,11 +150,11 @@ final class CatalogEndpoint: Sendable {
   }
 
   private func reply(
-    to verdict: AccessGate.Verdict, _ path: CatalogPath, on loop: IOLoop,
+    to verdict: consuming AccessGate.Verdict, _ path: CatalogPath, on loop: IOLoop,
     _ call: (_ payer: QuotaCaller) throws(ErrorResponse) -> CatalogCall
   ) -> Reply {
     let admitted: AccessGate.AuthorizedCaller
-    switch verdict {
+    switch consume verdict {
     case .admitted(let value): admitted = value
     case .refused(let response): return .immediate(response)
     }

@@ -10,18 +10,23 @@ import JSON
 import Telemetry
 
 /// The endpoint `GET` and `POST /token`: a developer token for a caller that may have one.
-struct TokenEndpoint: Sendable {
+final class TokenEndpoint: Sendable {
   let minter: TokenMinter
   let gate: AccessGate
   /// The maximum length of a `POST` body in bytes.
   let bodyLimit: Int
 
+  /// Creates the endpoint of one generation of the settings.
+  init(minter: TokenMinter, gate: AccessGate, bodyLimit: Int) {
+    (self.minter, self.gate, self.bodyLimit) = (minter, gate, bodyLimit)
+  }
+
   var route: Route {
     Route(
       "/token",
       [
-        .get(reply: { reply(to: $0) }),
-        .post(bodyLimit: bodyLimit, judge: { judge($0) }),
+        .get(reply: { self.reply(to: $0) }),
+        .post(bodyLimit: bodyLimit, judge: { self.judge($0) }),
       ])
   }
 
@@ -41,8 +46,8 @@ struct TokenEndpoint: Sendable {
     let wish = Wish(request).copied()
     switch gate.admit(request, auditContext) {
     case .immediate(.refused(let response)): return .immediate(response)
-    case .immediate(let verdict): return .read { .immediate(response(to: verdict, wish, $0)) }
-    case .deferred(let wait): return .read { reply(after: wait, auditContext, wish, $0) }
+    case .immediate(let verdict): return .read { .immediate(self.response(to: verdict, wish, $0)) }
+    case .deferred(let wait): return .read { self.reply(after: wait, auditContext, wish, $0) }
     }
   }
 
@@ -50,7 +55,7 @@ struct TokenEndpoint: Sendable {
     after wait: AccessGate.Wait, _ auditContext: AuditContext, _ wish: Wish, _ content: [UInt8] = []
   ) -> Reply {
     let work = DeferredWork { context in
-      response(to: await gate.admit(after: wait, auditContext, on: context.loop), wish, content)
+      self.response(to: await self.gate.admit(after: wait, auditContext, on: context.loop), wish, content)
     }
     return .deferred(work)
   }
