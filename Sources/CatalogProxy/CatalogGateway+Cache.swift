@@ -13,17 +13,18 @@ extension CatalogGateway {
   }
 
   func reply(
-    to call: CatalogCall, from lookup: Lookup, at now: CacheTime, revalidate: () -> Void
+    to call: CatalogCall, from lookup: Lookup, at now: CacheTime, refresh: () -> Void
   ) -> CatalogReply? {
     switch lookup {
     case .hit(let selection):
       withState { $0.counts.hits += 1 }
+      if call.coding == .gzip, selection.response.awaitsCompression, selection.response.isLong { refresh() }
       return .response(
         fromCache(
           selection, to: call, CacheStatus(.hit, timeToLive: selection.timeToLive), at: now, isValidated: false))
     case .staleWhileRevalidate(let selection):
       withState { $0.counts.hits += 1 }
-      if withState({ $0.revalidating.insert(call.key).inserted }) { revalidate() }
+      if withState({ $0.revalidating.insert(call.key).inserted }) { refresh() }
       return .response(
         fromCache(
           selection, to: call, CacheStatus(.hit, timeToLive: selection.timeToLive), at: now, isValidated: false))
@@ -47,6 +48,10 @@ extension CatalogGateway {
       status.isStored = isStored
       status.forwardStatus = forwardStatus
       if isStored { status.timeToLive = selection.timeToLive }
+      // For other replicas, ``share(_:of:as:at:)`` compresses it.
+      if isStored, response.isLong, call.coding == .gzip, miss.route.shared == nil {
+        compressInTurns(response, of: call, by: miss.route)
+      }
       return .response(fromCache(selection, to: call, status, at: now, isValidated: true))
     case .shared(let response):
       let selection = Selection(response, now: now)
@@ -125,6 +130,26 @@ extension CatalogGateway {
     return Response(
       response.status, prepared: representation.fields, encoded: encoded, body: representation.body)
   }
+
+  /// Compresses a long stored response, a part in each turn of the loop, so that no one waits for all of it. Then calls
+  /// `done` with the response.
+  func compressInTurns(
+    _ response: StoredResponse, of call: CatalogCall, by route: UpstreamRoute,
+    then done: @escaping @Sendable (StoredResponse) -> Void = { _ in }
+  ) {
+    guard response.isLong, let work = cache.beginCompression(of: response, for: call.key) else { return done(response) }
+    advance(work, by: route, then: done)
+  }
+
+  private func advance(
+    _ work: ResponseCompression, by route: UpstreamRoute, then done: @escaping @Sendable (StoredResponse) -> Void
+  ) {
+    if let response = work.advance() { return done(response) }
+    _ = route.upstream.alarm(after: Self.nextTurn) { self.advance(work, by: route, then: done) }
+  }
+
+  /// The least time after which a timer ends in another turn: one that is due ends in the present turn.
+  private static var nextTurn: Duration { .nanoseconds(1) }
 
   /// Returns the upstream's response, with content that still arrives.
   func passThrough(_ response: UpstreamResponse, to call: CatalogCall, _ status: CacheStatus) -> Response {

@@ -72,23 +72,22 @@ extension CatalogGateway {
   }
 
   /// Stores the outcome of a fetch for the other replicas, and tells those that wait for it.
-  func share(_ outcome: Outcome, of call: CatalogCall, as key: SharedEntryKey, at shared: any SharedCache) {
+  func share(
+    _ outcome: Outcome, of miss: CatalogMiss, as key: SharedEntryKey, at shared: any SharedCache
+  ) {
     switch outcome {
     case .shared: return
-    case .response(let response, let isStored, _):
-      let entry = isStored && shared.isReady ? entry(of: response, call, key, shared.codec) : nil
-      shared.finish(key, entry.map { .stored($0) } ?? .unshared(replaces: response.replacesStored))
+    case .response(let response, isStored: true, _) where shared.isReady:
+      // Compressed even if no caller of this replica wants that.
+      let response = cache.compress(response, for: miss.call.key)
+      compressInTurns(response, of: miss.call, by: miss.route) { response in
+        let entry = shared.codec.encode(response, for: key, now: self.clock.now)
+        shared.finish(key, entry.map { .stored($0) } ?? .unshared(replaces: response.replacesStored))
+      }
+    case .response(let response, _, _): shared.finish(key, .unshared(replaces: response.replacesStored))
     case .stream, .alone, .unshared: shared.finish(key, .unshared(replaces: false))
     case .late, .failure, .cancelled: shared.finish(key, .failed)
     }
-  }
-
-  /// Returns the entry of a response, compressed even if no caller of this replica wants that.
-  private func entry(
-    of response: StoredResponse, _ call: CatalogCall, _ key: SharedEntryKey, _ codec: SharedEntryCodec
-  ) -> SharedEntry? {
-    let response = response.awaitsCompression ? cache.compress(response, for: call.key) : response
-    return codec.encode(response, for: key, now: clock.now)
   }
 
   /// Does the same for a fetch that no flight has made.
@@ -96,6 +95,6 @@ extension CatalogGateway {
     guard let shared = miss.route.shared, case .response(_, isStored: true, _) = outcome,
       let key = sharedKey(of: miss.call, at: shared)
     else { return }
-    share(outcome, of: miss.call, as: key, at: shared)
+    share(outcome, of: miss, as: key, at: shared)
   }
 }

@@ -127,16 +127,15 @@ public final class CatalogGateway: Sendable {
 extension CatalogGateway {
   /// Returns the response, or nil if the response requires a request to Apple.
   ///
-  /// - Parameter revalidate: Called if the response is stale and a background request must refresh it by
-  ///   ``revalidate(_:by:)``. Called once per refresh, regardless of how many callers request the same resource
-  ///   meanwhile.
-  public func respondImmediately(_ call: CatalogCall, revalidate: () -> Void) -> CatalogReply? {
+  /// - Parameter refresh: Called if the response is stale and a background request must replace it, or if it is long and
+  ///   not compressed yet: call ``refresh(_:by:then:)``.
+  public func respondImmediately(_ call: CatalogCall, refresh: () -> Void) -> CatalogReply? {
     guard call.isCacheable else { return nil }
     let now = clock.now
-    return reply(to: call, from: lookUp(call, at: now), at: now, revalidate: revalidate)
+    return reply(to: call, from: lookUp(call, at: now), at: now, refresh: refresh)
   }
 
-  /// Handles a request for which ``respondImmediately(_:revalidate:)`` returned nil.
+  /// Handles a request for which ``respondImmediately(_:refresh:)`` returned nil.
   ///
   /// Cancellation of the work ends this caller's wait. A shared upstream request continues for the others.
   ///
@@ -162,7 +161,7 @@ extension CatalogGateway {
     let lookup = lookUp(call, at: now, isRepeated: true)
     // This caller waits for the response itself, so no background request refreshes it.
     let forget = { self.withState { _ = $0.revalidating.remove(call.key) } }
-    if let reply = reply(to: call, from: lookup, at: now, revalidate: forget) {
+    if let reply = reply(to: call, from: lookup, at: now, refresh: forget) {
       receive(reply)
       return nil
     }
@@ -181,16 +180,19 @@ extension CatalogGateway {
     }
   }
 
-  /// Refreshes a stale response in the background, and calls `done` at the end.
-  public func revalidate(_ call: CatalogCall, by route: UpstreamRoute, then done: @escaping @Sendable () -> Void = {}) {
+  /// Refreshes a stale response in the background, and calls `done` at the end. Compresses a long response that is fresh.
+  public func refresh(_ call: CatalogCall, by route: UpstreamRoute, then done: @escaping @Sendable () -> Void = {}) {
     let finish: @Sendable () -> Void = {
       self.withState { _ = $0.revalidating.remove(call.key) }
       done()
     }
     let now = clock.now
     let lookup = lookUp(call, at: now, isRepeated: true)
-    // Another request has refreshed it already.
-    if case .hit = lookup { return finish() }
+    // It is only to be compressed, or another request has refreshed it already.
+    if case .hit(let selection) = lookup {
+      compressInTurns(selection.response, of: call, by: route)
+      return finish()
+    }
     let end = now.elapsed + configuration.timeouts.whole
     let miss = CatalogMiss(call, after: lookup, waited: .zero, end: end, route: route)
     coalesce(CatalogWaiter(miss, for: .refresh(finish), on: self), at: now)

@@ -129,7 +129,7 @@ final class FlightRun: CancellableWork, UpstreamReceiver, @unchecked Sendable {
   private func complete(_ outcome: Outcome, _ attempt: CatalogAttempt? = nil) {
     gateway.complete(flight, outcome, attempt, leader: leader)
     if let sharedKey, let shared = miss.route.shared {
-      gateway.share(outcome, of: miss.call, as: sharedKey, at: shared)
+      gateway.share(outcome, of: miss, as: sharedKey, at: shared)
     }
   }
 

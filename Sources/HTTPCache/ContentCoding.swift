@@ -78,27 +78,11 @@ enum Gzip {
   private static let chunk = 65_536
 
   /// Returns the compressed bytes, or nil if they would not be fewer or zlib has no memory.
-  ///
-  /// - Parameter level: The level of zlib, from 1 to 9. On catalog responses, level 6 results in about a tenth more bytes
-  ///   than level 9, in a fraction of the time.
   static func deflate(_ bytes: [UInt8], level: Int32 = 6) -> [UInt8]? {
-    guard let available = UInt32(exactly: bytes.count), available > 0 else { return nil }
-    var stream = unsafe z_stream()
-    guard unsafe czlib_deflate_init_gzip(&stream, level) == Z_OK else { return nil }
-    defer { unsafe deflateEnd(&stream) }
-    var input = bytes
-    // Safe: both buffers outlive the one call that uses them, and zlib knows their sizes.
-    let output = unsafe [UInt8](unsafeUninitializedCapacity: bytes.count) { output, written in
-      unsafe input.withUnsafeMutableBufferPointer { input in
-        unsafe stream.next_in = input.baseAddress
-        unsafe stream.avail_in = available
-        unsafe stream.next_out = output.baseAddress
-        unsafe stream.avail_out = available
-        let isWhole = unsafe CZlib.deflate(&stream, Z_FINISH) == Z_STREAM_END
-        written = isWhole ? Int(unsafe available - stream.avail_out) : 0
-      }
+    let work = GradualCompression(bytes, level: level)
+    while true {
+      if case .finished(let output) = work.advance() { return output }
     }
-    return output.isEmpty || output.count >= bytes.count ? nil : output
   }
 
   /// Returns the decoded bytes of all gzip members.

@@ -10,8 +10,10 @@ public final class ResponseCache: Sendable {
 
   private struct State {
     var store: ResponseStore
-    /// Keys of the responses that are being compressed. At most one for each thread.
+    /// Keys of the responses that are being compressed at once. At most one for each thread.
     var compressing: Set<CacheKey> = []
+    /// Keys of the long responses that are being compressed part by part.
+    var compressingLong: Set<CacheKey> = []
   }
 
   /// The sizes and lifetimes of the cache.
@@ -84,20 +86,43 @@ public final class ResponseCache: Sendable {
   }
 
   /// Returns the response with gzip, if compression is useful. The first caller compresses it; concurrent callers get
-  /// it without gzip.
+  /// it without gzip, and so does every caller of a long response: see ``beginCompression(of:for:)``.
   ///
-  /// This takes milliseconds for a large response, outside of the lock.
+  /// This takes up to a millisecond, outside of the lock.
   public func compress(_ response: StoredResponse, for key: CacheKey) -> StoredResponse {
-    guard response.awaitsCompression, state.withLock({ $0.compressing.insert(key).inserted }) else { return response }
+    guard response.awaitsCompression, !response.isLong, state.withLock({ $0.compressing.insert(key).inserted }) else {
+      return response
+    }
     let compressed = response.compressed()
+    state.withLock { _ = $0.compressing.remove(key) }
+    replace(response, by: compressed, for: key)
+    return compressed
+  }
+
+  /// Begins the compression of a response. Returns nil if it needs none or is being compressed, or if four others are.
+  public func beginCompression(of response: StoredResponse, for key: CacheKey) -> ResponseCompression? {
+    guard response.awaitsCompression else { return nil }
+    let isFirst = state.withLock { state in
+      state.compressingLong.count < Self.mostLong && state.compressingLong.insert(key).inserted
+    }
+    return isFirst ? ResponseCompression(of: response, for: key, in: self) : nil
+  }
+
+  /// The most compressions part by part at a time: each needs 268 kB for zlib, and up to 1 MiB for the result.
+  private static let mostLong = 4
+
+  fileprivate func endCompression(_ key: CacheKey) {
+    state.withLock { _ = $0.compressingLong.remove(key) }
+  }
+
+  /// Replaces a response by its compressed form, unless it is no longer stored.
+  fileprivate func replace(_ response: StoredResponse, by compressed: StoredResponse, for key: CacheKey) {
     state.withLock { state in
-      state.compressing.remove(key)
       var responses = state.store.peek(key)
       guard let index = responses.firstIndex(where: { $0 === response }) else { return }
       responses[index] = compressed
       state.store.put(responses, for: key)
     }
-    return compressed
   }
 
   /// Removes all responses to a target.
@@ -115,6 +140,32 @@ public final class ResponseCache: Sendable {
     state.withLock { state in
       CacheStatistics(entries: state.store.count, bytes: state.store.bytes, evictions: state.store.evictions)
     }
+  }
+}
+
+/// The compression of a stored response, part by part. It ends with the last reference to it.
+public final class ResponseCompression: Sendable {
+  private let response: StoredResponse
+  private let key: CacheKey
+  private let cache: ResponseCache
+  private let work: Locked<GradualCompression>
+
+  fileprivate init(of response: StoredResponse, for key: CacheKey, in cache: ResponseCache) {
+    (self.response, self.key, self.cache) = (response, key, cache)
+    work = Locked(GradualCompression(response.content.identity))
+  }
+
+  deinit {
+    cache.endCompression(key)
+  }
+
+  /// Compresses the next part, in about a millisecond. Returns the response with gzip, which is now stored, or nil while
+  /// there is more to do.
+  public func advance() -> StoredResponse? {
+    guard case .finished(let gzip) = work.withLock({ $0.advance() }) else { return nil }
+    let compressed = response.compressed(to: gzip)
+    cache.replace(response, by: compressed, for: key)
+    return compressed
   }
 }
 

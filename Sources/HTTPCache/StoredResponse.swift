@@ -79,6 +79,10 @@ public final class StoredResponse: Sendable {
   /// Whether the response has no gzip yet and ``ResponseCache/compress(_:for:)`` may create it.
   public var awaitsCompression: Bool { content.compression == .possible && verdict == .store }
 
+  /// Whether the compression takes more than a millisecond, so that ``ResponseCache/beginCompression(of:for:)`` does it part
+  /// by part.
+  public var isLong: Bool { content.identity.count > GradualCompression.part }
+
   /// Returns whether a caller with these preconditions already has this representation, so that a 304 is correct.
   ///
   /// - Parameter now: The present.
@@ -116,10 +120,15 @@ public final class StoredResponse: Sendable {
     return StoredResponse(updated, content: content, directives: ResponseDirectives(updated.fields), settings: settings)
   }
 
+  /// Returns this response after the attempt to compress it at once.
+  func compressed() -> StoredResponse { compressed(to: Gzip.deflate(content.identity)) }
+
   /// Returns this response after the attempt to compress it.
-  func compressed() -> StoredResponse {
+  ///
+  /// - Parameter gzip: The result; nil if it would not be smaller.
+  func compressed(to gzip: [UInt8]?) -> StoredResponse {
     StoredResponse(
-      source, content: content.compressed(), directives: ResponseDirectives(source.fields), settings: settings)
+      source, content: content.compressed(to: gzip), directives: ResponseDirectives(source.fields), settings: settings)
   }
 
   // MARK: Size
@@ -207,11 +216,11 @@ struct StoredContent: Sendable {
   /// Whether callers can get different codings.
   var isNegotiated: Bool { gzip != nil || compression == .possible }
 
-  /// Returns the content with gzip, if gzip is smaller.
-  func compressed() -> StoredContent {
+  /// Returns the content with the result of its compression; nil if that would not be smaller.
+  func compressed(to gzip: [UInt8]?) -> StoredContent {
     guard compression == .possible else { return self }
     var content = self
-    content.gzip = Gzip.deflate(identity)?.withoutSpareCapacity
+    content.gzip = gzip?.withoutSpareCapacity
     content.compression = .settled
     return content
   }

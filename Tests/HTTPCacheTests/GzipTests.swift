@@ -19,6 +19,10 @@ struct GzipTests {
     #expect(Gzip.deflate((0..<2000).map { _ in UInt8.random(in: 0...255, using: &random) }) == nil)
     #expect(Gzip.deflate([]) == nil)
     #expect(Gzip.deflate([1]) == nil)
+    // After the first part it is clear.
+    let long = GradualCompression((0..<200_000).map { _ in UInt8.random(in: 0...255, using: &random) })
+    while case .unfinished = long.advance() {}
+    #expect(long.advance() == .finished(nil))
   }
 
   @Test("is decoded from several members")

@@ -139,6 +139,43 @@ struct ResponseStoreTests {
     }
   }
 
+  private static func long(_ count: Int) throws -> StoredResponse {
+    try Sample.response(.ok, [.contentType: "application/json"], body: Sample.json(count))
+  }
+
+  private static func stored(_ number: Int, in cache: ResponseCache) -> StoredResponse? {
+    let lookup = cache.lookup(key(number), sending: [:], request: RequestDirectives(), now: Sample.time(0))
+    return if case .hit(let selection) = lookup { selection.response } else { nil }
+  }
+
+  @Test("compresses a long response in parts of 64 KiB, so that none takes long")
+  func parts() throws {
+    let cache = ResponseCache(settings: CacheSettings())
+    let response = try Self.long(300_000)
+    cache.store(response, for: Self.key(1))
+    #expect(response.isLong && cache.compress(response, for: Self.key(1)) === response)
+    let work = try #require(cache.beginCompression(of: response, for: Self.key(1)))
+    #expect(cache.beginCompression(of: response, for: Self.key(1)) == nil)
+    for _ in 0..<4 { #expect(work.advance() == nil) }
+    let compressed = try #require(work.advance())
+    #expect(!compressed.awaitsCompression && Self.stored(1, in: cache) === compressed)
+    #expect(try Gzip.inflate(compressed.representation(.gzip).body, limit: 300_000) == Sample.json(300_000))
+    #expect(cache.beginCompression(of: compressed, for: Self.key(1)) == nil)
+  }
+
+  @Test("compresses at most four long responses at a time, and others once one of them ends")
+  func fewParts() throws {
+    let cache = ResponseCache(settings: CacheSettings())
+    let responses = try (0..<6).map { _ in try Self.long(70_000) }
+    var works = responses.indices.map { cache.beginCompression(of: responses[$0], for: Self.key($0)) }
+    #expect(works.map { $0 != nil } == [true, true, true, true, false, false])
+    works[0] = nil
+    #expect(cache.beginCompression(of: responses[5], for: Self.key(5)) != nil)
+    // The response was removed meanwhile.
+    #expect(works[1]?.advance() == nil && works[1]?.advance()?.awaitsCompression == false)
+    #expect(Self.stored(1, in: cache) == nil && cache.statistics.bytes == 0)
+  }
+
   @Test("keeps a newer response when the compression of an older response ends")
   func lateCompression() throws {
     let cache = ResponseCache(settings: CacheSettings())

@@ -166,7 +166,7 @@ final class CatalogEndpoint: Sendable {
     }
     if let refusal = gate.grant(admitted) { return .immediate(refusal) }
     if let reply = service.proxy.respondImmediately(
-      permitted, revalidate: { service.revalidate(permitted, on: loop) })
+      permitted, refresh: { service.refresh(permitted, on: loop) })
     {
       return .immediate(response(reply, admitted))
     }

@@ -91,10 +91,10 @@ final class CatalogService: Sendable {
       waited: context.waited, by: route, then: receive)
   }
 
-  /// Refreshes a stale response in the background.
-  func revalidate(_ call: CatalogCall, on loop: IOLoop) {
+  /// Refreshes a stale response in the background, or compresses a long one.
+  func refresh(_ call: CatalogCall, on loop: IOLoop) {
     guard let route = routes[ObjectIdentifier(loop)] else { return }
-    loop.atEndOfTurn { [proxy] in proxy.revalidate(call, by: route) }
+    loop.atEndOfTurn { [proxy] in proxy.refresh(call, by: route) }
   }
 
   /// Asks Apple Music whether it accepts a token of `minter`. It returns at once, and passes the result to `report`.

@@ -56,14 +56,14 @@ final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
   func call(
     _ target: String, by client: String = "client", user: String? = nil,
     directives: RequestDirectives = RequestDirectives(), method: HTTPRequest.Method = .get, span: SpanContext? = nil,
-    holder: UInt128? = nil
+    holder: UInt128? = nil, coding: ContentCoding = .identity
   ) throws -> CatalogCall {
     let target = try CatalogTarget(target, hasUserToken: user != nil)
     let lines: KeyValuePairs<String, String> = user.map { ["Music-User-Token": $0] } ?? [:]
     return CatalogCall(
       method, target,
       caller: QuotaCaller(client: client, share: QuotaCaller.usualShare, rateLimitPrefix: ByteString(client)),
-      directives: directives, preconditions: Preconditions(), coding: .identity,
+      directives: directives, preconditions: Preconditions(), coding: coding,
       fields: try proxy.policy.requestFields(for: target, from: CallerFields(lines)), span: span,
       holder: holder)
   }

@@ -31,7 +31,7 @@ struct SharedCacheTests {
     }
 
     func respond(_ call: CatalogCall) async -> CatalogReply {
-      if let reply = ground.proxy.respondImmediately(call, revalidate: {}) { return reply }
+      if let reply = ground.proxy.respondImmediately(call, refresh: {}) { return reply }
       return await ground.proxy.respond(
         call, by: UpstreamRoute(ground.upstream, executor: globalConcurrentExecutor, shared: cache))
     }

@@ -192,7 +192,7 @@ struct SharingTests {
     }
     func request(_ target: String) async throws {
       let call = try ground.call(target)
-      if ground.proxy.respondImmediately(call, revalidate: {}) == nil { _ = await ground.respond(call) }
+      if ground.proxy.respondImmediately(call, refresh: {}) == nil { _ = await ground.respond(call) }
     }
     try await request(Self.song)
     ground.time.advance(by: .seconds(3600))

@@ -72,7 +72,7 @@ struct StaleAfterTests {
 
     gate.isShut = false
     try await until("the response is stored") {
-      guard case .response(let response)? = ground.proxy.respondImmediately(call, revalidate: {}) else { return false }
+      guard case .response(let response)? = ground.proxy.respondImmediately(call, refresh: {}) else { return false }
       return String(decoding: response.body, as: UTF8.self) == "{\"new\":1}"
     }
     #expect(ground.upstream.requests.count == 2)
@@ -134,7 +134,7 @@ struct StaleAfterTests {
       let reply = ground.proxy.respondImmediately(call) {
         let refresh = OneShot<Void>()
         refreshes.append(refresh)
-        ground.proxy.revalidate(call, by: ground.route) { refresh.resume(()) }
+        ground.proxy.refresh(call, by: ground.route) { refresh.resume(()) }
       }
       #expect(reply?.cacheStatus?.contains("; hit") == true)
       try await until("it is asked for") { ground.upstream.requests.count == 2 }
