@@ -7,6 +7,8 @@ extension AccessPolicy {
   public struct WantedKeys: Sendable {
     /// The sets that may contain the key after a fetch.
     public let sources: [KeySetSource]
+    /// Those of them that had no keys at all: keys that have arrived since are new enough.
+    public let lacking: [KeySetSource]
     /// The denial if no fetch brings the key.
     public let denial: Denial
     /// The keys that did not make the signature.
@@ -24,10 +26,12 @@ extension AccessPolicy {
     let holders = candidates.filter { signature.holds(by: $0.source, keys: keys) }
     guard holders.count < 2 else { throw .denied(Self.ambiguousClient) }
     if let holder = holders.first { return (clients[holder.client], holder.subject) }
-    var denial = signature.lacksKeys ? Self.providerUnavailable : Self.denial(signature.refusal ?? .badSignature)
+    var denial = !signature.lacking.isEmpty ? Self.providerUnavailable : Self.denial(signature.refusal ?? .badSignature)
     denial.attempts = max(1, signature.failed.count)
     guard signature.wanted.isEmpty else {
-      throw .keysWanted(WantedKeys(sources: signature.wanted, denial: denial, tried: signature.failed))
+      throw .keysWanted(
+        WantedKeys(
+          sources: signature.wanted, lacking: signature.lacking, denial: denial, tried: signature.failed))
     }
     throw .denied(denial)
   }
@@ -67,8 +71,8 @@ extension AccessPolicy {
     private(set) var failed: [PublicKey]
     /// The key sets that may contain the key after a fetch.
     private(set) var wanted: [KeySetSource] = []
-    /// Whether the server has no keys at all from one of the sets.
-    private(set) var lacksKeys = false
+    /// The key sets of which the server has no keys at all.
+    private(set) var lacking: [KeySetSource] = []
     private(set) var refusal: JWTRefusal?
 
     /// - Parameter tried: The keys that did not make the signature at an earlier try.
@@ -87,7 +91,7 @@ extension AccessPolicy {
     private mutating func verify(by source: KeySetSource, _ keys: JSONWebKeySet?) -> Bool {
       guard let keys else {
         wanted.append(source)
-        lacksKeys = true
+        lacking.append(source)
         return false
       }
       do throws(JWTRefusal) {

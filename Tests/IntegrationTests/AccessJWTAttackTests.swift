@@ -97,7 +97,8 @@ struct AccessJWTAttackTests {
     let ground = try AccessGround(provider.client(), ["SERVER_LOOPS": "2"])
     let good = try provider.mint()
     #expect(try ground.request("/token", key: good).status == 200)
-    #expect(try provider.requests() == 1)
+    let requests = try provider.requests()
+    #expect(requests == 1, "\(ground.server.log)")
     let rest = good.split(separator: ".").dropFirst().joined(separator: ".")
     let connections = try (0..<4).map { _ in try ground.server.connect() }
     for (index, connection) in connections.enumerated() {

@@ -130,7 +130,7 @@ struct AccessGate: Sendable {
     _ presented: PresentedCredentials, _ auditContext: AuditContext, after wanted: AccessPolicy.WantedKeys,
     isDescribed: Bool = false
   ) async throws(Denial) -> Principal {
-    await keys.refresh(wanted.sources)
+    await keys.refresh(wanted.sources, lacking: wanted.lacking)
     switch identification(of: presented, auditContext, after: wanted, isDescribed: isDescribed) {
     case .known(let caller): return caller
     case .denied(let denial): throw denial

@@ -198,10 +198,12 @@ struct KeySetTable: Sendable {
 
   /// Returns the keys of a source after a fetch, if one is in flight or the schedule allows one. Otherwise returns the
   /// present keys at once. Waits for at most ten seconds, and ends early if the task is cancelled.
-  func fresh(_ source: KeySetSource) async -> JSONWebKeySet? {
+  ///
+  /// - Parameter isFirst: Whether the caller found no keys. If the first ones have arrived since, they are fresh.
+  func fresh(_ source: KeySetSource, isFirst: Bool = false) async -> JSONWebKeySet? {
     switch entries[source] {
     case .read(let keys): keys
-    case .remote(let remote): await remote.fresh()
+    case .remote(let remote): await remote.fresh(isFirst: isFirst)
     case nil: nil
     }
   }
@@ -212,9 +214,11 @@ struct KeySetTable: Sendable {
   }
 
   /// Waits for the keys of several sources at the same time: ten seconds in all, even if several providers hang.
-  func refresh(_ sources: [KeySetSource]) async {
+  ///
+  /// - Parameter lacking: The sources of which the caller found no keys, so that those which are there are new.
+  func refresh(_ sources: [KeySetSource], lacking: [KeySetSource]) async {
     await withTaskGroup { group in
-      for source in sources { group.addTask { _ = await fresh(source) } }
+      for source in sources { group.addTask { _ = await fresh(source, isFirst: lacking.contains(source)) } }
     }
   }
 

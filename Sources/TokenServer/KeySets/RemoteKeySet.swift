@@ -88,7 +88,9 @@ final class RemoteKeySet: Sendable {
 
   /// Waits for the fetch in flight, or for a new one if the schedule allows it, and returns the keys. Otherwise returns
   /// the present keys at once. A cancelled task stops waiting.
-  func fresh() async -> JSONWebKeySet? {
+  ///
+  /// - Parameter isFirst: Whether the caller found no keys. If the first ones have arrived since, they are fresh.
+  func fresh(isFirst: Bool) async -> JSONWebKeySet? {
     let ticket = state.withLock { state in
       state.tickets += 1
       return state.tickets
@@ -96,6 +98,7 @@ final class RemoteKeySet: Sendable {
     await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
         let isWaiting = state.withLock { state in
+          if isFirst, state.keys != nil { return false }
           begin(.unknownKey, &state)
           // A task that was cancelled before it is on the list would wait until the end of the fetch.
           guard state.fetch != nil, state.waiting.count < Self.mostWaiting, !Task.isCancelled else { return false }

@@ -55,7 +55,8 @@ struct JWTCostTests {
     #expect(Self.reason(second) == "known as app")
     // A key that has failed is not tried again even if it would succeed.
     let tried = AccessPolicy.WantedKeys(
-      sources: [], denial: wanted.denial, tried: try replaced.candidates(for: .es256, keyID: "ec").map(\.key))
+      sources: [], lacking: [], denial: wanted.denial,
+      tried: try replaced.candidates(for: .es256, keyID: "ec").map(\.key))
     let skipped = Self.policy.identify(Self.presented(valid), now: now, after: tried, keys: { _ in replaced })
     #expect(Self.reason(skipped) == "jwt_bad_signature")
   }

@@ -62,6 +62,18 @@ struct KeySetsTests {
     #expect(await ground.keySets.table.fresh(provider.source)?.count == 4)
   }
 
+  @Test("that have arrived since a caller found none are not fetched again for that caller", .otherPrograms)
+  func arrived() async throws {
+    let ground = try KeySetGround()
+    try ground.use([provider.source])
+    _ = await ground.keySets.table.fresh(provider.source, isFirst: true)
+    await ground.keySets.table.refresh([provider.source], lacking: [provider.source])
+    #expect(try provider.requests() == 1)
+    // One that found a set without its key causes a fetch at once.
+    await ground.keySets.table.refresh([provider.source], lacking: [])
+    #expect(try provider.requests() == 2)
+  }
+
   @Test("share a fetch between concurrent callers", .otherPrograms)
   func shared() async throws {
     try provider.behave("hold")
@@ -91,7 +103,7 @@ struct KeySetsTests {
     let sources = providers.map(\.source)
     try ground.use(Set(sources))
     let table = ground.keySets.table
-    async let refreshed: Void = table.refresh(sources)
+    async let refreshed: Void = table.refresh(sources, lacking: sources)
     for provider in providers { try await provider.waitUntilItHolds() }
     for provider in providers { try provider.release() }
     await refreshed
