@@ -94,6 +94,7 @@ struct SlowCallerTests {
   @Test("gets 503 if there is no memory for the content")
   func uploadBeyondMemory() async throws {
     let ground = makeGround(MemoryBudget(limit: 800))
+    gate.isShut = false
     let reply = try post(1000, on: ground)
     #expect(await reply.get().failure?.shortage == .memory)
     #expect(ground.upstream.requests.isEmpty)
@@ -111,6 +112,7 @@ struct SlowCallerTests {
     let task = Task { await ground.respond(next) }
     try await until("the next one waits") { ground.proxy.status.waiting == 1 }
     content.ended.withLock { $0 }?(isComplete ? .success(()) : .failure(.timedOut))
+    try await until("the next one has the turn") { ground.upstream.requests.count == 2 }
     #expect(await task.value.status == 200)
     #expect(ground.proxy.status.inFlight == 0)
     withExtendedLifetime(reply) {}
