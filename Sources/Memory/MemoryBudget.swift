@@ -62,11 +62,11 @@ public final class MemoryBudget: Sendable {
 
   /// The smallest fall in bytes that is worth a walk through the allocator's heaps, or a sixteenth of the budget if
   /// that is less. A smaller fall would return too little memory.
-  private static let leastFall = 8 << 20
+  private static let leastFall = 4 << 20
 
   /// Creates a budget of `limit` bytes.
-  /// - Parameter isWorthTrimming: Called when the use has fallen to less than half of its peak since the last call, and
-  ///   when a charge is refused. This is the time to return free memory to the system. The call is on the thread that
+  /// - Parameter isWorthTrimming: Called when the use has fallen by a quarter of its peak since the last call, and when a
+  ///   charge is refused. This is the time to return free memory to the system. The call is on the thread that
   ///   released or charged memory.
   public init(limit: Int, isWorthTrimming: @escaping @Sendable () -> Void = {}) {
     self.limit = limit
@@ -154,7 +154,9 @@ public final class MemoryBudget: Sendable {
   }
 
   private func noteFall(_ state: inout State) -> Bool {
-    guard state.used <= state.peak / 2, state.peak - state.used >= min(Self.leastFall, limit / 16) else { return false }
+    guard state.used <= state.peak - state.peak / 4, state.peak - state.used >= min(Self.leastFall, limit / 16) else {
+      return false
+    }
     state.peak = state.used
     return true
   }
