@@ -97,14 +97,19 @@ extension Listener {
     return Int32(clamping: seconds * 1000 + attoseconds / 1_000_000_000_000_000)
   }
 
-  private static func openTCP(_ host: String, port: UInt16, _ opening: Opening) throws -> [[Listener]] {
+  /// Returns the addresses of a host; `*` is every address of this machine.
+  static func addresses(of host: String, port: UInt16) throws -> [SocketAddress] {
     // IPv4 first, where ports are scarce: a closed connection of any program blocks its port for a minute for a
     // listener on all addresses. A port that is free for IPv4 is mostly free for IPv6, but not the other way round.
     let any = [
       SocketAddress.ip(IPAddress(in_addr(s_addr: 0)), port: port, family: .v4),
       .ip(IPAddress(bits: 0), port: port, family: .v6),
     ]
-    let addresses = host == "*" ? any : try resolve(host, port: port)
+    return host == "*" ? any : try resolve(host, port: port)
+  }
+
+  private static func openTCP(_ host: String, port: UInt16, _ opening: Opening) throws -> [[Listener]] {
+    let addresses = try addresses(of: host, port: port)
     // A port that the system picks for the first address may be in use on the next. Then the system has to pick another
     // port.
     for _ in 0..<attempts where port == 0 {
@@ -151,7 +156,7 @@ extension Listener {
     return listeners
   }
 
-  private static func bound(
+  static func bound(
     to address: SocketAddress, _ opening: Opening, sharing: Bool
   ) throws(SocketError) -> Descriptor {
     let descriptor = try Descriptor.socket(family: address.family)
@@ -231,7 +236,7 @@ extension Listener {
   }
 
   /// Returns whether no process listens on the socket at this address.
-  private static func isLeftOver(_ address: SocketAddress) throws(SocketError) -> Bool {
+  static func isLeftOver(_ address: SocketAddress) throws(SocketError) -> Bool {
     let probe = try Descriptor.socket(family: AF_UNIX)
     let result = unsafe try address.withSocketAddress { unsafe connect(probe.raw, $0, $1) }
     return result != 0 && errno == ECONNREFUSED
@@ -297,6 +302,9 @@ public struct ListenError: Error, Equatable, CustomStringConvertible {
 
   /// The reason, and how to fix it.
   public let reason: String
+
+  /// Whether another process listens there.
+  public var isTaken = false
 
   /// One sentence for the operator.
   public var description: String { "Cannot listen on \(endpoint): \(reason)." }

@@ -113,6 +113,9 @@ package final class RedisClient: @unchecked Sendable {
     backOff = BackOff(least: configuration.limits.leastBackOff, longest: configuration.limits.longestBackOff)
   }
 
+  /// What the server of the connection has said of itself.
+  package var facts: RedisFacts { connection?.facts ?? RedisFacts(.null) }
+
   // MARK: Commands
 
   /// Whether a command would be sent now.

@@ -31,6 +31,9 @@ final class RedisConnection: ByteTransportOwner {
   /// Until when the connection is not read; nil while it is.
   private var pausedUntil: Deadline?
 
+  /// What the server has said of itself.
+  private(set) var facts = RedisFacts(.null)
+
   private enum Phase {
     case greeting, ready, ended
   }
@@ -105,7 +108,12 @@ final class RedisConnection: ByteTransportOwner {
 
   private func greeted(_ result: Result<RESPValue, RedisError>, by command: String) {
     switch result {
-    case .success: if command == "PING" { becomeReady() }
+    case .success(let reply):
+      if command == "HELLO" {
+        facts = RedisFacts(reply)
+        if facts.mode == "sentinel" { end(RedisFacts.sentinel) }
+      }
+      if command == "PING" { becomeReady() }
     case .failure(.refused(let text)): end(Self.refusal(of: command, text))
     case .failure: break
     }

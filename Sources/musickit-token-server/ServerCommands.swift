@@ -75,7 +75,8 @@ struct Doctor: ParsableCommand {
     commandName: "doctor",
     abstract: "Find out why tokens fail, or why a running server refuses a caller.",
     discussion: """
-      Without --url, it checks the settings, key, origin, network, clock and Apple Music in this order. With --url, it \
+      Without --url, it checks the settings, the key, what the server depends on (ports, certificates, identity \
+      providers, store, collector of spans), and then each step to Apple Music in this order. With --url, it \
       asks the admin listener of a running server which client a credential belongs to, whether the server grants the \
       request, and whether browsers let pages of the origin read the response.
 

@@ -5,13 +5,18 @@ import Testing
 
 @Suite("doctor")
 struct DoctorTests {
+  private static let local = ["settings", "access", "key", "key-files", "token"]
+
   @Test("finds nothing wrong with a server whose tokens Apple Music accepts")
   func healthy() throws {
     let ground = try Ground()
     let emulator = try Emulator(ground, isSecure: true)
     let report = try DoctorReport(ground, emulator.settings)
     #expect(report.status == 0, "\(report.text)")
-    #expect(report.passed == ["settings", "key", "token", "dns", "tcp", "tls", "clock", "apple-music"])
+    #expect(
+      report.passed == [
+        "settings", "access", "key", "key-files", "token", "listeners", "dns", "tcp", "tls", "clock", "apple-music",
+      ])
     #expect(report.failed.isEmpty && report.skipped.count == 4)
     #expect(report.warnings.isEmpty && !report.text.contains("\u{1B}"))
     #expect(try emulator.requests().map(\.path) == ["/v1/test"])
@@ -52,21 +57,43 @@ struct DoctorTests {
   @Test("reports all errors in the settings with their paths, and ends with status 78")
   func settings() throws {
     let report = try DoctorReport(
-      try Ground(), ["TOKEN_TTL": "1y", "SERVER_PORT": "x", "AUDIT_FILE": "/nonexistent/a"])
+      try Ground(),
+      ["TOKEN_TTL": "1y", "SERVER_PORT": "x", "AUDIT_FILE": "/nonexistent/a", "CATALOG_ENABLED": "false"])
     #expect(report.status == 78)
     for path in ["token.ttl", "server.port", "audit.file"] { #expect(report.text.contains(path), "\(report.text)") }
-    #expect(report.failed == ["settings"] && report.passed.isEmpty)
+    #expect(report.failed == ["settings"] && report.passed == ["access", "key", "key-files"])
+    let file = try Ground().directory.write("{ nonsense", to: "config.json5")
+    let unreadable = try DoctorReport(try Ground(), ["MUSICKIT_CONFIG": file])
+    #expect(unreadable.status == 78 && unreadable.failed == ["settings"] && unreadable.passed.isEmpty)
+  }
+
+  @Test("judges everything else if no caller has access, and reports that as one failed check")
+  func missingAccess() throws {
+    let ground = try Ground()
+    let emulator = try Emulator(ground)
+    let report = try DoctorReport(
+      ground, emulator.settings.merging(["ACCESS_ANONYMOUS": ""]) { $1 }, ["--origin", "https://a.example"])
+    #expect(report.status == 1 && report.failed == ["access"], "\(report.text)")
+    #expect(report.passed.last == "apple-music" && report.lines(of: "access").contains("no client has access"))
+    #expect(report.lines(of: "origin").contains("It depends on access."))
   }
 
   @Test("names a key that is unusable")
   func key() throws {
     let ground = try Ground()
-    try DoctorReport(ground, ["MUSICKIT_KEY_FILE": "/nonexistent/AuthKey_ABC1234567.p8"])
-      .expectFailure("key", "musickit.keyFile", "/nonexistent/AuthKey_ABC1234567.p8")
-    try DoctorReport(ground, ["MUSICKIT_KEY_ID": "XYZ1234567"]).expectFailure("key", "XYZ1234567", Ground.keyID)
-    try DoctorReport(ground, ["MUSICKIT_TEAM_ID": Ground.keyID]).expectFailure("key", "musickit.teamID")
+    let emulator = try Emulator(ground)
+    func report(_ setting: String, _ value: String) throws -> DoctorReport {
+      try DoctorReport(ground, emulator.settings.merging([setting: value]) { $1 })
+    }
+    let missing = try report("MUSICKIT_KEY_FILE", "/nonexistent/AuthKey_ABC1234567.p8")
+    missing.expectFailure("key", "musickit.keyFile", "/nonexistent/AuthKey_ABC1234567.p8")
+    // The way to Apple Music does not depend on the key.
+    #expect(missing.passed.suffix(3) == ["dns", "tcp", "clock"], "\(missing.text)")
+    #expect(missing.lines(of: "apple-music").contains("It depends on token."))
+    try report("MUSICKIT_KEY_ID", "XYZ1234567").expectFailure("key", "XYZ1234567", Ground.keyID)
+    try report("MUSICKIT_TEAM_ID", Ground.keyID).expectFailure("key", "musickit.teamID")
     let file = try ground.directory.write(ground.key.publicPEM, to: "AuthKey_PUB1234567.p8")
-    try DoctorReport(ground, ["MUSICKIT_KEY_FILE": file]).expectFailure("key", "public key")
+    try report("MUSICKIT_KEY_FILE", file).expectFailure("key", "public key")
   }
 
   @Test("names the next key of a rotation, if only that one is unusable or refused")
@@ -118,7 +145,7 @@ struct DoctorTests {
         "[{ id: 'web', origins: ['https://a.example'] }, { id: 'studio', origins: ['https://b.example'] }]",
     ]
     let good = try DoctorReport(ground, settings, ["--origin", "https://a.example"])
-    #expect(good.status == 0 && good.passed == ["settings", "key", "token", "origin"], "\(good.text)")
+    #expect(good.status == 0 && good.passed == Self.local + ["origin", "listeners"], "\(good.text)")
     #expect(good.text.contains("for the clients: web."))
     try DoctorReport(ground, settings, ["--origin", "https://c.example"]).expectFailure(
       "origin", "https://c.example", "CORS")
@@ -133,7 +160,7 @@ struct DoctorTests {
     #expect(report.status == 1 && report.failed == ["origin"])
     #expect(report.passed.contains("apple-music"), "\(report.text)")
     let disabled = try DoctorReport(ground, ["CATALOG_ENABLED": "false"])
-    #expect(disabled.status == 0 && disabled.passed == ["settings", "key", "token"])
+    #expect(disabled.status == 0 && disabled.passed == Self.local + ["listeners"])
     #expect(disabled.text.contains("catalog.enabled is false"))
   }
 

@@ -132,7 +132,8 @@ struct ServerDoctorTests {
     let server = try ground.serve(
       other.settings.merging(["ACCESS_ANONYMOUS": "{ token: true, catalog: true }"]) { $1 })
     #expect(try server.request("/v1/storefronts").status == 502)
-    try Report(server).expectFailure(["readiness"], "appleMusic: it refuses this server's developer tokens")
+    try Report(server).expectFailure(
+      ["readiness"], "appleMusic: it refuses this server's developer tokens", "its check apple-music has the cause")
     #expect(try !Report(server).text.contains("signingKey:"))
   }
 

@@ -6,21 +6,23 @@ import Telemetry
 
 /// The valid settings, and all errors in the other ones.
 package struct SettingsDraft {
-  let musickit: Settings.MusicKit?
-  let token: Settings.Token?
-  let server: Settings.Server?
-  let admin: Settings.Admin?
-  let catalog: Settings.Catalog?
-  let access: Settings.Access?
+  package let musickit: Settings.MusicKit?
+  package let token: Settings.Token?
+  package let server: Settings.Server?
+  package let admin: Settings.Admin?
+  package let catalog: Settings.Catalog?
+  package let access: Settings.Access?
   /// The candidates of the clients.
   let clients: [ClientCandidate]
-  let shared: Settings.Shared?
+  package let shared: Settings.Shared?
   let audit: Settings.Audit?
   let log: Settings.Log?
-  let spanExport: Settings.SpanExport?
+  package let spanExport: Settings.SpanExport?
   let configurationFile: String?
   package let proxies: ProxyEnvironment
   package let errors: [SettingsError]
+  /// The error that callers have no access at all, which prevents a start and concerns no other setting.
+  package var missingAccess: SettingsError? { errors.first { $0.path == "access" } }
   package let warnings: [String]
 
   /// Reads every setting of `input`.

@@ -18,17 +18,18 @@ public struct CheckConfigCommand: Sendable {
     let files = draft.files.load()
     let errors = (draft.errors + files.errors).lines
     let warnings = (draft.warnings + files.warnings).map { "Warning: \($0)" }
-    guard errors.isEmpty, let loaded = try? draft.complete() else {
+    guard errors.isEmpty, let summary = draft.summary, let loaded = try? draft.complete() else {
       return CommandResult(.configuration, diagnostics: errors + warnings)
     }
-    let settings = loaded.settings
-    return CommandResult(.good, output: [settings.summary] + settings.grants, diagnostics: warnings)
+    return CommandResult(
+      .good, output: ["The configuration is valid: \(summary)"] + loaded.settings.grants, diagnostics: warnings)
   }
 }
 
-extension Settings {
-  /// The team, and the addresses of a server with these settings.
-  var summary: String {
+extension SettingsDraft {
+  /// The team, and the addresses of a server with these settings; nil if one of them is invalid.
+  var summary: String? {
+    guard let musickit, let server else { return nil }
     let scheme = server.tls == nil ? "http" : "https"
     let address =
       switch server.address {
@@ -37,6 +38,6 @@ extension Settings {
       case .passed(let sockets): "\(scheme) on \(Endpoint.passed(sockets))"
       }
     let operators = admin.map { "admin on \($0.host) port \($0.port)" } ?? "no admin listener"
-    return "The configuration is valid: team \(musickit.teamID), \(address), \(operators)."
+    return "team \(musickit.teamID), \(address), \(operators)."
   }
 }

@@ -5,11 +5,21 @@ struct Diagnosis: Sendable {
   /// The subject of a check. The raw value is its name in the output, and never changes.
   enum Subject: String, Sendable {
     case settings
+    /// Which callers have access; of a running server, whether this one has.
+    case access
     case key
+    case keyFiles = "key-files"
+    /// Only with TLS.
+    case certificates
     case token
     case origin
+    case listeners
     /// Only if the server fetches keys of identity providers.
     case identityProviders = "identity-providers"
+    /// Only with a store.
+    case sharedStore = "shared-store"
+    /// Only with a collector.
+    case spanCollector = "span-collector"
     case dns
     case tcp
     case proxy
@@ -23,12 +33,12 @@ struct Diagnosis: Sendable {
     case server
     case readiness
     case credential
-    case access
     case cors
 
     /// The subjects of a machine that has the settings of a server.
     static let ofMachine: [Subject] = [
-      .settings, .key, .token, .origin, .dns, .tcp, .proxy, .tls, .clock, .appleMusic, .nextKey, .userToken,
+      .settings, .access, .key, .keyFiles, .token, .origin, .listeners, .dns, .tcp, .proxy, .tls, .clock, .appleMusic,
+      .nextKey, .userToken,
     ]
     /// The subjects of a running server.
     static let ofServer: [Subject] = [.server, .readiness, .credential, .access, .cors]
@@ -76,6 +86,13 @@ struct Diagnosis: Sendable {
     checks[subject] = Check(verdict: .skipped, evidence: [reason], fix: nil)
   }
 
+  /// Skips a check because another one has failed.
+  mutating func skip(_ subject: Subject, dependsOn other: Subject) {
+    skip(subject, because: Self.dependence(on: other))
+  }
+
+  private static func dependence(on other: Subject) -> String { "It depends on \(other.rawValue)." }
+
   /// Records a failure.
   ///
   /// - Parameter blocks: Whether the checks that get no result depend on this one.
@@ -94,7 +111,7 @@ struct Diagnosis: Sendable {
   var isHealthy: Bool { checks.values.allSatisfy { $0.verdict != .fail } }
 
   private subscript(subject: Subject) -> Check {
-    let reason = "It depends on \(blocker?.rawValue ?? "a check without a result")."
+    let reason = blocker.map { Self.dependence(on: $0) } ?? "It depends on a check without a result."
     return checks[subject] ?? Check(verdict: .skipped, evidence: [reason], fix: nil)
   }
 

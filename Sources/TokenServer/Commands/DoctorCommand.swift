@@ -58,51 +58,107 @@ public struct DoctorCommand: Sendable {
 
   // MARK: Checks without a network
 
-  /// Makes the checks in their order, each of which needs the results before it. Returns the warnings of the settings.
+  /// Makes the checks in their order. One that has failed hides only what needs its result. Returns the warnings of the
+  /// settings.
   private func examine(_ diagnosis: inout Diagnosis, _ userToken: String?) -> [String] {
     if origin == nil { diagnosis.skip(.origin, because: "--origin names none.") }
     if userToken == nil { diagnosis.skip(.userToken, because: "--user-token-file names none.") }
     let draft = SettingsDraft(input)
-    let files = draft.files.load()
-    let warnings = draft.warnings + files.warnings
-    let keyErrors = files.errors.filter { $0.path.hasPrefix("musickit") }
-    let errors = draft.errors + files.errors.filter { !$0.path.hasPrefix("musickit") }
-    if !errors.isEmpty { diagnosis.fail(.settings, errors.lines, fix: nil) }
-    if !keyErrors.isEmpty { diagnosis.fail(.key, keyErrors.lines, fix: nil) }
-    guard errors.isEmpty, let settings = try? draft.complete().settings else { return warnings }
-    diagnosis.pass(.settings, settings.summary)
-    guard let loaded = files.files else { return warnings }
-    let keys = [("Key", loaded.key)] + (loaded.nextKey.map { [("Next key", $0)] } ?? [])
-    let found = keys.map { "\($0) \($1.keyID) is usable, fingerprint \($1.fingerprint)." }
-    diagnosis.pass(.key, found.joined(separator: " "))
-    if loaded.nextKey == nil { diagnosis.skip(.nextKey, because: "musickit.keys names no next key.") }
-    guard let tokens = mint(with: loaded, settings, &diagnosis) else { return warnings }
-    checkOrigin(settings, &diagnosis)
-    ProviderDiagnosis(settings.access.clients, loaded.keySets, draft.proxies).run(&diagnosis)
-    guard let catalog = settings.catalog else {
-      let reason = "catalog.enabled is false, so the server sends nothing to Apple Music."
-      for subject in Diagnosis.Subject.ofMachine.drop(while: { $0 != .dns }) {
-        diagnosis.skip(subject, because: reason)
-      }
-      return warnings
+    guard !draft.errors.contains(where: \.path.isEmpty) else {
+      // Nothing in the file can be read, so the settings are unknown.
+      diagnosis.fail(.settings, draft.errors.lines, fix: nil)
+      return draft.warnings
     }
-    UpstreamDiagnosis(catalog, team: settings.musickit.teamID).run(
-      tokens, userToken, authorities: loaded.upstreamAuthorities, &diagnosis)
-    return warnings
+    let (_, errors, warnings) = draft.files.load()
+    judge(draft, errors, &diagnosis)
+    let keys = judgeKeys(of: draft, errors, &diagnosis)
+    LocalDiagnosis(draft).run(&diagnosis)
+    let tokens = keys.flatMap { mint(with: $0, draft, &diagnosis) }
+    checkOrigin(draft, &diagnosis)
+    if let access = draft.access, let keySets = draft.files.loadKeySets() {
+      ProviderDiagnosis(access.clients, keySets, draft.proxies).run(&diagnosis)
+    }
+    StoreDiagnosis.run(draft, &diagnosis)
+    CollectorDiagnosis.run(draft, &diagnosis)
+    checkUpstream(draft, errors, tokens, userToken, &diagnosis)
+    return draft.warnings + warnings
+  }
+
+  private func judge(_ draft: SettingsDraft, _ fileErrors: [SettingsError], _ diagnosis: inout Diagnosis) {
+    let errors =
+      draft.errors.filter { $0 != draft.missingAccess } + fileErrors.filter { !$0.path.hasPrefix("musickit") }
+    if errors.isEmpty, let summary = draft.summary {
+      let subject = draft.missingAccess == nil ? "The configuration is" : "All settings except access are"
+      diagnosis.pass(.settings, "\(subject) valid: \(summary)")
+    } else {
+      diagnosis.fail(.settings, errors.lines, fix: nil, blocks: false)
+    }
+    if let error = draft.missingAccess {
+      diagnosis.fail(.access, error.description, fix: "Until then, serve does not start.", blocks: false)
+    } else if let access = draft.access {
+      let count = access.clients.count
+      let clients = count > 0 ? [count == 1 ? "one client" : "\(count) clients"] : []
+      let callers = clients + (access.anonymous == nil ? [] : ["callers without a credential"])
+      diagnosis.pass(.access, "The settings give access to \(callers.joined(separator: " and to ")).")
+    } else {
+      diagnosis.skip(.access, dependsOn: .settings)
+    }
+  }
+
+  private func judgeKeys(
+    of draft: SettingsDraft, _ fileErrors: [SettingsError], _ diagnosis: inout Diagnosis
+  ) -> (active: SigningKey, next: SigningKey?)? {
+    let errors = fileErrors.filter { $0.path.hasPrefix("musickit") }
+    guard errors.isEmpty, let keys = draft.files.loadKeys() else {
+      let cause = errors.isEmpty ? Diagnosis.Subject.settings : .key
+      if errors.isEmpty { diagnosis.skip(.key, dependsOn: .settings) }
+      if !errors.isEmpty { diagnosis.fail(.key, errors.lines, fix: nil, blocks: false) }
+      for subject in [Diagnosis.Subject.token, .nextKey] { diagnosis.skip(subject, dependsOn: cause) }
+      return nil
+    }
+    let named = [("Key", keys.active)] + (keys.next.map { [("Next key", $0)] } ?? [])
+    let found = named.map { "\($0) \($1.keyID) is usable, fingerprint \($1.fingerprint)." }
+    diagnosis.pass(.key, found.joined(separator: " "))
+    if keys.next == nil { diagnosis.skip(.nextKey, because: "musickit.keys names no next key.") }
+    return keys
+  }
+
+  private func checkUpstream(
+    _ draft: SettingsDraft, _ fileErrors: [SettingsError], _ tokens: UpstreamDiagnosis.Tokens?, _ userToken: String?,
+    _ diagnosis: inout Diagnosis
+  ) {
+    let subjects = Diagnosis.Subject.ofMachine.drop { $0 != .dns }
+    guard let catalog = draft.catalog, let authorities = draft.files.loadUpstreamAuthorities() else {
+      let isInvalid = (draft.errors + fileErrors).contains { $0.path.hasPrefix("catalog") }
+      for subject in subjects {
+        if isInvalid {
+          diagnosis.skip(subject, dependsOn: .settings)
+        } else {
+          diagnosis.skip(
+            subject, because: "catalog.enabled is false, so the server sends nothing to Apple Music.")
+        }
+      }
+      return
+    }
+    UpstreamDiagnosis(catalog).run(tokens, userToken, authorities: authorities, &diagnosis)
   }
 
   /// Mints a token with each key and inspects it. Returns nil if this fails.
   private func mint(
-    with files: LoadedFiles, _ settings: Settings, _ diagnosis: inout Diagnosis
+    with keys: (active: SigningKey, next: SigningKey?), _ draft: SettingsDraft, _ diagnosis: inout Diagnosis
   ) -> UpstreamDiagnosis.Tokens? {
+    guard let team = draft.musickit?.teamID, let settings = draft.token else {
+      diagnosis.skip(.token, dependsOn: .settings)
+      return nil
+    }
     do {
       let tokens = UpstreamDiagnosis.Tokens(
-        active: try Self.token(of: files.key, settings),
-        next: try files.nextKey.map { try Self.token(of: $0, settings) })
+        team: team, active: try Self.token(of: keys.active, team, settings),
+        next: try keys.next.map { try Self.token(of: $0, team, settings) })
       diagnosis.pass(.token, "A new token passes every check of inspect, and the key signed it.")
       return tokens
     } catch {
-      diagnosis.fail(.token, "\(error)", fix: nil)
+      diagnosis.fail(.token, "\(error)", fix: nil, blocks: false)
       return nil
     }
   }
@@ -111,9 +167,11 @@ public struct DoctorCommand: Sendable {
     let description: String
   }
 
-  private static func token(of key: SigningKey, _ settings: Settings) throws -> UpstreamDiagnosis.Token {
+  private static func token(
+    of key: SigningKey, _ team: TeamID, _ settings: Settings.Token
+  ) throws -> UpstreamDiagnosis.Token {
     let now = Glibc.time(nil)
-    let minter = try TokenMinter(key: key, team: settings.musickit.teamID, policy: try settings.token.policy())
+    let minter = try TokenMinter(key: key, team: team, policy: try settings.policy())
     let token = try CatalogTokens(minter: minter).mint(now: now)
     let inspection = Inspector(key: key.verificationKey, now: now).inspect(token.text)
     guard inspection.isAcceptable else {
@@ -124,11 +182,13 @@ public struct DoctorCommand: Sendable {
   }
 
   /// Checks that a client has the origin, so that browsers let its pages read responses (the Fetch standard, §3.3).
-  private func checkOrigin(_ settings: Settings, _ diagnosis: inout Diagnosis) {
+  private func checkOrigin(_ draft: SettingsDraft, _ diagnosis: inout Diagnosis) {
     guard let origin else { return }
+    guard let access = draft.access else {
+      return diagnosis.skip(.origin, dependsOn: draft.missingAccess == nil ? .settings : .access)
+    }
     do throws(OriginError) {
       let origin = try Origin(origin)
-      let access = settings.access
       let clients = (access.clients + [access.anonymous].compactMap { $0 }).filter {
         $0.mayHaveAnything && $0.origins.allows(origin)
       }

@@ -99,10 +99,38 @@ struct ServerDiagnosis {
       return diagnosis.pass(.readiness, "These checks of the server pass: \(names).")
     }
     let lines = bad.prefix(Self.mostSentences).map { check in
-      "\(Self.shown(check.name)): \(check.value["detail"]?.text.map(Self.sentence) ?? "no detail.")"
+      "\(Self.shown(check.name)): \(check.value["detail"]?.text.map(Self.sentence) ?? "no detail.") "
+        + Self.advice(for: check.name)
     }
-    diagnosis.fail(
-      .readiness, lines, fix: "Run doctor with the server's settings (--config) to find the cause.", blocks: false)
+    diagnosis.fail(.readiness, lines, fix: nil, blocks: false)
+  }
+
+  /// Returns what to do about a check of the server that is not ok. Another check of doctor may pass by then, or find no
+  /// cause that only the server has, so the advice says what that means.
+  private static func advice(for check: ByteString) -> String {
+    switch check {
+    case "token": "Set this machine's clock. If it is right, the server's log has the reason."
+    case "keyRotation": "Compare the ID and the team of the next key with the developer account, then reload (SIGHUP)."
+    case "appleMusic":
+      local("apple-music", passes: "the cause is gone, and the server finds that out with its next requests")
+    case "appleMusicQuota":
+      "Send fewer requests, or keep responses longer (catalog.cache): the quota is the team's."
+    case "identityProviders":
+      local("identity-providers", passes: "the provider responds again, and the server fetches the keys soon")
+    case "auditLog": "Make room on the disk of audit.file, or let the server write there."
+    case "sharedStore":
+      local(
+        "shared-store",
+        passes: "the store works: if replicas differ, give all of them the same settings and version, else "
+          + "compare the server's way to the store")
+    case "draining": "The server is shutting down, as a signal told it to."
+    default: "The server's log has the reason."
+    }
+  }
+
+  private static func local(_ check: StaticString, passes meaning: String) -> String {
+    "Run doctor with the server's settings (--config) on its machine: its check \(check) has the cause. If that passes, "
+      + "\(meaning)."
   }
 
   // MARK: The caller

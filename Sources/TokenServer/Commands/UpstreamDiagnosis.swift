@@ -23,6 +23,7 @@ struct UpstreamDiagnosis {
 
   /// A token of each key.
   struct Tokens: Sendable {
+    let team: TeamID
     let active: Token
     let next: Token?
   }
@@ -33,16 +34,17 @@ struct UpstreamDiagnosis {
   private static let longestStage = Duration.seconds(10)
 
   private let settings: Settings.Catalog
-  private let team: TeamID
   private let end = Deadline.now.advanced(by: UpstreamDiagnosis.patience)
 
-  init(_ settings: Settings.Catalog, team: TeamID) {
-    (self.settings, self.team) = (settings, team)
+  init(_ settings: Settings.Catalog) {
+    self.settings = settings
   }
 
   /// Sends the requests and adds the results to `diagnosis`.
+  ///
+  /// - Parameter tokens: Nil if the key makes none. Then a request without a token still shows the way to Apple Music.
   func run(
-    _ tokens: Tokens, _ userToken: String?, authorities: TLSClientContext, _ diagnosis: inout Diagnosis
+    _ tokens: Tokens?, _ userToken: String?, authorities: TLSClientContext, _ diagnosis: inout Diagnosis
   ) {
     let loop: IOLoop
     let client: UpstreamClient
@@ -58,12 +60,19 @@ struct UpstreamDiagnosis {
       client.close()
       loop.stopAndWait()
     }
-    let result = send("/v1/test", Self.fields(tokens.active), client)
+    let result = send("/v1/test", Self.fields(tokens?.active), client)
     checkStages(result, &diagnosis)
-    guard let reply = judge(.appleMusic, tokens.active, result, &diagnosis) else { return }
+    guard let tokens else {
+      for subject in [Diagnosis.Subject.appleMusic] + (userToken == nil ? [] : [.userToken]) {
+        diagnosis.skip(subject, dependsOn: .token)
+      }
+      return
+    }
+    let team = tokens.team
+    guard let reply = judge(.appleMusic, tokens.active, team, result, &diagnosis) else { return }
     // A 401 is about one key only, and the other one may be what the server continues with.
     if let next = tokens.next, reply.isSuccess || reply.status == 401 {
-      _ = judge(.nextKey, next, send("/v1/test", Self.fields(next), client), &diagnosis)
+      _ = judge(.nextKey, next, team, send("/v1/test", Self.fields(next), client), &diagnosis)
     }
     guard reply.isSuccess, let userToken else { return }
     var fields = Self.fields(tokens.active)
@@ -75,9 +84,9 @@ struct UpstreamDiagnosis {
 
   private typealias Outcome = Result<UpstreamReply, UpstreamError>
 
-  private static func fields(_ token: Token) -> FieldLines {
+  private static func fields(_ token: Token?) -> FieldLines {
     var fields: FieldLines = [.accept: "application/json", .userAgent: "musickit-token-server/\(Release.version)"]
-    fields.append(secret(.authorization, "Bearer \(token.text)"))
+    if let token { fields.append(secret(.authorization, "Bearer \(token.text)")) }
     return fields
   }
 
@@ -111,7 +120,10 @@ struct UpstreamDiagnosis {
         diagnosis.pass(Self.subject(stage), success(of: stage))
       }
     }
-    if case .success(let reply) = result { checkClock(reply, &diagnosis) }
+    switch result {
+    case .success(let reply): checkClock(reply, &diagnosis)
+    case .failure: diagnosis.skip(.clock, because: "There is no response.")
+    }
   }
 
   private static func subject(_ stage: UpstreamError.Stage) -> Diagnosis.Subject {
@@ -193,7 +205,7 @@ struct UpstreamDiagnosis {
 
   /// Judges the response to `/v1/test` with a token. Returns nil without a response.
   private func judge(
-    _ subject: Diagnosis.Subject, _ token: Token, _ result: Outcome, _ diagnosis: inout Diagnosis
+    _ subject: Diagnosis.Subject, _ token: Token, _ team: TeamID, _ result: Outcome, _ diagnosis: inout Diagnosis
   ) -> UpstreamReply? {
     guard case .success(let reply) = result else {
       failed(subject, result, &diagnosis)
@@ -228,11 +240,8 @@ struct UpstreamDiagnosis {
 
   private func failed(_ subject: Diagnosis.Subject, _ result: Outcome, _ diagnosis: inout Diagnosis) {
     guard case .failure(let error) = result else { return }
-    if subject == .appleMusic {
-      // The check of the stage has the error.
-      guard error.stage == nil else { return }
-      diagnosis.skip(.clock, because: "There is no response.")
-    }
+    // The check of the stage has the error.
+    guard subject != .appleMusic || error.stage == nil else { return }
     diagnosis.fail(
       subject, error.description,
       fix: "Key and tokens are not the cause. See https://www.apple.com/support/systemstatus/, and run doctor again.")

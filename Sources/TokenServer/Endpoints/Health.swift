@@ -159,6 +159,9 @@ struct ReadinessReport {
 
   var isReady: Bool { checks.allSatisfy { $0.result != .failed } }
 
+  /// All verdicts.
+  static let verdicts = ["ready", "degraded", "draining", "unavailable"]
+
   var verdict: String {
     isReady
       ? (checks.contains { $0.result == .degraded } ? "degraded" : "ready") : isDraining ? "draining" : "unavailable"

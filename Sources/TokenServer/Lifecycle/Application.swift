@@ -256,8 +256,7 @@ struct Application {
   private func adminServer() throws -> Server? {
     guard let admin = initialSnapshot.settings.admin, let loop = loops.admin else { return nil }
     var configuration = Server.Configuration(
-      endpoint: admin.passed.isEmpty
-        ? .tcp(host: admin.host.description, port: admin.port) : .passed(admin.passed),
+      endpoint: Endpoint(admin),
       observer: ServerEvents(sink: sink, logger: logger))
     configuration.reusesPort = initialSnapshot.settings.server.reusePort
     // A separate budget, so that operators can still use the admin listener when the public one has used up its budget.
@@ -266,7 +265,7 @@ struct Application {
     // audit records name the operator's own address.
     configuration.limits.connections = initialSnapshot.settings.server.descriptors.adminConnections
     configuration.spareDescriptors = Self.spareDescriptors
-    return try Self.opening(hint: "The settings are admin.host (ADMIN_HOST) and admin.port (ADMIN_PORT).") {
+    return try Self.opening(hint: Settings.Admin.addressSettings) {
       try Server(configuration, router: initialSnapshot.adminRouter, loops: [loop])
     }
   }
@@ -316,6 +315,11 @@ extension Settings.Server.Address {
   }
 }
 
+extension Settings.Admin {
+  /// A sentence that names the settings of the address.
+  static let addressSettings = "The settings are admin.host (ADMIN_HOST) and admin.port (ADMIN_PORT)."
+}
+
 extension Settings.Server {
   fileprivate var isTrustedProxy: @Sendable (IPAddress) -> Bool {
     { [trustedProxies] address in trustedProxies.contains { $0.contains(address) } }
@@ -332,11 +336,15 @@ extension ForwardedHops.Field {
 }
 
 extension Endpoint {
-  fileprivate init(_ address: Settings.Server.Address) {
+  init(_ address: Settings.Server.Address) {
     switch address {
     case .tcp(let host, let port): self = .tcp(host: host.description, port: port)
     case .unix(let path): self = .unix(path: path)
     case .passed(let sockets): self = .passed(sockets)
     }
+  }
+
+  init(_ admin: Settings.Admin) {
+    self = admin.passed.isEmpty ? .tcp(host: admin.host.description, port: admin.port) : .passed(admin.passed)
   }
 }

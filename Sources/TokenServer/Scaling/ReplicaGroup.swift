@@ -75,7 +75,7 @@ final class ReplicaGroup: @unchecked Sendable {
   /// use several. On any thread.
   func key(_ name: String) -> [UInt8] { Self.key(name, prefix: settings.keyPrefix) }
 
-  private static func key(_ name: String, prefix: String) -> [UInt8] { Array("{\(prefix)}:\(name)".utf8) }
+  static func key(_ name: String, prefix: String) -> [UInt8] { Array("{\(prefix)}:\(name)".utf8) }
 
   /// The name of the channel.
   var channel: [UInt8] { key("events") }
@@ -297,7 +297,7 @@ struct GroupCounts: Sendable, Equatable {
 }
 
 extension RedisClient.Configuration {
-  fileprivate init(_ settings: Settings.Shared, _ files: StoreFiles) {
+  init(_ settings: Settings.Shared, _ files: StoreFiles) {
     switch settings.address {
     case .tcp(let host, let port, _): self.init(.tcp(host: host, port: port))
     case .unix(let path): self.init(.unix(path: path))

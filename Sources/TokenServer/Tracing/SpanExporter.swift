@@ -50,6 +50,13 @@ final class SpanExporter: Sendable {
     self.logger = logger
     sampler = settings.sampler
     queue = SpanQueue(capacity: settings.queueSize, batch: settings.batchSize)
+    client = try Self.client(settings, authorities: authorities, proxy: proxy, loop: loop)
+  }
+
+  /// Returns a client for the collector.
+  static func client(
+    _ settings: Settings.SpanExport, authorities: TLSClientContext?, proxy: String?, loop: IOLoop
+  ) throws -> UpstreamClient {
     let origin = settings.endpoint.origin
     var configuration = UpstreamClient.Configuration(
       origin.isSecure ? .https : .http, host: origin.hostToResolve, port: origin.port,
@@ -57,7 +64,7 @@ final class SpanExporter: Sendable {
       proxy: try proxy.map { try UpstreamProxy($0) })
     // One request at a time.
     configuration.http2 = .never
-    client = UpstreamClient(configuration, loop: loop)
+    return UpstreamClient(configuration, loop: loop)
   }
 
   /// Takes a finished span. On any thread, without a wait.
@@ -174,13 +181,18 @@ final class SpanExporter: Sendable {
 
   /// Writes the document, and lets the loop's connections have their turn in between.
   private func write(_ spans: [FinishedSpan]) async -> [UInt8] {
-    var document = SpanDocument(
-      resource: settings.attributes.map { ($0.key, $0.value) }, scope: ("musickit-token-server", "\(Release.version)"))
+    var document = Self.document(settings)
     for (index, span) in spans.enumerated() {
       if index > 0, index.isMultiple(of: Self.spansInOneGo) { _ = try? await client.pause(for: .zero) }
       document.add(span)
     }
     return document.finish()
+  }
+
+  /// Returns a document without spans.
+  static func document(_ settings: Settings.SpanExport) -> SpanDocument {
+    SpanDocument(
+      resource: settings.attributes.map { ($0.key, $0.value) }, scope: ("musickit-token-server", "\(Release.version)"))
   }
 
   /// The number of spans that are written before the loop's connections have a turn: 32, some 30 kB.

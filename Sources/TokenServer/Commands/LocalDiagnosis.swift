@@ -1,0 +1,129 @@
+import Bytes
+import EventLoop
+import Glibc
+import HTTP1
+import HTTPClient
+import HTTPMessages
+import HTTPTypes
+import JSON
+import ServerSettings
+import TLS
+
+/// The checks of `doctor` on this machine: modes of secret files, the end of own certificates, free ports.
+struct LocalDiagnosis {
+  /// The time before its end at which a certificate needs a new one: that of the alert MusicKitCertificateExpires.
+  private static let renewalDays = 14
+  private static let secondsOfDay = 86_400
+
+  private let draft: SettingsDraft
+
+  init(_ draft: SettingsDraft) {
+    self.draft = draft
+  }
+
+  /// Adds the results to `diagnosis`.
+  func run(_ diagnosis: inout Diagnosis) {
+    checkModes(&diagnosis)
+    checkCertificates(now: Glibc.time(nil), &diagnosis)
+    checkListeners(&diagnosis)
+  }
+
+  // MARK: Files
+
+  private func checkModes(_ diagnosis: inout Diagnosis) {
+    let exposed = draft.files.exposedSecrets
+    guard !exposed.isEmpty else {
+      return diagnosis.pass(.keyFiles, "No file with a key or a password is open to other users of this machine.")
+    }
+    let lines = exposed.map { setting, path, mode in
+      "\(setting): other users of this machine can read or replace \(quotedPath(path)) "
+        + "(mode 0\(String(mode, radix: 8)))."
+    }
+    diagnosis.fail(.keyFiles, lines, fix: "chmod 600 fixes it, or 640 with a group of the server alone.", blocks: false)
+  }
+
+  private func checkCertificates(now: Int, _ diagnosis: inout Diagnosis) {
+    guard draft.server?.tls != nil else { return }
+    diagnosis.add(.certificates, after: .keyFiles)
+    guard let context = draft.files.loadTLS() else { return diagnosis.skip(.certificates, dependsOn: .settings) }
+    var ends = [("The certificate", context.certificateNotAfter)]
+    ends += context.furtherCertificates.map { ("The certificate of \($0.name)", $0.certificate.notAfter) }
+    if let end = context.clientAuthoritiesNotAfter { ends.append(("A CA of server.tls.clientCAFile", end)) }
+    let late = ends.filter { $0.1 < now + Self.renewalDays * Self.secondsOfDay }
+    guard late.isEmpty else {
+      let lines = late.map { name, end in
+        "\(name) \(end > now ? "expires in \((end - now) / Self.secondsOfDay) days, at" : "expired at") "
+          + "\(CivilTime(secondsSinceEpoch: end))."
+      }
+      return diagnosis.fail(
+        .certificates, lines, fix: "Renew it. The server takes the new file without a restart.", blocks: false)
+    }
+    let first = ends.map(\.1).min() ?? now
+    diagnosis.pass(
+      .certificates,
+      "\(ends.count == 1 ? "The certificate is" : "All \(ends.count) are") valid until "
+        + "\(CivilTime(secondsSinceEpoch: first)).")
+  }
+
+  // MARK: Ports
+
+  private struct Place {
+    let endpoint: Endpoint
+    let hint: String
+    let reusesPort: Bool
+    /// The address at which a probe reaches a server that listens here; nil if a plain request does not.
+    let probe: String?
+  }
+
+  private func checkListeners(_ diagnosis: inout Diagnosis) {
+    guard let server = draft.server else { return diagnosis.skip(.listeners, dependsOn: .settings) }
+    var places: [Place] = []
+    let admin = draft.admin.map { admin in
+      Place(
+        endpoint: Endpoint(admin), hint: Settings.Admin.addressSettings, reusesPort: server.reusePort,
+        probe: "http://\(admin.host.reachableAuthority):\(admin.port)/readyz")
+    }
+    var probe = admin?.probe
+    if case .tcp(let host, let port) = server.address, server.tls == nil, !server.proxyProtocol {
+      probe = "http://\(host.reachableAuthority):\(port)/readyz"
+    }
+    places.append(
+      Place(
+        endpoint: Endpoint(server.address), hint: server.address.settings, reusesPort: server.reusePort, probe: probe))
+    places += [admin].compactMap { $0 }
+    var (found, faults): ([String], [String]) = ([], [])
+    for place in places {
+      do throws(ListenError) {
+        try Listener.check(place.endpoint, reusesPort: place.reusesPort)
+        found.append("\(place.endpoint) is free.")
+      } catch {
+        if error.isTaken, let probe = place.probe, Self.isOwn(probe) {
+          found.append("A server of this program listens on \(place.endpoint).")
+        } else {
+          faults.append("\(error) \(place.hint)")
+        }
+      }
+    }
+    if faults.isEmpty {
+      diagnosis.pass(.listeners, found.joined(separator: " "))
+    } else {
+      diagnosis.fail(.listeners, faults, fix: nil, blocks: false)
+    }
+  }
+
+  private static let patience = UpstreamTimeouts(connect: .seconds(1), firstByte: .seconds(2), whole: .seconds(2))
+
+  /// Returns whether this program responds at a URL of `/readyz`, by the form of its response.
+  private static func isOwn(_ text: String) -> Bool {
+    guard let url = try? HealthCheckURL(text), let loop = try? IOLoop.start(label: "doctor") else { return false }
+    defer { loop.stopAndWait() }
+    let client = UpstreamClient(UpstreamClient.Configuration(.http, host: url.host, port: url.port), loop: loop)
+    defer { client.close() }
+    let request = UpstreamRequest(
+      .get, ByteString(url.target), fields: [.userAgent: "musickit-token-server/\(Release.version)"])
+    guard case .success(let reply) = client.reply(to: request, limits: patience, contentLimit: 65_536),
+      case .string(let verdict)? = JSONReader.read(reply.content, values: 512)?["status"]
+    else { return false }
+    return ReadinessReport.verdicts.contains { verdict == $0 }
+  }
+}

@@ -1,0 +1,163 @@
+import Bytes
+import Dispatch
+import EventLoop
+import Locks
+import Redis
+import ServerSettings
+
+/// The check of `doctor` on the store that the replicas share: it connects as the server does, and runs the commands of the
+/// server on a key of its own.
+struct StoreDiagnosis {
+  /// The most time for a reply, whatever `shared.timeout` is, so that a slow store is told from a dead one.
+  private static let patience = Duration.seconds(1)
+
+  private let settings: Settings.Shared
+  private let configuration: RedisClient.Configuration
+
+  /// Adds the result to `diagnosis`; nothing if the replicas share no store.
+  static func run(_ draft: SettingsDraft, _ diagnosis: inout Diagnosis) {
+    let isInvalid = draft.errors.contains { $0.path.hasPrefix("shared.") }
+    guard draft.shared != nil || isInvalid else { return }
+    diagnosis.add(.sharedStore, after: .listeners)
+    guard let settings = draft.shared, let files = draft.files.loadStore(), !isInvalid else {
+      return diagnosis.skip(.sharedStore, dependsOn: .settings)
+    }
+    var configuration = RedisClient.Configuration(settings, files)
+    configuration.channel = ReplicaGroup.key("events", prefix: settings.keyPrefix)
+    do {
+      let diagnosed = StoreDiagnosis(settings: settings, configuration: configuration)
+      diagnosed.judge(try diagnosed.examine(), &diagnosis)
+    } catch {
+      diagnosis.fail(.sharedStore, "\(error)", fix: nil, blocks: false)
+    }
+  }
+
+  /// What the store did.
+  private struct Outcome: Sendable {
+    var facts: RedisFacts?
+    /// Why there is no connection.
+    var obstacle: String?
+    var trial: Result<RESPValue, RedisError>?
+    /// The time between a command and its reply.
+    var delay: Duration?
+  }
+
+  private func examine() throws -> Outcome {
+    let loop = try IOLoop.start(label: "doctor")
+    defer { loop.stopAndWait() }
+    let outcome = Locked(Outcome())
+    let isDone = DispatchSemaphore(value: 0)
+    loop.post { [self] in
+      let client = RedisClient(configuration, loop: loop)
+      @Sendable func finish() {
+        client.onChange = { _ in }
+        client.close()
+        isDone.signal()
+      }
+      client.onChange = { state in
+        if case .unavailable(let reason) = state {
+          outcome.withLock { $0.obstacle = reason }
+          return finish()
+        }
+        outcome.withLock { $0.facts = client.facts }
+        tryCommands(on: client) { result in
+          outcome.withLock { $0.trial = result }
+          let sentAt = Deadline.now
+          client.send([Array("PING".utf8)], until: sentAt.advanced(by: Self.patience)) { result in
+            if case .success = result { outcome.withLock { $0.delay = Deadline.now.duration(since: sentAt) } }
+            finish()
+          }
+        }
+      }
+      client.start()
+    }
+    // The deadlines of the client bound this wait.
+    isDone.wait()
+    return outcome.withLock { $0 }
+  }
+
+  private func tryCommands(on client: RedisClient, _ completion: @escaping RedisClient.Completion) {
+    let channel = ReplicaGroup.key("events", prefix: settings.keyPrefix)
+    client.run(
+      StorePermissions.trial, keys: [ReplicaGroup.key("doctor", prefix: settings.keyPrefix)],
+      arguments: [channel, GroupMessage.header(.cache, from: 0)],
+      until: Deadline.now.advanced(by: Self.patience), completion)
+  }
+
+  // MARK: The verdict
+
+  private static let consequence = "Until then each replica keeps limits of its own."
+
+  private func judge(_ outcome: Outcome, _ diagnosis: inout Diagnosis) {
+    func fail(_ problem: String, _ fix: String) {
+      diagnosis.fail(.sharedStore, "\(settings.address): \(problem)", fix: "\(fix) \(Self.consequence)", blocks: false)
+    }
+    switch outcome.trial {
+    case nil:
+      let obstacle = outcome.obstacle ?? "It closed the connection."
+      fail(obstacle, fix(for: obstacle))
+    case .failure(.refused(let text)): judge([("eval", text)], outcome.facts, fail)
+    case .failure: fail("It did not respond within 1 s.", "Find out what keeps the store busy (SLOWLOG GET).")
+    case .success(let reply):
+      let parts = reply.elements?.compactMap(\.bytes) ?? []
+      let refused = stride(from: 0, to: parts.count - 1, by: 2).map {
+        (command: String(decoding: parts[$0].filter { (0x61...0x7A).contains($0) }, as: UTF8.self), text: parts[$0 + 1])
+      }
+      if !refused.isEmpty { return judge(refused, outcome.facts, fail) }
+      let delay = outcome.delay ?? Self.patience
+      let times =
+        "A reply takes \(Self.text(delay)), and shared.timeout is \(Int(settings.timeout / .milliseconds(1))) ms."
+      guard delay < settings.timeout else {
+        return fail(times, "Raise shared.timeout, or find out what delays the store.")
+      }
+      let name = outcome.facts?.name ?? "The store"
+      let role = outcome.facts?.role.map { " (\($0))" } ?? ""
+      diagnosis.pass(.sharedStore, "\(name)\(role) at \(settings.address) takes every command of the server. \(times)")
+    }
+  }
+
+  private func fix(for obstacle: String) -> String {
+    if obstacle.contains("NOPERM") { return permissions }
+    if obstacle.contains("password") { return "Compare both with the users of the store (ACL LIST)." }
+    if case .tcp = settings.address {
+      return "Check shared.url, and that the store \(settings.address.isSecure ? "speaks TLS" : "runs") there."
+    }
+    return "Check shared.url, and that the store runs."
+  }
+
+  /// The fix for a user without the necessary permissions.
+  private var permissions: String {
+    "Run: ACL SETUSER \(user) \(StorePermissions.rules(prefix: settings.keyPrefix))."
+  }
+
+  private var user: String { settings.user ?? "default" }
+
+  private typealias Refusal = (command: String, text: [UInt8])
+
+  private func judge(_ refused: [Refusal], _ facts: RedisFacts?, _ fail: (String, String) -> Void) {
+    let words = Printable.quote(ByteString(refused[0].text), limit: 100)
+    func has(_ beginning: String) -> Bool { refused[0].text.starts(with: Array(beginning.utf8)) }
+    switch true {
+    case has("READONLY"):
+      fail(
+        "It is a read-only replica.",
+        "Let shared.url name what follows the primary, because the server asks no Sentinel for it.")
+    case has("MOVED"), has("CLUSTERDOWN"), has("CROSSSLOT"):
+      fail(
+        "It is a node of a cluster that does not have the server's keys: \(words).",
+        "The server does not follow MOVED: write the address of a store without Cluster, or with one shard.")
+    case has("OOM"):
+      fail("It is full: \(words).", "Raise its maxmemory, or set maxmemory-policy allkeys-lfu.")
+    case has("NOPERM"): fail("Its user \(user) lacks permissions: \(words).", permissions)
+    case refused.contains(where: { String(decoding: $0.text, as: UTF8.self).contains("executing the script") }):
+      let names = refused.map(\.command).joined(separator: ", ")
+      fail("Its user \(user) may not run: \(names). \(words).", permissions)
+    default:
+      fail("It refuses \(refused.map(\.command).joined(separator: ", ")): \(words).", "Read the log of the store.")
+    }
+  }
+
+  private static func text(_ time: Duration) -> String {
+    "\(Int(time / .microseconds(10)) / 100).\(String(Int(time / .microseconds(10)) % 100 + 100).dropFirst()) ms"
+  }
+}
