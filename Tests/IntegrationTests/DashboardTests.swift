@@ -29,19 +29,24 @@ struct DashboardTests {
       .replacing("$__range", with: "5m")
   }
 
-  /// A server with TLS, certificates of clients and the emulator over TLS, so that each metric has a value.
+  /// A server with TLS, certificates of clients, a store and the emulator over TLS, so that each metric has a value.
   private struct Loaded {
     let ground: Ground
     let emulator: Emulator
+    let store: RedisServer
     let server: RunningServer
 
     init() throws {
       ground = try Ground()
       emulator = try Emulator(ground, isSecure: true)
+      store = try RedisServer()
       let authority = try Certificate("CA", key: KeyPair(), isAuthority: true)
       let file = try ground.directory.write(authority.pem, to: "client-ca.pem")
       let client = "{ id: 'web', apiKey: { sha256: '\(try AccessGround.sha256("key-of-web"))' }, catalog: true }"
-      let own = ["SERVER_TLS_CLIENT_CA_FILE": file, "ACCESS_CLIENTS": "[\(client)]", "ACCESS_ANONYMOUS": ""]
+      let own = [
+        "SERVER_TLS_CLIENT_CA_FILE": file, "ACCESS_CLIENTS": "[\(client)]", "ACCESS_ANONYMOUS": "",
+        "SHARED_URL": "unix://\(store.socket)",
+      ]
       let settings = try ground.tlsSettings().merging(emulator.settings) { $1 }
       server = try ground.serve(settings.merging(own) { $1 })
     }

@@ -102,6 +102,91 @@ struct ReplicaGroupTests {
     try eventually("a group of one") { try Replicas.check(server) == ("ok", "this is the only replica") }
   }
 
+  @Test("that differ in the key, a rate or the version say so, until they are alike")
+  func differences() throws {
+    let store = try RedisServer()
+    let replicas = try Replicas(2, store: store)
+    let server = replicas.servers[0]
+    func expect(_ part: String, _ words: String) throws {
+      try eventually("/readyz says that another replica has \(words)") {
+        let check = try Replicas.check(server)
+        return check.status == "degraded" && check.detail.contains("some have another \(words):")
+      }
+      let page = try MetricsPage(of: server)
+      for other in ["key", "rates", "version"] {
+        #expect(page["musickit_shared_replicas_differ", ["part": other]] == (other == part ? 1 : 0))
+      }
+    }
+    let shared = ["SHARED_URL": "unix://\(store.socket)"]
+    let other = try Ground().serve(shared)
+    try expect("key", "signing key or team")
+    #expect(server.log.contains("Other replicas at the store have another signing key or team."))
+    // The store says the same to all.
+    #expect(try Replicas.check(other).status == "degraded")
+    #expect(try server.request("/readyz").status == 200)
+    other.stop()
+    try replicas.waitUntilTogether()
+    let rate = "{ token: true, rateLimit: { perSecond: 5, burst: 9 } }"
+    let stricter = try replicas.ground.serve(shared.merging(["ACCESS_ANONYMOUS": rate]) { $1 })
+    try expect("rates", "rateLimit of a client")
+    stricter.stop()
+    try replicas.waitUntilTogether()
+    #expect(server.log.contains("All replicas at the store have the same key, rates and version again."))
+    let facts = try store.run("ZRANGE", "{musickit}:facts", "0", "-1").split(separator: " ").map(String.init)
+    try #require(facts.count == 3)
+    for text in ["9.9 \(facts[1]) \(facts[2]) more", "9.9", "", String(repeating: "x", count: 100_000)] {
+      try store.run("ZADD", "{musickit}:facts", "+inf", text)
+      try expect("version", "version")
+      try store.run("ZREM", "{musickit}:facts", text)
+      try replicas.waitUntilTogether()
+    }
+  }
+
+  @Test("need no permission at the store but the documented ones")
+  func permissions() throws {
+    let document = try TextFile.read("\(Repository.path)/docs/scaling.md")
+    let line = try #require(document.split(separator: "\n").first { $0.hasPrefix("ACL SETUSER musickit on >PASSWORD") })
+    let store = try RedisServer()
+    let rule = line.split(separator: " ").map { $0 == ">PASSWORD" ? ">secret" : String($0) }
+    try store.run(arguments: rule)
+    let ground = try Ground()
+    let emulator = try Emulator(ground)
+    let rates = "rateLimit: { perSecond: 1000, burst: 1000, total: { perSecond: 1000, burst: 1000 }"
+    let client =
+      "{ id: 'web', apiKey: { sha256: '\(try AccessGround.sha256("k"))' }, catalog: true, \(rates), strict: true } }"
+    let replicas = try Replicas(
+      2, store: store, ground: ground,
+      emulator.settings.merging([
+        "SHARED_USER": "musickit", "SHARED_PASSWORD_FILE": try ground.directory.write("secret", to: "password"),
+        "SHARED_DATABASE": "1", "ACCESS_CLIENTS": "[\(client)]",
+        "ACCESS_ANONYMOUS": "{ token: true, catalog: true, \(rates) } }",
+      ]) { $1 })
+    for server in replicas.servers {
+      for credential in [[], ["-H", "X-API-Key: k"]] {
+        for path in ["/token", CatalogGround.album, "/v1/catalog/us/songs/nothing"] {
+          #expect(try ParsedResponse(curl: credential + ["\(server.url)\(path)"]).status != 503)
+        }
+      }
+    }
+    try eventually("both have settled the rates") {
+      try replicas.servers.allSatisfy {
+        try #require(try MetricsPage(of: $0)["musickit_shared_messages_total", ["kind": "rates"]]) > 0
+      }
+    }
+    for server in replicas.servers {
+      #expect(try MetricsPage(of: server)["musickit_shared_commands_refused_total"] == 0, "\(server.log)")
+      #expect(server.stop() == 0)
+    }
+    #expect(try store.run("ACL", "LOG").isEmpty)
+    let counts = try store.run("INFO", "commandstats").split(whereSeparator: \.isNewline).compactMap {
+      $0.hasPrefix("cmdstat_") ? $0.dropFirst(8).prefix { $0 != ":" } : nil
+    }
+    let allowed = Set(rule.filter { $0.hasPrefix("+") }.map { String($0.dropFirst()) })
+    let unused = allowed.subtracting(counts.map(String.init))
+    // These take two replicas that wait for the same response.
+    #expect(unused.isSubset(of: ["append", "pttl"]), "\(unused)")
+  }
+
   @Test("of another prefix are another group")
   func prefixes() throws {
     let store = try RedisServer()

@@ -222,6 +222,11 @@ extension ReadinessReport.Check {
     if let problem = group.problem {
       detail = "the store is of no use: \(problem) This replica keeps limits of its own, a part of \(count)"
       result = .degraded
+    } else if !group.differences.isEmpty {
+      detail =
+        "\(count) replicas share it, and some have \(group.differences.text): they do not share with this one what "
+        + "depends on it, so limits and requests to Apple Music may double"
+      result = .degraded
     } else {
       (detail, result) = (count == 1 ? "this is the only replica" : "\(count) replicas share it", .good)
     }

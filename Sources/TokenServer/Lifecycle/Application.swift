@@ -57,12 +57,12 @@ struct Application {
       health.watch(loops.public)
       let spans = try Self.exporter(source, loops.public, logger)
       self.spans = spans
-      group = settings.shared.flatMap { shared in
-        source.files.store.map {
-          ReplicaGroup(shared, $0, loops: loops.public, memory: memory, logger: logger)
-        }
+      let secret = try settings.shared.map { _ in try GroupSecret(source.files.key, settings) }
+      if let shared = settings.shared, let files = source.files.store, let secret {
+        group = ReplicaGroup(shared, files, secret.facts, loops: loops.public, memory: memory, logger: logger)
+      } else {
+        group = nil
       }
-      let secret = try settings.shared.map { _ in try GroupSecret(source.files.key) }
       let sharedCache = Self.sharedCache(of: group, source, secret)
       self.sharedCache = sharedCache
       let catalog = try settings.catalog.map {

@@ -75,7 +75,7 @@ struct RuntimeSnapshot: Sendable {
     do {
       let key = signsWithNextKey ? source.files.nextKey ?? source.files.key : source.files.key
       minter = try Self.minter(key, source.settings, replacing: previous?.minter)
-      groupSecret = try settings.shared.map { _ in try GroupSecret(source.files.key) }
+      groupSecret = settings.shared == nil ? nil : try GroupSecret(source.files.key, settings)
       tls = settings.server.tls == nil ? nil : source.files.tls
       guard (tls == nil) == (settings.server.tls == nil) else {
         // The server must never use plain HTTP if the settings require HTTPS.

@@ -21,7 +21,7 @@ extension ServerMetrics {
     + [SigningKeys.states, SigningKeys.proofs, SigningKeys.expiries] + [certificate]
     + certificateReadings.map(\.metric)
     + catalog.map(\.metric) + [clientAttempts, clientLimited] + [UpstreamTally.responseTimes, UpstreamTally.failures]
-    + upstreamConnections.map(\.metric) + group.map(\.metric) + [sharedMessages]
+    + upstreamConnections.map(\.metric) + group.map(\.metric) + [replicasDiffer, sharedMessages]
     + sharedRates.map(\.metric) + [sharedLookups] + sharedStores.map(\.metric)
     + [spansExported, spansDropped] + log.map(\.metric) + start.map(\.metric)
     + process.map(\.metric)

@@ -27,6 +27,18 @@ extension ServerMetrics {
     ) { $0.counts.invalidMessages },
   ]
 
+  static let replicasDiffer = Metric(
+    .gauge, "musickit_shared_replicas_differ",
+    "1 while another replica at the store differs from this one in the signing key or team, in the rateLimit of a client, "
+      + "or in the version, else 0.", labels: ["part"])
+
+  static func write(_ differences: [GroupFacts.Part], to text: inout MetricsText) {
+    text.begin(replicasDiffer)
+    for part in GroupFacts.Part.allCases {
+      text.sample(of: replicasDiffer, differences.contains(part) ? 1 : 0, [.configured(part.rawValue)])
+    }
+  }
+
   static let sharedRates: [MetricReading<GroupRates>] = [
     MetricReading(
       .counter, "musickit_shared_rates_unrecorded_total",

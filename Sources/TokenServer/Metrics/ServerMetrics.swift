@@ -162,6 +162,7 @@ final class ServerMetrics: Sendable {
     }
     if let group {
       text.add(Self.group, of: group)
+      Self.write(group.differences, to: &text)
       Self.write(group.counts, to: &text)
     }
     if let rates { text.add(Self.sharedRates, of: rates) }

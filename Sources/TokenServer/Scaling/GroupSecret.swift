@@ -1,5 +1,6 @@
 import Cryptography
 import DeveloperToken
+import ServerSettings
 
 /// A secret of all replicas with the same signing key. The store does not have it, so names at the store tell nothing
 /// about addresses, subjects and requests, and the store cannot make a response that a replica believes.
@@ -11,12 +12,16 @@ struct GroupSecret: Sendable {
   let rates: MessageAuthenticator
   /// Makes the keys of shared responses, and the codes in them.
   let cache: MessageAuthenticator
+  /// What this replica tells the others of itself.
+  let facts: GroupFacts
 
   /// Derives the secret from a signing key.
   ///
   /// - Throws: `CryptographyError` if OpenSSL fails.
-  init(_ key: SigningKey) throws(CryptographyError) {
+  init(_ key: SigningKey, _ settings: Settings) throws(CryptographyError) {
     rates = try MessageAuthenticator(key: key.secret(for: "musickit-token-server 1 rates"))
     cache = try MessageAuthenticator(key: key.secret(for: "musickit-token-server 1 cache"))
+    let tags = try MessageAuthenticator(key: key.secret(for: "musickit-token-server 1 facts"))
+    facts = try GroupFacts(settings, authenticator: tags)
   }
 }

@@ -40,18 +40,26 @@ final class ReplicaGroup: @unchecked Sendable {
   private var timer: Channel?
   private var sentAt = Deadline(nanoseconds: 0)
   private var isClosed = false
+  /// What this replica tells the others of itself, and what it has told them before a reload.
+  private var facts: (present: GroupFacts, former: GroupFacts?)
   private let shared: Locked<Shared>
 
   private struct Shared {
     var state = GroupState.alone(of: 1)
     /// Why the store is of no use; nil while it is.
     var problem: String?
+    /// In what other replicas differ from this one.
+    var differences: [GroupFacts.Part] = []
     var counts = GroupCounts()
   }
 
   /// Creates a group that has not connected. On any thread.
-  init(_ settings: Settings.Shared, _ files: StoreFiles, loops: [IOLoop], memory: MemoryBudget, logger: Logger) {
+  init(
+    _ settings: Settings.Shared, _ files: StoreFiles, _ facts: GroupFacts, loops: [IOLoop], memory: MemoryBudget,
+    logger: Logger
+  ) {
     self.settings = settings
+    self.facts = (facts, nil)
     self.logger = logger
     timeout = settings.timeout
     noReply = "It did not respond within \(Int(settings.timeout / .milliseconds(1))) ms."
@@ -94,6 +102,9 @@ final class ReplicaGroup: @unchecked Sendable {
   /// Why the store is of no use at present; nil while it is. On any thread.
   var problem: String? { shared.withLock { $0.problem } }
 
+  /// In what other replicas at the store differ from this one, so that they do not share it with this one. On any thread.
+  var differences: [GroupFacts.Part] { shared.withLock { $0.differences } }
+
   /// The counts since the start. On any thread.
   var counts: GroupCounts { shared.withLock { $0.counts } }
 
@@ -114,9 +125,10 @@ final class ReplicaGroup: @unchecked Sendable {
     }
   }
 
-  /// Uses the secret of another signing key from now on. On any thread.
+  /// Uses the secret of another signing key, and other rates, from now on. On any thread.
   func use(_ secret: GroupSecret) {
     loop.post {
+      if self.facts.present != secret.facts { self.facts = (secret.facts, self.facts.present) }
       for participant in self.participants { participant.use(secret) }
     }
   }
@@ -137,7 +149,8 @@ final class ReplicaGroup: @unchecked Sendable {
 
   // MARK: Settlement
 
-  /// Records the heartbeat, and counts the replicas whose last one is recent, by the store's clock.
+  /// Records the heartbeat, and counts the replicas whose last one is recent, by the store's clock. Reply: the number, and
+  /// what replicas say of themselves, unless all say the same.
   private static let heartbeat = RedisScript(
     """
     local time = redis.call('TIME')
@@ -145,7 +158,12 @@ final class ReplicaGroup: @unchecked Sendable {
     redis.call('ZADD', KEYS[1], now, ARGV[1])
     redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[2])
     redis.call('PEXPIRE', KEYS[1], 60000)
-    return redis.call('ZCARD', KEYS[1])
+    redis.call('ZADD', KEYS[2], now, ARGV[3])
+    if ARGV[4] ~= '' then redis.call('ZREM', KEYS[2], ARGV[4]) end
+    redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - ARGV[2])
+    redis.call('PEXPIRE', KEYS[2], 60000)
+    local facts = redis.call('ZCARD', KEYS[2]) > 1 and redis.call('ZRANGE', KEYS[2], 0, ARGV[5])
+    return {redis.call('ZCARD', KEYS[1]), facts or {}}
     """)
 
   private func settle() {
@@ -153,7 +171,12 @@ final class ReplicaGroup: @unchecked Sendable {
     sentAt = now
     let deadline = now.advanced(by: timeout)
     let lifetime = Array("\(Self.lifetime.components.seconds * 1000)".utf8)
-    run(ScriptCall(script: Self.heartbeat, keys: [key("members")], arguments: [member, lifetime]), until: deadline) {
+    let former = facts.former?.text ?? []
+    facts.former = nil
+    let arguments = [member, lifetime, facts.present.text, former, Array("\(GroupFacts.mostOthers)".utf8)]
+    run(
+      ScriptCall(script: Self.heartbeat, keys: [key("members"), key("facts")], arguments: arguments), until: deadline
+    ) {
       self.counted($0)
     }
     for participant in participants { settle(participant, at: now) }
@@ -200,13 +223,35 @@ final class ReplicaGroup: @unchecked Sendable {
   }
 
   private func counted(_ reply: RESPValue?) {
-    if let number = reply?.number, number > 0 {
+    if let parts = reply?.elements, parts.count == 2, let number = parts[0].number, number > 0 {
       shared.withLock { $0.counts.settlements += 1 }
+      compare(parts[1].elements?.compactMap(\.bytes) ?? [])
       change(.together(min(Int(number), Self.most)), problem: nil)
     } else {
       shared.withLock { $0.counts.missed += 1 }
       guard case .together = state else { return }
       change(.alone(of: state.count), problem: problem ?? noReply)
+    }
+  }
+
+  /// Compares this replica with what the others say of themselves.
+  private func compare(_ texts: [[UInt8]]) {
+    let own = facts.present
+    let found = texts.flatMap { own.differences(from: GroupFacts($0)) }
+    let differences = GroupFacts.Part.allCases.filter { found.contains($0) }
+    let previous = shared.withLock { shared in
+      defer { shared.differences = differences }
+      return shared.differences
+    }
+    guard differences != previous else { return }
+    if differences.isEmpty {
+      if throttle.end("different") {
+        logger.notice("All replicas at the store have the same key, rates and version again.")
+      }
+    } else if let suppressed = throttle.admit("different") {
+      logger.warning(
+        "Other replicas at the store have \(differences.text). What differs they do not share with this one.",
+        metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
     }
   }
 
@@ -280,6 +325,11 @@ extension ReplicaGroup: ChannelDelegate {
     if loop.now >= sentAt.advanced(by: Self.interval / 2) { settle() }
     channel.sleep(until: loop.now.advanced(by: Self.interval), self)
   }
+}
+
+extension [GroupFacts.Part] {
+  /// The words for the operator.
+  var text: String { map(\.words).joined(separator: " and ") }
 }
 
 /// The counts of a group since the start.

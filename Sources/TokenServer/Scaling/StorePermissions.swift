@@ -5,7 +5,7 @@ enum StorePermissions {
   /// The commands that the server sends, alone or in scripts, beside HELLO and AUTH, which every user may send.
   static let commands = [
     "append", "del", "eval", "evalsha", "get", "hmget", "hset", "mget", "pexpire", "ping", "pttl", "publish", "select",
-    "set", "strlen", "subscribe", "time", "zadd", "zcard", "zrem", "zremrangebyscore",
+    "set", "strlen", "subscribe", "time", "zadd", "zcard", "zrange", "zrem", "zremrangebyscore",
   ]
 
   /// The rules of the user for ACL SETUSER, without its password.
@@ -41,6 +41,7 @@ enum StorePermissions {
     try('zadd', key, 1, 'a')
     try('zremrangebyscore', key, '-inf', 0)
     try('zcard', key)
+    try('zrange', key, 0, 1)
     try('zrem', key, 'a')
     try('publish', ARGV[1], ARGV[2])
     return refused
