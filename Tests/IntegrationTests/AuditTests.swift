@@ -102,6 +102,24 @@ struct AuditTests {
     #expect(ground.auditLines.isEmpty, "they are not in the log as well")
   }
 
+  @Test("has a new file at once after SIGUSR1, and no signal of another server's snippets ends the server")
+  func signals() throws {
+    let directory = try TemporaryDirectory()
+    let file = directory.path(of: "audit.log")
+    let ground = try AccessGround("", ["AUDIT_FILE": file])
+    #expect(try ground.request("/token").status == 200)
+    try eventually("the first line is there") { try Self.lines(file).count == 1 }
+    #expect(unsafe rename(file, "\(file).1") == 0)
+    ground.server.process.signal(SIGUSR1)
+    try eventually("there is a new file") { unsafe access(file, F_OK) == 0 }
+    try ground.server.process.waitForErrors("Log files reopened")
+    ground.server.process.signal(SIGUSR2)
+    try ground.server.process.waitForErrors("The server ignores SIGUSR2.")
+    #expect(try ground.request("/token").status == 200)
+    ground.server.stop()
+    #expect(try Self.lines("\(file).1").count == 1 && Self.lines(file).count == 1)
+  }
+
   @Test("does not stop the server while its file is unwritable, and resumes afterwards")
   func lostDisk() throws {
     let directory = try TemporaryDirectory()

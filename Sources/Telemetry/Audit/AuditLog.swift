@@ -80,6 +80,9 @@ public final class AuditLog: Sendable {
     sink.flush(timeout: timeout)
   }
 
+  /// Opens the file again if it was moved or removed, without a wait for the next record.
+  public func reopen() { sink.reopen() }
+
   /// The number of records that the file lost since the start. Without a file it is 0, because the log counts its own
   /// lost lines.
   public var lostLines: Int { isFile ? sink.lostLines : 0 }

@@ -143,6 +143,13 @@ public final class LogSink: @unchecked Sendable {
     return done.wait(timeout: .now() + timeout / .seconds(1)) == .success
   }
 
+  /// Prepares the target at once for the next line, so that a file that was moved has a successor.
+  func reopen() {
+    queue.asyncAfter(deadline: .now() + .milliseconds(1)) {
+      if self.target.prepare() { self.endsMidLine = false }
+    }
+  }
+
   /// The number of bytes of records that wait, also while they are being written.
   var waitingRecordBytes: Int { waiting.withLock { $0.buffer.recordBytes } }
 

@@ -152,8 +152,7 @@ struct Application {
     initialSnapshot.listeners.use(addresses)
     announce(addresses)
     if let manager { tell(manager, addresses) }
-    // SIGTERM and SIGINT leave the loop. If there is nothing to reload, so does SIGHUP: the terminal has hung up.
-    while ProcessSignals.next() == SIGHUP, let reloader { reloader.reloadOnSignal() }
+    while goesOn(after: ProcessSignals.next(), reloader) {}
     ProcessSignals.exitOnNextSignal()
     reloader?.stop()
     manager?.stopping(within: longestDrain)
@@ -166,6 +165,23 @@ struct Application {
     logger.info("Server stopped")
     access.flush()
     sink.flush()
+  }
+
+  /// Acts on a signal. Returns whether the server goes on: SIGTERM and SIGINT end it, and if there is nothing to reload, so
+  /// does SIGHUP, because the terminal has hung up.
+  private func goesOn(after signal: Int32, _ reloader: Reloader?) -> Bool {
+    switch signal {
+    case SIGHUP:
+      reloader?.reloadOnSignal()
+      return reloader != nil
+    case SIGUSR1:
+      // The snippets of nginx for logrotate send it.
+      access.audit?.reopen()
+      logger.notice("Log files reopened", metadata: ["cause": "SIGUSR1"])
+    case SIGUSR2: logger.notice("The server ignores SIGUSR2.")
+    default: return false
+    }
+    return true
   }
 
   /// Tells the service manager that the server accepts connections, and from now on that its loops make progress.

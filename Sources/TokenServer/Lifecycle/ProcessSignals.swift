@@ -1,10 +1,13 @@
 import Glibc
 
-/// The signals that a serving process acts on: SIGTERM and SIGINT end it, SIGHUP reloads.
+/// The signals that a serving process acts on: SIGTERM and SIGINT end it, SIGHUP reloads, SIGUSR1 reopens logs. SIGUSR2 is
+/// one of them so that it does not end the process, as is its default.
 ///
 /// The signals are blocked from the start of `main`, so that an early signal stays pending instead of ending the
 /// process. The main thread receives them by sigwait(3), because the system may not grant another thread.
 public enum ProcessSignals {
+  private static let all = [SIGHUP, SIGTERM, SIGINT, SIGUSR1, SIGUSR2]
+
   /// Blocks the signals, so that `next` receives them. Threads inherit the mask, so call it before there are any.
   public static func hold() { change(SIG_BLOCK) }
 
@@ -22,7 +25,7 @@ public enum ProcessSignals {
 
   /// Waits for the next signal and returns its number.
   static func next() -> Int32 {
-    var set = Self.set([SIGHUP, SIGTERM, SIGINT])
+    var set = Self.set(all)
     var number: Int32 = 0
     while unsafe sigwait(&set, &number) != 0 {}
     return number
@@ -35,7 +38,7 @@ public enum ProcessSignals {
   }
 
   private static func change(_ how: Int32) {
-    var set = Self.set([SIGHUP, SIGTERM, SIGINT])
+    var set = Self.set(all)
     unsafe pthread_sigmask(how, &set, nil)
   }
 
