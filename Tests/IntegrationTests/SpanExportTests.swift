@@ -53,6 +53,10 @@ struct SpanExportTests {
     #expect(state["fields"]?["x-api-key"]?.string == "collector-secret")
     #expect(state["resource"]?["service.name"]?.string == "music")
     #expect(state["resource"]?["deployment.environment.name"]?.string == "a test")
+    #expect(state["resource"]?["service.version"]?.string == "0.1.0")
+    #expect(state["resource"]?["host.name"]?.string?.isEmpty == false)
+    let id = try #require(state["resource"]?["service.instance.id"]?.string)
+    #expect(id.wholeMatch(of: /[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}/) != nil, "\(id)")
     let text = try collector.server.admin("/").text
     for secret in ["eyJ", "en-GB", "1200868616"] { #expect(!text.contains(secret), "\(text)") }
     server.stop()

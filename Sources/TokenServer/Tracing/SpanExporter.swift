@@ -1,5 +1,6 @@
 import Dispatch
 import EventLoop
+import Glibc
 import HTTPClient
 import HTTPMessages
 import Locks
@@ -189,11 +190,36 @@ final class SpanExporter: Sendable {
     return document.finish()
   }
 
-  /// Returns a document without spans.
+  /// Returns a document without spans. Attributes of the settings take the place of those of the instance.
   static func document(_ settings: Settings.SpanExport) -> SpanDocument {
-    SpanDocument(
-      resource: settings.attributes.map { ($0.key, $0.value) }, scope: ("musickit-token-server", "\(Release.version)"))
+    let given = settings.attributes.map { (key: $0.key, value: $0.value) }
+    let own = instance.filter { attribute in !given.contains { $0.key == attribute.key } }
+    return SpanDocument(resource: given + own, scope: ("musickit-token-server", "\(Release.version)"))
   }
+
+  /// What tells this process from others of the same service, by the semantic conventions of OpenTelemetry: the ID is a
+  /// random UUID (RFC 9562 §5.4).
+  private static let instance: [(key: String, value: String)] = {
+    let random = (UInt64.random(in: .min ... .max) & ~0xF000 | 0x4000, UInt64.random(in: .min ... .max) >> 2 | 1 << 63)
+    let digits = [random.0, random.1].map { number in
+      let text = String(number, radix: 16)
+      return String(repeating: "0", count: 16 - text.count) + text
+    }.joined()
+    var rest = Substring(digits)
+    let groups = [8, 4, 4, 4, 12].map { count in
+      defer { rest = rest.dropFirst(count) }
+      return rest.prefix(count)
+    }
+    var name = utsname()
+    unsafe uname(&name)
+    let host = unsafe withUnsafeBytes(of: &name.nodename) { bytes in
+      unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+    }
+    return [
+      ("service.instance.id", groups.joined(separator: "-")), ("service.version", "\(Release.version)"),
+      ("host.name", host),
+    ]
+  }()
 
   /// The number of spans that are written before the loop's connections have a turn: 32, some 30 kB.
   private static let spansInOneGo = 32
