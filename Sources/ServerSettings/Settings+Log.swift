@@ -7,6 +7,8 @@ extension Settings {
   public struct Log: Sendable, Equatable {
     /// The minimum level of log lines.
     public var level: Logger.Level
+    /// The part of the requests without an error that have an access line, from 0 to 1.
+    public var access = 1.0
     /// The format of log lines.
     public var format: LogFormat
   }
@@ -16,17 +18,21 @@ extension Settings.Log {
   static let level = Setting<Logger.Level>(
     "log.level", .word, default: .info,
     "The least severe lines that the log has; above `info` it has no access lines.")
+  static let access = Setting(
+    "log.access", .number(0...1, remedy: "write a part of all requests such as 0.01"), default: 1,
+    "The part of the requests that have an access line. A response with a status from 400 always has one.")
   static let format = Setting<LogFormat>(
     "log.format", .word, default: .json,
     "The form of a line. Default on a terminal: `text`.")
 
   static let known: [any SettingRow] =
-    [level, format]
+    [level, access, format]
 
   init?(_ reader: inout SettingsReader, host: HostFacts) {
     let format = reader.isSet(Self.format.path) ? reader.read(Self.format) : host.logsToTerminal ? .text : .json
-    guard let level = reader.read(Self.level), let format else { return nil }
-    self.init(level: level, format: format)
+    let access = reader.read(Self.access)
+    guard let level = reader.read(Self.level), let format, let access else { return nil }
+    self.init(level: level, access: access, format: format)
   }
 }
 

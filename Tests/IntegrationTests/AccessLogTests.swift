@@ -1,3 +1,4 @@
+import Glibc
 import JSON
 import TestSupport
 import Testing
@@ -70,6 +71,34 @@ struct AccessLogTests {
     #expect(requests.contains { $0.contains("\u{1B}[33m404\u{1B}[0m  GET /nothing%1B  ") })
     #expect(requests.allSatisfy { $0.replacing(/\e\[[0-9]+m/, with: "").count <= 120 })
     #expect(!server.log.contains("secret") && !server.log.contains("ttl"))
+  }
+
+  @Test("begins and ends with a reload of log.level, and of log.access except for errors")
+  func reload() throws {
+    let ground = try Ground()
+    func write(_ log: String) throws -> String {
+      try ground.directory.write("{ log: { \(log) } }", to: "config.json5")
+    }
+    let file = try write("level: 'warning'")
+    let server = try ground.serve(["MUSICKIT_CONFIG": file])
+    func reload(_ log: String, _ count: Int) throws {
+      _ = try write(log)
+      server.process.signal(SIGHUP)
+      try server.process.waitForErrors("Configuration reloaded", count: count)
+    }
+    #expect(try server.request("/token").status == 200)
+    try reload("level: 'info', access: 0", 1)
+    #expect(try server.request("/token").status == 200)
+    #expect(try server.request("/nothing").status == 404)
+    #expect(try server.admin("/readyz").json?["checks"]?["auditLog"]?["detail"]?.string == "every grant has a record")
+    try reload("level: 'info'", 2)
+    #expect(try server.request("/token").status == 200)
+    server.stop()
+    // The admin listener's own requests have a line as well.
+    let lines = server.accessLines.filter { $0["http.route"]?.string != "/readyz" }
+    #expect(lines.map { $0["http.status"]?.integer } == [404, 200])
+    #expect(server.logLines.count { $0?["message"]?.string == "audit" } == 2)
+    #expect(!server.log.contains("only after a restart"))
   }
 
   @Test("is empty at level warning if the audit log has a file")

@@ -62,8 +62,8 @@ struct LineLogHandlerTests {
   @Test("writes only messages at or above the logger's level to the sink")
   func logger() throws {
     let pipe = try TestPipe()
-    let sink = LogSink(descriptor: pipe.writeEnd, format: .text)
-    let logger = Logger(label: "test") { LineLogHandler(label: $0, sink: sink, level: .notice) }
+    let sink = LogSink(descriptor: pipe.writeEnd, format: .text, filter: LogFilter(level: .notice))
+    let logger = Logger(label: "test") { LineLogHandler(label: $0, sink: sink) }
     logger.info("too quiet")
     logger.notice("loud")
     #expect(sink.flush(timeout: .seconds(60)))

@@ -48,11 +48,15 @@ public final class AuditLog: Sendable {
   ///   could not be written, or so many records wait that there is no room.
   @discardableResult
   public func write(_ record: AuditRecord) -> Bool {
-    sink.log(record, refusesWhileFailing: isRequired)
+    !hasLines || sink.log(record, refusesWhileFailing: isRequired)
   }
 
-  /// Whether grants have records: a log for a person has none, because the line of the request shows them.
-  public var keepsGrants: Bool { !sink.isForPerson }
+  /// Whether grants have records: a log above the level of requests has none, nor has one for a person, because the line of
+  /// the request shows them.
+  public var keepsGrants: Bool { hasLines && !sink.isForPerson }
+
+  /// Whether the audit log has lines. A reload may change the level of the log, and a file has lines at any level.
+  public var hasLines: Bool { isFile || sink.filter.hasRequests }
 
   /// Whether grants are recorded.
   public struct State: Sendable, Equatable {

@@ -47,6 +47,7 @@ extension KeyAuditRecord {
 extension AuditLog {
   /// Writes one record.
   public func write(_ record: KeyAuditRecord) {
+    guard hasLines else { return }
     sink.append(.keyEvent) { bytes, format, time in record.append(to: &bytes, format: format, time: time) }
   }
 }

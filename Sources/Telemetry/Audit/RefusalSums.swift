@@ -88,6 +88,7 @@ extension RefusalSums.Sum {
 extension AuditLog {
   /// Writes the sum of refusals that have no line of their own.
   public func write(_ sum: RefusalSums.Sum) {
+    guard hasLines else { return }
     sink.append(.refusal) { bytes, format, time in sum.append(to: &bytes, format: format, time: time) }
   }
 }

@@ -11,8 +11,12 @@ public struct LineLogHandler: LogHandler {
   /// The destination of the lines.
   private let sink: LogSink
 
-  /// The lowest level that is logged.
-  public var logLevel: Logger.Level
+  /// The lowest level that is logged: that of the sink, unless this copy of the handler has another one.
+  public var logLevel: Logger.Level {
+    get { ownLevel ?? sink.filter.level }
+    set { ownLevel = newValue }
+  }
+  private var ownLevel: Logger.Level?
   /// The metadata on every line.
   public var metadata: Logger.Metadata = [:]
   /// The provider of task-local metadata for every line, which overrides ``metadata``.
@@ -20,11 +24,10 @@ public struct LineLogHandler: LogHandler {
 
   /// Creates a handler for a logger called `label`.
   public init(
-    label: String, sink: LogSink, level: Logger.Level = .info, metadataProvider: Logger.MetadataProvider? = nil
+    label: String, sink: LogSink, metadataProvider: Logger.MetadataProvider? = nil
   ) {
     self.label = label
     self.sink = sink
-    logLevel = level
     self.metadataProvider = metadataProvider
   }
 

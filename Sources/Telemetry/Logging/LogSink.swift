@@ -18,6 +18,8 @@ public final class LogSink: @unchecked Sendable {
   private let format: LogFormat
   /// Whether a person reads the lines at a terminal.
   public let isForPerson: Bool
+  /// Which lines the log has.
+  public let filter: LogFilter
   private let queue = DispatchQueue(label: "log")
   private let waiting: Locked<Pending>
   private var batch = LogBuffer.Batch()
@@ -47,13 +49,19 @@ public final class LogSink: @unchecked Sendable {
   ///   - capacity: The maximum number of waiting bytes, and of waiting bytes of records. Lines beyond it are dropped
   ///     and counted.
   public convenience init(
-    descriptor: Int32, format: LogFormat, isForPerson: Bool = false, capacity: Int = 1 << 20
+    descriptor: Int32, format: LogFormat, isForPerson: Bool = false, filter: LogFilter = LogFilter(),
+    capacity: Int = 1 << 20
   ) {
-    self.init(target: FixedTarget(descriptor), format: format, isForPerson: isForPerson, capacity: capacity)
+    self.init(
+      target: FixedTarget(descriptor), format: format, isForPerson: isForPerson, filter: filter, capacity: capacity)
   }
 
   /// Creates a sink for `target`, which only the sink uses from now on.
-  init(target: any LogTarget, format: LogFormat, isForPerson: Bool = false, capacity: Int = 1 << 20) {
+  init(
+    target: any LogTarget, format: LogFormat, isForPerson: Bool = false, filter: LogFilter = LogFilter(),
+    capacity: Int = 1 << 20
+  ) {
+    self.filter = filter
     self.target = target
     self.format = format
     self.isForPerson = isForPerson

@@ -20,12 +20,13 @@ final class AccessService: Sendable {
   let verifications = RateLimiter()
   let tally = AccessTally()
   let keySets: KeySets
-  /// The audit log; nil if it has no file, and the log's level excludes its lines.
-  let audit: AuditLog?
+  /// The audit log.
+  let audit: AuditLog
   /// The last records, for the page; nil if the admin listener serves no page.
   let recent: RecentAuditRecords?
   private let refusals = Locked(RefusalSums())
   private let sumTimer = DispatchQueue(label: "audit.sums")
+  private let sink: LogSink
   private let logger: Logger
   private let throttle = Throttle()
   /// The clients whose API keys the log has called weak.
@@ -40,7 +41,7 @@ final class AccessService: Sendable {
     _ settings: Settings.Audit, rates: GroupRates? = nil, keepsRecent: Bool = false, loops: [IOLoop], sink: LogSink,
     logger: Logger
   ) throws {
-    self.logger = logger
+    (self.sink, self.logger) = (sink, logger)
     limiter = rates.map { RateLimiter(shared: $0.rates) } ?? RateLimiter()
     strictStore = rates
     recent = keepsRecent ? RecentAuditRecords() : nil
@@ -48,18 +49,16 @@ final class AccessService: Sendable {
     audit =
       if let file = settings.file {
         try AuditLog(file: file, isRequired: settings.isRequired) { notice in logger.warning("\(notice)") }
-      } else if logger.logLevel <= .info {
-        AuditLog(onto: sink, isRequired: settings.isRequired)
       } else {
-        nil
+        AuditLog(onto: sink, isRequired: settings.isRequired)
       }
   }
 
   /// Writes a record to the audit log, and keeps it for the page.
   func record(_ record: @autoclosure () -> AuditRecord) {
-    guard audit != nil || recent != nil else { return }
+    guard hasRecords else { return }
     let record = record()
-    audit?.write(record)
+    audit.write(record)
     recent?.keep(record)
   }
 
@@ -67,9 +66,9 @@ final class AccessService: Sendable {
   ///
   /// - Returns: Whether the caller may get what it requested: the record is kept, or `audit.required` is false.
   func recordGrant(_ record: @autoclosure () -> AuditRecord) -> Bool {
-    guard audit != nil || recent != nil else { return true }
+    guard hasRecords else { return true }
     let record = record()
-    if let audit, !audit.write(record), audit.isRequired { return false }
+    if !audit.write(record), audit.isRequired { return false }
     recent?.keep(record)
     return true
   }
@@ -78,34 +77,38 @@ final class AccessService: Sendable {
   ///
   /// - Parameter address: The address for rate limits.
   func recordRefusal(_ record: @autoclosure () -> AuditRecord, of address: String) {
-    guard audit != nil || recent != nil else { return }
+    guard hasRecords else { return }
     let record = record()
     let (hasLine, isFirst) = refusals.withLock { $0.count(address, isLimited: record.outcome == .limited) }
     if isFirst { sumTimer.asyncAfter(deadline: .now() + .seconds(1)) { self.writeSums() } }
     guard hasLine else { return }
-    audit?.write(record)
+    audit.write(record)
     recent?.keep(record)
   }
 
+  /// Whether anything takes records, which need not be made otherwise.
+  private var hasRecords: Bool { audit.hasLines || recent != nil }
+
   /// Writes the sums of refusals without a line.
   private func writeSums() {
-    for sum in refusals.withLock({ $0.take() }) { audit?.write(sum) }
+    for sum in refusals.withLock({ $0.take() }) { audit.write(sum) }
   }
 
   /// Writes all records, at the end of the process.
   func flush() {
     writeSums()
-    audit?.flush()
+    audit.flush()
   }
 
   /// Writes a record of a change of the signing key to the audit log, and keeps it for the page.
   func record(_ record: KeyAuditRecord) {
-    audit?.write(record)
+    audit.write(record)
     recent?.keep(record)
   }
 
-  /// Uses the key sets and the clients of a generation from now on.
+  /// Uses the key sets, the clients and the log's lines of a generation from now on.
   func use(_ snapshot: RuntimeSnapshot) {
+    sink.filter.set(level: snapshot.settings.log.level, access: snapshot.settings.log.access)
     keySets.use(snapshot.keys)
     tally.expect(snapshot.settings.access.clients.map(\.id))
   }

@@ -66,8 +66,7 @@ final class Health: Sendable {
     let catalog: CatalogService?
     /// The key sets; nil if none of them are fetched.
     let keySets: KeySets?
-    /// The audit log, if the server keeps one.
-    let audit: AuditLog?
+    let audit: AuditLog
   }
 
   /// Returns the public route `/readyz`, which has only the verdict.
@@ -111,8 +110,8 @@ final class Health: Sendable {
       checks += [.init(status), .init(quotaOf: status)]
     }
     if let keySets = job.keySets { checks.append(.init(keySets.counts)) }
-    if let audit = job.audit, audit.keepsGrants {
-      checks.append(.init(audit.state, isRequired: audit.isRequired))
+    if job.audit.keepsGrants {
+      checks.append(.init(job.audit.state, isRequired: job.audit.isRequired))
     } else {
       checks.append(.init(name: "auditLog", detail: "grants have no record; see audit.file", result: .good))
     }

@@ -45,9 +45,9 @@ struct Application {
     self.addressHint = addressHint ?? settings.server.address.settings
     let sink = LogSink(
       descriptor: STDERR_FILENO, format: settings.log.format,
-      isForPerson: settings.log.format == .text && Self.usesColour(on: STDERR_FILENO))
-    let logger = Logger(label: "server") { label in LineLogHandler(label: label, sink: sink, level: settings.log.level)
-    }
+      isForPerson: settings.log.format == .text && Self.usesColour(on: STDERR_FILENO),
+      filter: LogFilter(level: settings.log.level, access: settings.log.access))
+    let logger = Logger(label: "server") { label in LineLogHandler(label: label, sink: sink) }
     Heap.returnLargeBlocks()
     let trimmer = HeapTrimmer()
     let memory = MemoryBudget(limit: settings.server.limits.memory) { trimmer.trimSoon() }
@@ -176,7 +176,7 @@ struct Application {
       return reloader != nil
     case SIGUSR1:
       // The snippets of nginx for logrotate send it.
-      access.audit?.reopen()
+      access.audit.reopen()
       logger.notice("Log files reopened", metadata: ["cause": "SIGUSR1"])
     case SIGUSR2: logger.notice("The server ignores SIGUSR2.")
     default: return false

@@ -184,7 +184,7 @@ extension Settings {
     if let admin { kept.admin?.hosts = admin.hosts }
     kept.catalog = running.catalog
     kept.audit = running.audit
-    kept.log = running.log
+    kept.log.format = running.log.format
     kept.spanExport = running.spanExport
     kept.shared = running.shared
     return kept
@@ -214,7 +214,7 @@ extension Settings {
       ("catalog", catalog != other.catalog),
       ("shared", shared != other.shared),
       ("audit", audit != other.audit),
-      ("log", log != other.log),
+      ("log.format", log.format != other.log.format),
       ("otel", spanExport != other.spanExport),
     ]
     return differences.filter(\.differs).map(\.path)

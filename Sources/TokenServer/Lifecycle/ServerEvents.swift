@@ -18,7 +18,6 @@ struct ServerEvents: ExchangeObserver {
   private let metrics: ServerMetrics?
   /// The tally of one loop; nil until there is a loop.
   private var tally: RequestTally?
-  private let writesAccessLog: Bool
   /// The exporter of spans; nil if the listener has none.
   private let spans: SpanExporter?
   private let throttle = Throttle()
@@ -30,7 +29,6 @@ struct ServerEvents: ExchangeObserver {
     self.logger = logger
     self.metrics = metrics
     self.spans = spans
-    writesAccessLog = logger.logLevel <= .info
   }
 
   func forOneLoop() -> any ExchangeObserver {
@@ -39,7 +37,8 @@ struct ServerEvents: ExchangeObserver {
     return own
   }
 
-  var recordsExchanges: Bool { writesAccessLog || tally != nil || spans != nil }
+  /// A reload may turn the access log on.
+  let recordsExchanges = true
 
   /// Only a person at a terminal sees paths, because the path of a library request names the user's items.
   var recordedPathBytes: Int { sink.isForPerson ? AccessRecord.columns : 0 }
@@ -51,7 +50,7 @@ struct ServerEvents: ExchangeObserver {
       duration: exchange.duration)
     if let shortage = exchange.shortage { metrics?.connections.count(shortage) }
     if let spans, spans.sampler.records(exchange.trace) { spans.record(FinishedSpan(exchange)) }
-    guard writesAccessLog else { return }
+    guard sink.filter.hasAccessLine(status: exchange.status, of: exchange.trace) else { return }
     var record = AccessRecord(
       requestID: exchange.id, trace: exchange.trace, client: exchange.clientAddress, method: "\(method)",
       route: exchange.route ?? "-", path: exchange.path, status: exchange.status, bytes: exchange.bytes,

@@ -136,7 +136,7 @@ final class ServerMetrics: Sendable {
     Self.write(connections, to: &text)
     if tls != nil { Self.write(connections.tlsFailures, to: &text) }
     access.tally.write(to: &text)
-    if let audit = access.audit { text.add(AccessTally.audit, of: audit) }
+    text.add(AccessTally.audit, of: access.audit)
     text.add(Self.keySets, of: access.keySets.counts)
     text.add(Self.reloads, of: reloads.counts)
     text.add(Self.tokens, of: minter)

@@ -83,6 +83,7 @@ struct SettingsPrecedenceTests {
       "audit.file": ["\"a.log\"", "\"b.log\"", "\"c.log\""],
       "access.anonymous.ttl": ["\"61s\"", "\"2m\"", "\"3h\""],
       "log.level": ["\"debug\"", "\"error\"", "\"trace\""],
+      "log.access": ["0.5", "0.25", "0.0"],
       "log.format": ["\"json\"", "\"text\"", "\"json\""],
       "otel.sdk.disabled": ["true", "false", "true"],
       "otel.service.name": ["\"a\"", "\"b\"", "\"c\""],
