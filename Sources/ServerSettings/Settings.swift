@@ -41,6 +41,8 @@ extension Settings {
     public let warnings: [String]
     /// The values of `HTTPS_PROXY` and `NO_PROXY`, for connections without a proxy setting.
     package let proxies: ProxyEnvironment
+    /// Every setting with its value and its source.
+    package let entries: [SettingEntry]
   }
 
   /// All settings, in the order of the documents.

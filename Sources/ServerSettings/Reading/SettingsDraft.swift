@@ -24,6 +24,7 @@ package struct SettingsDraft {
   /// The error that callers have no access at all, which prevents a start and concerns no other setting.
   package var missingAccess: SettingsError? { errors.first { $0.path == "access" } }
   package let warnings: [String]
+  private let entries: [SettingEntry]
 
   /// Reads every setting of `input`.
   package init(_ input: SettingsInput) {
@@ -50,6 +51,7 @@ package struct SettingsDraft {
     configurationFile = input.configurationFile
     proxies = ProxyEnvironment(input.environment)
     errors = reader.errors
+    entries = layers.entries(of: Settings.known)
     let everybody = "All callers who reach this server get tokens for any origin (--unsafe-allow-anonymous)."
     warnings =
       layers.warnings
@@ -110,7 +112,7 @@ package struct SettingsDraft {
     let settings = Settings(
       musickit: musickit, token: token, server: server, admin: admin, catalog: catalog, access: access,
       shared: shared, audit: audit, log: log, spanExport: spanExport, configurationFile: configurationFile)
-    return Settings.Loaded(settings: settings, files: files, warnings: warnings, proxies: proxies)
+    return Settings.Loaded(settings: settings, files: files, warnings: warnings, proxies: proxies, entries: entries)
   }
 
   /// The files that the valid settings name.

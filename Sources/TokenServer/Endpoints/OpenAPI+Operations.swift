@@ -99,6 +99,8 @@ extension OpenAPI {
       Operation(summary: "What the page can offer", isForEverybody: true)
     case ("get", "/metrics"):
       Operation(summary: "Metrics in the text format of Prometheus", isForEverybody: true)
+    case ("get", "/config"):
+      Operation(summary: "The settings in force, and what a reload would change", isForEverybody: true)
     case ("post", "/access/explain"):
       Operation(
         summary: "What the server would decide about a request, and why", content: "Document",

@@ -136,6 +136,7 @@ struct Application {
     for notice in initialSnapshot.notices { logger.log(level: level, "\(notice)") }
     for check in initialSnapshot.settings.hostChecks { logger.info("\(check)") }
     warnWhenLockedMemoryIsFull()
+    metrics.load.withLock { $0 = reload?.load }
     let reloader = reload.map { reload in
       Reloader(
         initialSnapshot, files: reload.files, servers: servers, catalog: catalog, access: access, group: group,

@@ -30,6 +30,8 @@ struct RuntimeSnapshot: Sendable {
   let openAPI: OpenAPI
   /// The findings for the operator, each a sentence.
   let notices: [String]
+  /// The settings in force, for `/config`.
+  let entries: [SettingEntry]
 
   /// The input for a generation.
   struct Source: Sendable {
@@ -37,6 +39,8 @@ struct RuntimeSnapshot: Sendable {
     let files: LoadedFiles
     var warnings: [String]
     let proxies: ProxyEnvironment
+    /// Every setting with its source; empty for settings that no file and no variable has.
+    var entries: [SettingEntry] = []
     /// Whether the emulator takes Apple's place, and every caller may have everything.
     var isDemo = false
 
@@ -56,7 +60,7 @@ struct RuntimeSnapshot: Sendable {
       let (files, errors, _) = named.load(resumingTicketsOf: running?.tls)
       guard let files else { throw InvalidSettings(errors: errors, warnings: loaded.warnings) }
       (settings, self.files) = (loaded.settings, files)
-      (warnings, proxies) = (loaded.warnings, loaded.proxies)
+      (warnings, proxies, entries) = (loaded.warnings, loaded.proxies, loaded.entries)
     }
   }
 
@@ -87,6 +91,11 @@ struct RuntimeSnapshot: Sendable {
       throw StartError("\(error)")
     }
     notices = source.warnings + source.files.warnings
+    entries =
+      previous.map {
+        source.entries.keepingFixed(
+          of: $0.entries, source.settings.pathsThatNeedRestart(comparedWith: $0.settings))
+      } ?? source.entries
     keys = access.keySets.table(of: named)
     ownTokens = OwnDeveloperTokens(
       [minter.key, source.files.key, source.files.nextKey].compactMap { $0 }, team: settings.musickit.teamID,
@@ -124,6 +133,7 @@ struct RuntimeSnapshot: Sendable {
       [
         health.livenessOfLoops, health.detailedReadiness(doing), metrics.route(minter, tls) { health.report(doing) },
         explain.route(checksHosts: settings.adminHosts != nil),
+        SettingsEndpoint(settings: settings, entries: entries, load: metrics.load).route,
       ] + (settings.admin?.page ?? false ? page.adminRoutes : []),
       hosts: settings.adminHosts)
   }

@@ -26,6 +26,8 @@ final class ServerMetrics: Sendable {
   let signingKeys = SigningKeys()
   /// The counts of reloads.
   let reloads = ReloadTally()
+  /// Reads the settings as a reload does, for `/config`.
+  let load = Locked<Reloader.Load?>(nil)
 
   private let sink: LogSink
   private let catalog: CatalogService?
@@ -79,16 +81,9 @@ final class ServerMetrics: Sendable {
         .get(reply: { request in
           let id = request.id
           let work = DeferredWork { _ in
-            await withCheckedContinuation { continuation in
-              let thread = try? Thread {
-                let body = self.queue.sync { self.page(minter, tls, readiness()).bytes }
-                continuation.resume(returning: Response(.ok, prepared: Self.fields, body: body))
-              }
-              guard thread == nil else { return }
-              let refusal = ErrorResponse(
-                .overloaded, "The system grants the server no thread. Send the request again in 1 s.",
-                retryAfter: 1)
-              continuation.resume(returning: refusal.response(id: id))
+            await Response.onThread(requestID: id) {
+              Response(
+                .ok, prepared: Self.fields, body: self.queue.sync { self.page(minter, tls, readiness()).bytes })
             }
           }
           return .deferred(work)

@@ -1,0 +1,95 @@
+import HTTP1
+import HTTPMessages
+import HTTPServer
+import HTTPTypes
+import Locks
+import ServerSettings
+import Telemetry
+
+/// The admin endpoint `GET /config`: the settings in force, where each was written, and what a reload would change.
+struct SettingsEndpoint: Sendable {
+  let settings: Settings
+  let entries: [SettingEntry]
+  /// Reads the settings as a reload does; nil inside if there is nothing to reload.
+  let load: Locked<Reloader.Load?>
+
+  /// The route. Reading files blocks, so it has a thread.
+  var route: Route {
+    Route(
+      "/config",
+      [
+        .get(reply: { request in
+          let id = request.id
+          return .deferred(
+            DeferredWork { _ in
+              await Response.onThread(requestID: id) {
+                Response(.ok, prepared: Self.fields, body: Array(document.utf8))
+              }
+            })
+        })
+      ])
+  }
+
+  private static let fields = FieldSection([
+    .contentType: "application/json", .cacheControl: "no-store", .xContentTypeOptions: "nosniff",
+  ])
+
+  private var document: String {
+    let all = entries.compactMap { entry -> (name: String, value: String?)? in
+      guard let value = entry.value else { return nil }
+      return (entry.path, JSONText.object([("value", value), ("source", JSONText.string(entry.source ?? "default"))]))
+    }
+    return JSONText.object([("settings", JSONText.object(all)), ("reload", reload)]) + "\n"
+  }
+
+  /// What a reload would do now; nil if there is nothing to reload.
+  private var reload: String? {
+    guard let load = load.withLock({ $0 }) else { return nil }
+    do throws(InvalidSettings) {
+      let next = try load()
+      let fixed = next.settings.pathsThatNeedRestart(comparedWith: settings)
+      let changes = zip(entries, next.entries).filter { $0.value != $1.value }.map {
+        _, next -> (name: String, value: String?) in
+        let isFixed = next.isFixed(by: fixed)
+        return (next.path, JSONText.object([("value", next.value ?? "null"), ("needsRestart", "\(isFixed)")]))
+      }
+      return JSONText.object([("changes", JSONText.object(changes)), ("errors", JSONText.array([]))])
+    } catch {
+      return JSONText.object([
+        ("changes", JSONText.object([])), ("errors", JSONText.array(error.errors.lines.map(JSONText.string))),
+      ])
+    }
+  }
+}
+
+extension SettingEntry {
+  /// Whether one of these paths of `pathsThatNeedRestart`, which may be a section or several names, covers the setting.
+  fileprivate func isFixed(by paths: [String]) -> Bool {
+    // The hosts of both listeners can be reloaded.
+    !path.hasSuffix(".hosts")
+      && paths.flatMap { $0.replacing(" or ", with: ", ").split(separator: ", ") }.contains {
+        path == $0 || path.hasPrefix("\($0).")
+      }
+  }
+}
+
+extension [SettingEntry] {
+  /// Returns these entries with those that need a restart taken from `running`.
+  func keepingFixed(of running: [SettingEntry], _ fixed: [String]) -> [SettingEntry] {
+    guard count == running.count else { return self }
+    return zip(self, running).map { $0.isFixed(by: fixed) ? $1 : $0 }
+  }
+}
+
+extension Response {
+  /// Makes a response on a thread of its own, because it reads files.
+  static func onThread(requestID: RequestID, _ make: @escaping @Sendable () -> Response) async -> Response {
+    await withCheckedContinuation { continuation in
+      let thread = try? Thread { continuation.resume(returning: make()) }
+      guard thread == nil else { return }
+      let refusal = ErrorResponse(
+        .overloaded, "The system grants the server no thread. Send the request again in 1 s.", retryAfter: 1)
+      continuation.resume(returning: refusal.response(id: requestID))
+    }
+  }
+}
