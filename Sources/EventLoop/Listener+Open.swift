@@ -31,7 +31,9 @@ extension Listener {
       case .passed(let sockets): return try open(sockets, opening)
       }
     } catch let error as SocketError {
-      throw ListenError(endpoint: endpoint, reason: advice(for: error, endpoint))
+      throw ListenError(
+        endpoint: endpoint, reason: advice(for: error, endpoint),
+        isTemporary: error.code == EADDRINUSE || error.code == EADDRNOTAVAIL)
     } catch let error as ResolutionError {
       throw ListenError(endpoint: endpoint, reason: error.reason)
     } catch {
@@ -305,6 +307,10 @@ public struct ListenError: Error, Equatable, CustomStringConvertible {
 
   /// Whether another process listens there.
   public var isTaken = false
+
+  /// Whether a later attempt may succeed although nothing else changes: another program listens on the address, or the
+  /// machine does not have it yet.
+  public var isTemporary = false
 
   /// One sentence for the operator.
   public var description: String { "Cannot listen on \(endpoint): \(reason)." }

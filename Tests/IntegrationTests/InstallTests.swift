@@ -108,8 +108,15 @@ struct InstallTests {
     defer { withExtendedLifetime(installation) {} }
     let unit = try TextFile.read(installation.path(Self.files[1]))
     let starts = unit.split(separator: "\n").filter { $0.hasPrefix("ExecStart") }
-    #expect(starts.count == 2)
+    #expect(starts.count == 1)
     for line in starts { #expect(line.contains("=/opt/music/bin/\(Self.name) "), "\(line)") }
+    // A variable would beat config.json5, and systemd makes the copy of a credential only at the start: no rotation of the
+    // key would be possible.
+    #expect(!unit.contains(/(?m)^(Environment|LoadCredential)=/))
+    // An address that comes later is tried again for ever, and a faulty configuration is not.
+    for line in ["StartLimitIntervalSec=0", "RestartPreventExitStatus=78", "LogRateLimitIntervalSec=0"] {
+      #expect(unit.contains("\n\(line)\n"), "\(line)")
+    }
   }
 
   @Test("installs units that systemd accepts")

@@ -49,7 +49,7 @@ struct RestartTests {
       server = successor
     }
     let refused = try ground.run(["serve"], settings.merging(["SERVER_REUSE_PORT": "false"]) { $1 })
-    #expect(refused.status == 78)
+    #expect(refused.status == 75)
     #expect(refused.stderr.contains("another program listens there already"))
     load.closeInput()
     var last: String?

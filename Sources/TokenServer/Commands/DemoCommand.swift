@@ -49,7 +49,7 @@ public struct DemoCommand: Sendable {
       }
       return CommandResult(.good)
     } catch {
-      return CommandResult(.configuration, diagnostics: ["\(error)"])
+      return CommandResult(failedStart: error)
     }
   }
 

@@ -71,9 +71,9 @@ public struct SandboxCommand: Sendable {
     } catch let error as FlagError {
       return CommandResult(.usage, diagnostics: [error.description])
     } catch let error as ListenError {
-      return CommandResult(.configuration, diagnostics: ["\(error) The flag --port N chooses the port."])
+      return CommandResult(failedStart: StartError(error, hint: "The flag --port N chooses the port."))
     } catch {
-      return CommandResult(.configuration, diagnostics: ["\(error)"])
+      return CommandResult(failedStart: error)
     }
   }
 

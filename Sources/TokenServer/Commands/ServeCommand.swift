@@ -51,7 +51,7 @@ public struct ServeCommand: Sendable {
     } catch let error as InvalidSettings {
       return CommandResult(.configuration, diagnostics: error.errors.lines)
     } catch {
-      return CommandResult(.configuration, diagnostics: ["\(error)"])
+      return CommandResult(failedStart: error)
     }
   }
 
@@ -103,7 +103,7 @@ extension Application.Addresses {
 
 /// The output of a command, and its exit status.
 public struct CommandResult: Sendable, Equatable {
-  /// The exit statuses of the program. The last two are from sysexits.h.
+  /// The exit statuses of the program. The last three are from sysexits.h.
   public enum Status: Int32, Sendable {
     /// The command succeeded.
     case good = 0
@@ -111,6 +111,9 @@ public struct CommandResult: Sendable, Equatable {
     case failed = 1
     /// The command line is wrong.
     case usage = 64
+    /// The program cannot start now, and a later start may succeed with the same settings: another program listens on the
+    /// address, or the machine does not have it yet.
+    case temporary = 75
     /// The configuration is wrong.
     case configuration = 78
   }
@@ -130,6 +133,12 @@ public struct CommandResult: Sendable, Equatable {
     self.output = output
     self.diagnostics = diagnostics
     self.explanation = explanation
+  }
+
+  /// Creates the result of a server that does not start.
+  init(failedStart error: any Error) {
+    let isTemporary = (error as? StartError)?.isTemporary ?? false
+    self.init(isTemporary ? .temporary : .configuration, diagnostics: ["\(error)"])
   }
 }
 

@@ -230,6 +230,8 @@ struct Application {
       let server = try publicServer()
       metrics.watch(server)
       return (server, try adminServer())
+    } catch let error as StartError {
+      throw error
     } catch {
       throw StartError("\(error)")
     }
@@ -263,7 +265,7 @@ struct Application {
 
   /// Returns the server. The error of a failed listener names the settings of its address.
   private static func opening(hint settings: String, _ server: () throws -> Server) throws -> Server {
-    do { return try server() } catch let error as ListenError { throw StartError("\(error) \(settings)") }
+    do { return try server() } catch let error as ListenError { throw StartError(error, hint: settings) }
   }
 
   /// The additional time for a response, beyond the catalog's own timeout: the server may first have to fetch key sets,
