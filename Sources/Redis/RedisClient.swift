@@ -95,7 +95,7 @@ package final class RedisClient: @unchecked Sendable {
   package var onMessage: ([UInt8]) -> Void = { _ in }
   package private(set) var state = State.unavailable(reason: "The server has not connected to it yet.")
 
-  private let configuration: Configuration
+  private var configuration: Configuration
   private let resolver: NameResolver
   private var connector: Connector?
   private(set) var connection: RedisConnection?
@@ -148,6 +148,12 @@ package final class RedisClient: @unchecked Sendable {
   }
 
   // MARK: Connection
+
+  /// Logs in with these for all connections from now on. A connection that is open stays.
+  package func use(user: String?, password: SecretBytes?) {
+    loop.assertCurrent()
+    (configuration.user, configuration.password) = (user, password)
+  }
 
   /// Connects, and stays connected until `close`.
   package func start() {

@@ -41,15 +41,11 @@ package struct NamedFiles: Sendable {
     return (files, [], loader.warnings)
   }
 
-  /// Returns the files that a reload reads. It leaves out fixed files that `running` already uses, and keeps the
-  /// certificate of `running` even if `settings` no longer name it. So a changed or missing fixed file does not prevent
-  /// the server from loading a new key or a new list of clients.
-  package func keepingFixed(of running: Settings, comparedWith settings: Settings) -> NamedFiles {
+  /// Returns the files that a reload reads. It keeps the certificate of `running` even if the settings no longer name it,
+  /// and leaves out an audit file that the server has open, which may be on a full disk.
+  package func keepingFixed(of running: Settings) -> NamedFiles {
     var files = self
-    if settings.catalog == running.catalog { files.catalog = nil }
-    if settings.audit == running.audit { files.audit = nil }
-    if settings.spanExport == running.spanExport { files.spanExport = nil }
-    if settings.shared == running.shared { files.shared = nil }
+    if files.audit == running.audit { files.audit = nil }
     files.tls = files.tls ?? running.server.tls
     return files
   }

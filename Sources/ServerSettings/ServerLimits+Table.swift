@@ -71,12 +71,16 @@ extension ServerLimits {
         + "sender nothing (CVE-2023-39326)."),
   ]
 
-  private static func row<Value>(
+  private static func row<Value: Equatable & SendableMetatype>(
     _ name: String, _ type: SettingType<Value>, _ place: any WritableKeyPath<ServerLimits, Value> & Sendable,
     _ reason: String
   ) -> Row<Value> {
     let fallback = ServerLimits()[keyPath: place]
-    return Row(setting: Setting("server.limits.\(name)", type, default: fallback, reason), place: place)
+    let fixed = FixedPart(
+      differs: { $0.server.limits[keyPath: place] != $1.server.limits[keyPath: place] },
+      keep: { kept, running in kept.server.limits[keyPath: place] = running.server.limits[keyPath: place] })
+    return Row(
+      setting: Setting("server.limits.\(name)", type, default: fallback, fixed: fixed, reason), place: place)
   }
 }
 

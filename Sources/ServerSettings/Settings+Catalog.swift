@@ -49,23 +49,24 @@ extension Settings {
 
 extension Settings.Catalog {
   static let enabled = Setting(
-    "catalog.enabled", .bool, default: true,
+    "catalog.enabled", .bool, default: true, fixed: .presence(of: \.catalog),
     "Whether the server serves paths below `/v1/`.")
   static let upstream = Setting(
-    "catalog.upstream", .origin, default: .appleMusic,
+    "catalog.upstream", .origin, default: .appleMusic, fixed: .of(\.catalog, \.upstream),
     "Where the server sends requests; `http://` only to this machine, or with `--unsafe-plain-upstream`.")
   static let caFile = Setting(
     "catalog.caFile", .path, example: #""/etc/ssl/certs/ca-certificates.crt""#,
     "PEM, the CAs that the server trusts for the upstream. Default: the system's store.")
   static let me = Setting(
-    "catalog.me", .bool, default: false,
+    "catalog.me", .bool, default: false, fixed: .of(\.catalog, \.me),
     "Whether the server forwards `/v1/me/…`, with the caller's `Music-User-Token`.")
   static let proxy = Setting(
     "catalog.proxy", .upstreamProxy, isSecret: true, example: #""http://proxy.example.com:3128""#,
+    fixed: .of(\.catalog, \.proxy),
     "`http://[user:password@]host:port` of a proxy that tunnels to the upstream. Default: `HTTPS_PROXY`, unless "
       + "`NO_PROXY` names the upstream.")
   static let concurrency = Setting(
-    "catalog.concurrency", .integer(1...10_000), default: 400,
+    "catalog.concurrency", .integer(1...10_000), default: 400, fixed: .of(\.catalog, \.concurrency),
     "The most requests at Apple at once, of all replicas that share a store. The server learns by itself how many "
       + "requests a second the quota allows.")
 
@@ -105,19 +106,23 @@ extension Settings.Catalog {
 
 extension Settings.Catalog.Cache {
   static let maxBytes = Setting(
-    "catalog.cache.maxBytes", .size(0...64 << 30), default: 64 << 20,
+    "catalog.cache.maxBytes", .size(0...64 << 30), default: 64 << 20, fixed: .of(\.catalog, \.cache.maxBytes),
     "The memory that the cache may use; 0 turns it off.")
   static let lifetime = Setting(
     "catalog.cache.lifetime", .duration(seconds: 0...86_400), default: .seconds(300),
+    fixed: .of(\.catalog, \.cache.lifetime),
     "How long a response is fresh if Apple does not say.")
   static let notFoundLifetime = Setting(
     "catalog.cache.notFoundLifetime", .duration(seconds: 0...86_400), default: .seconds(60),
+    fixed: .of(\.catalog, \.cache.notFoundLifetime),
     "The same for a 404.")
   static let staleWhileRevalidate = Setting(
     "catalog.cache.staleWhileRevalidate", .duration(seconds: 0...86_400), default: .seconds(60),
+    fixed: .of(\.catalog, \.cache.staleWhileRevalidate),
     "How long after that the server still serves it while it fetches a new one.")
   static let staleIfError = Setting(
     "catalog.cache.staleIfError", .duration(seconds: 0...2_592_000), default: .seconds(86_400),
+    fixed: .of(\.catalog, \.cache.staleIfError),
     "How long after that the server serves it if Apple cannot be reached, fails or has a 429.")
 
   static let known: [any SettingRow] =
@@ -139,16 +144,20 @@ extension Settings.Catalog.Cache {
 extension Settings.Catalog.Timeouts {
   static let connect = Setting(
     "catalog.timeouts.connect", .duration(seconds: 1...60), default: .seconds(5),
+    fixed: .of(\.catalog, \.timeouts.connect),
     "For a connection to Apple: name, address, TLS.")
   static let firstByte = Setting(
     "catalog.timeouts.firstByte", .duration(seconds: 1...300), default: .seconds(10),
+    fixed: .of(\.catalog, \.timeouts.firstByte),
     "From the request to the head of Apple's response.")
   static let whole = Setting(
     "catalog.timeouts.whole", .duration(seconds: 1...600), default: .seconds(30),
+    fixed: .of(\.catalog, \.timeouts.whole),
     "For the whole request, with retries and content. It ends a response over 1 MiB whose caller has not read it by "
       + "then.")
   static let staleAfter = Setting(
     "catalog.timeouts.staleAfter", .duration(milliseconds: 0...600_000), default: .milliseconds(500),
+    fixed: .of(\.catalog, \.timeouts.staleAfter),
     "How long a caller waits for Apple when a usable stale response exists. Then the caller gets that one, and "
       + "the request to Apple continues.")
 

@@ -16,13 +16,13 @@ extension Settings {
 
 extension Settings.Log {
   static let level = Setting<Logger.Level>(
-    "log.level", .word, default: .info,
+    "log.level", .word, default: .info, fixed: .of(\.log.level),
     "The least severe lines that the log has; above `info` it has no access lines.")
   static let access = Setting(
     "log.access", .number(0...1, remedy: "write a part of all requests such as 0.01"), default: 1,
     "The part of the requests that have an access line. A response with a status from 400 always has one.")
   static let format = Setting<LogFormat>(
-    "log.format", .word, default: .json,
+    "log.format", .word, default: .json, fixed: .of(\.log.format),
     "The form of a line. Default on a terminal: `text`.")
 
   static let known: [any SettingRow] =
@@ -48,11 +48,11 @@ extension Settings {
 
 extension Settings.Audit {
   static let file = Setting(
-    "audit.file", .path, example: #""/var/log/musickit-token-server/audit.log""#,
+    "audit.file", .path, example: #""/var/log/musickit-token-server/audit.log""#, fixed: .of(\.audit.file),
     "The file of the [audit log](operations.md#audit-log), which may be rotated by moving it away. Default: the "
       + "log.")
   static let required = Setting(
-    "audit.required", .bool, default: false,
+    "audit.required", .bool, default: false, fixed: .of(\.audit.isRequired),
     "Whether a grant that cannot be recorded is refused with 503 `audit_unavailable`. Otherwise it is given, counted and "
       + "shown by `/readyz`.")
 
@@ -89,19 +89,19 @@ extension Settings {
 
 extension Settings.Admin {
   static let enabled = Setting(
-    "admin.enabled", .bool, default: true,
+    "admin.enabled", .bool, default: true, fixed: .presence(of: \.admin),
     "The listener for operators.")
   static let host = Setting(
-    "admin.host", .listenHost, default: .address("127.0.0.1"),
+    "admin.host", .listenHost, default: .address("127.0.0.1"), fixed: .of(\.admin, \.host),
     "As `server.host`.")
   static let port = Setting(
-    "admin.port", .integer(0...65_535), default: 8081,
+    "admin.port", .integer(0...65_535), default: 8081, fixed: .of(\.admin, \.port),
     "0 picks a free port.")
   static let hosts = Setting<[String]>(
     "admin.hosts", .hostNames, example: #"["metrics.internal"]"#,
     "As `server.hosts`. Default: none, because this listener asks for no credential.")
   static let page = Setting(
-    "admin.page", .bool, default: false,
+    "admin.page", .bool, default: false, fixed: .of(\.admin, \.page),
     "Whether the admin listener serves [the page](page.md) for operators: access decisions, live metrics and the last "
       + "audit records.")
 

@@ -96,28 +96,29 @@ extension Settings {
 
 extension Settings.Server {
   static let host = Setting(
-    "server.host", .listenHost, default: .address("127.0.0.1"),
+    "server.host", .listenHost, default: .address("127.0.0.1"), fixed: .of(\.server.address),
     "An IP address, `localhost`, or `*` for every address of IPv6 and IPv4.")
   static let port = Setting(
-    "server.port", .integer(0...65_535), default: 8080,
+    "server.port", .integer(0...65_535), default: 8080, fixed: .of(\.server.address),
     "0 picks a free port. Without this setting, the variable [`PORT`](operations.md#platforms-that-choose-the-port) "
       + "counts.")
   static let unixSocket = Setting(
-    "server.unixSocket", .socketPath, example: #""/run/musickit-token-server/http.sock""#,
+    "server.unixSocket", .socketPath, example: #""/run/musickit-token-server/http.sock""#, fixed: .of(\.server.address),
     "A Unix-domain socket instead of host and port.")
   static let reusePort = Setting(
-    "server.reusePort", .bool, default: false,
+    "server.reusePort", .bool, default: false, fixed: .of(\.server.reusePort),
     "Whether a [successor](operations.md#restart) may listen on the same TCP addresses, admin listener included, while "
       + "this server runs. Both need it, and the same user.")
   static let landlock = Setting(
-    "server.landlock", .bool, default: true,
+    "server.landlock", .bool, default: true, fixed: .of(\.server.landlock),
     "Whether the server gives up, after its start, all [files that it does not need](operations.md#files), where the "
       + "kernel offers Landlock (Linux 5.13).")
   static let certificateFile = Setting(
     "server.tls.certificateFile", .path, example: #""/etc/musickit-token-server/tls.crt""#,
+    fixed: .presence(of: \.server.tls),
     "PEM, the leaf first and then its chain. Certificate and key turn on HTTPS.")
   static let keyFile = Setting(
-    "server.tls.keyFile", .path, example: #""/etc/musickit-token-server/tls.key""#,
+    "server.tls.keyFile", .path, example: #""/etc/musickit-token-server/tls.key""#, fixed: .presence(of: \.server.tls),
     "PEM, not encrypted.")
   /// At most 100, because each costs a file and a key in memory.
   static let certificates = Setting(
@@ -152,14 +153,15 @@ extension Settings.Server {
   static let trustedProxies = Setting(
     "server.trustedProxies",
     .list(of: .addressRange, remedy: "write a list such as [\"10.0.0.0/8\", \"2001:db8::/32\"]"), default: [],
+    fixed: .of(\.server.trustedProxies),
     "Addresses or CIDR ranges whose field of `server.forwarded` and `X-Request-ID` count, and which are "
       + "exempt from the limit per address; see [behind a proxy](operations.md#behind-a-proxy).")
   static let forwarded = Setting<ForwardedField>(
-    "server.forwarded", .word, default: .xForwardedFor,
+    "server.forwarded", .word, default: .xForwardedFor, fixed: .of(\.server.forwarded),
     "The field with which trusted proxies name the client. A request with the other one, alone or with another client, "
       + "counts for one unknown caller.")
   static let proxyProtocol = Setting(
-    "server.proxyProtocol", .bool, default: false,
+    "server.proxyProtocol", .bool, default: false, fixed: .of(\.server.proxyProtocol),
     "Whether trusted proxies begin each connection with a PROXY header, version 1 or 2; a connection without one "
       + "closes. Needs `server.trustedProxies`; never on the admin listener.")
   static let hosts = Setting<[String]>(
@@ -168,20 +170,20 @@ extension Settings.Server {
       + "421. Default: any name, and no other name on a listener that serves callers without credentials; see [host "
       + "names](operations.md#host-names).")
   static let page = Setting(
-    "server.page", .bool, default: false,
+    "server.page", .bool, default: false, fixed: .of(\.server.page),
     "Whether the public listener serves [the page](page.md). Its callers need the same credentials there as elsewhere.")
   static let drainDelay = Setting(
-    "server.drain.delay", .duration(seconds: 0...3600), default: .zero,
+    "server.drain.delay", .duration(seconds: 0...3600), default: .zero, fixed: .of(\.server.drainDelay),
     "How long after `SIGTERM` the server still serves everything while `/readyz` has 503, for load balancers to "
       + "notice.")
   static let drainTimeout = Setting(
-    "server.drain.timeout", .duration(seconds: 0...3600), default: .seconds(30),
+    "server.drain.timeout", .duration(seconds: 0...3600), default: .seconds(30), fixed: .of(\.server.drainTimeout),
     "How long requests may take after the delay.")
   static let loops = Setting(
-    "server.loops", .integer(1...256), example: "2",
+    "server.loops", .integer(1...256), example: "2", fixed: .of(\.server.loops),
     "Event loops, a thread each. Default: as many as the cores that affinity and cgroup quota allow.")
   static let poller = Setting<Poller>(
-    "server.poller", .word, default: .epoll,
+    "server.poller", .word, default: .epoll, fixed: .of(\.server.poller),
     "How event loops wait. Use `poll` to exclude epoll as the cause of a fault.")
 
   static let known: [any SettingRow] =

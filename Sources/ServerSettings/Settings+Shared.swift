@@ -5,7 +5,7 @@ extension Settings {
   /// The store that all replicas of the server share: a server of Redis or Valkey.
   public struct Shared: Sendable, Equatable {
     /// Where the store is, and whether the connection is encrypted.
-    package let address: StoreAddress
+    package var address: StoreAddress
     /// The name of the user. Nil for the default user.
     package let user: String?
     /// The file of the password. Nil if the store wants none.
@@ -13,11 +13,11 @@ extension Settings {
     /// The file of the authorities that the server trusts for the store. Nil for the system's store.
     package let caFile: String?
     /// The number of the database.
-    package let database: Int
+    package var database: Int
     /// The beginning of every key and channel.
-    package let keyPrefix: String
+    package var keyPrefix: String
     /// How long a caller waits for a reply of the store.
-    package let timeout: Duration
+    package var timeout: Duration
   }
 }
 
@@ -83,6 +83,7 @@ package enum StoreAddress: Sendable, Equatable, CustomStringConvertible {
 extension Settings.Shared {
   static let url = Setting(
     "shared.url", .storeAddress, example: #""rediss://valkey.example.com:6379""#,
+    fixed: .presence(of: \.shared).and(.of(\.shared, \.address)),
     "`redis://`, `rediss://` (TLS) or `unix:///path` of a server of Redis (6 or later) or Valkey. With it, all replicas "
       + "together keep the rate limits, Apple's quota and cached responses ([scaling](scaling.md)).")
   static let user = Setting(
@@ -95,15 +96,15 @@ extension Settings.Shared {
     "shared.caFile", .path, example: #""/etc/ssl/certs/ca-certificates.crt""#,
     "PEM, the CAs that the server trusts for the store. Default: the system's store.")
   static let database = Setting(
-    "shared.database", .integer(0...65_535), default: 0,
+    "shared.database", .integer(0...65_535), default: 0, fixed: .of(\.shared, \.database),
     "The number of the store's database.")
   static let keyPrefix = Setting(
-    "shared.keyPrefix", .keyPrefix, default: "musickit",
+    "shared.keyPrefix", .keyPrefix, default: "musickit", fixed: .of(\.shared, \.keyPrefix),
     "The beginning of every key and channel at the store. Servers with the same prefix are one group, so servers of "
       + "other teams need another prefix.")
 
   static let timeout = Setting(
-    "shared.timeout", .duration(milliseconds: 1...5000), default: .milliseconds(20),
+    "shared.timeout", .duration(milliseconds: 1...5000), default: .milliseconds(20), fixed: .of(\.shared, \.timeout),
     "How long a request waits for a reply of the store. Then the replica decides without it. A longer time suits a "
       + "store that is far away, and delays requests while the store is slow.")
 

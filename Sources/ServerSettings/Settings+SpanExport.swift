@@ -13,7 +13,7 @@ extension Settings {
     }
 
     /// The URL that receives the spans.
-    package let endpoint: CollectorURL
+    package var endpoint: CollectorURL
     /// The setting that names this URL.
     let endpointSetting: String
     /// The file of the authorities that the server trusts for the collector. Nil for the system's store.
@@ -21,19 +21,19 @@ extension Settings {
     /// The setting that names this file.
     package let certificateSetting: String
     /// The further fields of each request.
-    package let headers: [Header]
+    package var headers: [Header]
     /// The longest time for a batch, with its retries.
-    package let timeout: Duration
+    package var timeout: Duration
     /// Decides which requests have spans.
-    package let sampler: Sampler
+    package var sampler: Sampler
     /// The longest time that a span waits for others of its batch.
-    package let scheduleDelay: Duration
+    package var scheduleDelay: Duration
     /// The maximum number of waiting spans.
-    package let queueSize: Int
+    package var queueSize: Int
     /// The maximum number of spans in a batch.
-    package let batchSize: Int
+    package var batchSize: Int
     /// The attributes of this process in the export, `service.name` first.
-    package let attributes: [ResourceAttribute]
+    package var attributes: [ResourceAttribute]
   }
 
   /// An attribute of this process: who made the spans.
@@ -76,31 +76,35 @@ extension Settings.SpanExport {
   }
 
   static let isDisabled = Setting(
-    "otel.sdk.disabled", .openTelemetryBool, default: false,
+    "otel.sdk.disabled", .openTelemetryBool, default: false, fixed: .presence(of: \.spanExport),
     "Whether the server exports no spans. Then it ignores all other settings of `otel`.")
   static let serviceName = Setting(
     "otel.service.name", .label("write a name such as \"musickit-token-server\""), default: "musickit-token-server",
+    fixed: .of(\.spanExport, \.attributes),
     "The name of the service in the exported spans.")
   static let resourceAttributes = Setting(
     "otel.resource.attributes", .keyValueList, example: #""deployment.environment.name=production""#,
+    fixed: .of(\.spanExport, \.attributes),
     "More attributes of the service: `key=value`, separated by commas, with percent-encoding.")
   static let exporter = Setting(
-    "otel.traces.exporter", SettingType<ExporterName>.word, default: .otlp,
+    "otel.traces.exporter", SettingType<ExporterName>.word, default: .otlp, fixed: .presence(of: \.spanExport),
     "`none` turns the export off.")
   static let sampler = Setting(
     "otel.traces.sampler", SettingType<SamplerName>.word, default: .parentBasedAlwaysOn,
+    fixed: .of(\.spanExport, \.sampler),
     "Which requests have [spans](operations.md#tracing).")
   static let samplerArgument = Setting(
     "otel.traces.samplerArg", .number(0...1, remedy: "write a part of all traces such as 0.1"), default: 1,
+    fixed: .of(\.spanExport, \.sampler),
     "The part of all traces for the samplers with a ratio.")
   static let scheduleDelay = Setting(
-    "otel.bsp.scheduleDelay", .integer(1...3_600_000), default: 5000,
+    "otel.bsp.scheduleDelay", .integer(1...3_600_000), default: 5000, fixed: .of(\.spanExport, \.scheduleDelay),
     "How many milliseconds a span waits at most before the server sends it.")
   static let maxQueueSize = Setting(
-    "otel.bsp.maxQueueSize", .integer(1...16_384), default: 2048,
+    "otel.bsp.maxQueueSize", .integer(1...16_384), default: 2048, fixed: .of(\.spanExport, \.queueSize),
     "The most spans that wait. Further ones are dropped and counted.")
   static let maxBatchSize = Setting(
-    "otel.bsp.maxExportBatchSize", .integer(1...2048), default: 512,
+    "otel.bsp.maxExportBatchSize", .integer(1...2048), default: 512, fixed: .of(\.spanExport, \.batchSize),
     "The most spans in one request to the collector.")
 
   static let known: [any SettingRow] =
@@ -195,15 +199,17 @@ extension Settings.SpanExport {
   static let all = Exporter(
     endpoint: Setting(
       "otel.exporter.otlp.endpoint", .collectorURL, example: #""http://localhost:4318""#,
+      fixed: .presence(of: \.spanExport).and(.of(\.spanExport, \.endpoint)),
       "The base URL of a collector; the server appends `/v1/traces`. Without a URL, it exports nothing."),
     protocol: Setting(
       "otel.exporter.otlp.protocol", SettingType<ProtocolName>.word, default: .httpJSON,
       "The only protocol that the server speaks. Collectors take it on the same port as `http/protobuf`."),
     headers: Setting(
       "otel.exporter.otlp.headers", .exportHeaders, isSecret: true, example: #""x-api-key=secret""#,
+      fixed: .of(\.spanExport, \.headers),
       "Fields for each request to the collector: `name=value`, separated by commas, with percent-encoding."),
     timeout: Setting(
-      "otel.exporter.otlp.timeout", .integer(1...600_000), default: 10_000,
+      "otel.exporter.otlp.timeout", .integer(1...600_000), default: 10_000, fixed: .of(\.spanExport, \.timeout),
       "How many milliseconds a batch may take, retries included. Then the server drops it."),
     certificate: Setting(
       "otel.exporter.otlp.certificate", .path, example: #""collector-ca.pem""#,
@@ -212,15 +218,17 @@ extension Settings.SpanExport {
   static let traces = Exporter(
     endpoint: Setting(
       "otel.exporter.otlp.traces.endpoint", .collectorURL, example: #""http://localhost:4318/v1/traces""#,
+      fixed: .presence(of: \.spanExport).and(.of(\.spanExport, \.endpoint)),
       "The whole URL for spans, in place of the base URL."),
     protocol: Setting(
       "otel.exporter.otlp.traces.protocol", SettingType<ProtocolName>.word, example: #""http/json""#,
       "As `otel.exporter.otlp.protocol`."),
     headers: Setting(
       "otel.exporter.otlp.traces.headers", .exportHeaders, isSecret: true, example: #""x-api-key=secret""#,
+      fixed: .of(\.spanExport, \.headers),
       "In place of `otel.exporter.otlp.headers`."),
     timeout: Setting(
-      "otel.exporter.otlp.traces.timeout", .integer(1...600_000), example: "10000",
+      "otel.exporter.otlp.traces.timeout", .integer(1...600_000), example: "10000", fixed: .of(\.spanExport, \.timeout),
       "In place of `otel.exporter.otlp.timeout`."),
     certificate: Setting(
       "otel.exporter.otlp.traces.certificate", .path, example: #""collector-ca.pem""#,

@@ -37,6 +37,8 @@ extension Settings {
     public let settings: Settings
     /// The files that the settings name, which nothing has read yet.
     package let files: NamedFiles
+    /// What the layers have of each setting that needs a restart, as canonical JSON5, in the order of `Settings.known`.
+    package let written: [String?]
     /// Oddities that do no harm, each described in one sentence.
     public let warnings: [String]
     /// The values of `HTTPS_PROXY` and `NO_PROXY`, for connections without a proxy setting.

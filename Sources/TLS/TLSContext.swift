@@ -304,6 +304,9 @@ public final class TLSClientContext: @unchecked Sendable {
   let tickets: SessionTickets
   let serverChainEnd = ServerChainEnd()
   private let lacksSystemStore: Locked<Bool>
+  private let trustsSystem: Bool
+  /// The context in place of this one; nil without one.
+  private let successor = Locked<TLSClientContext?>(nil)
 
   /// Loads these certification authorities. ``loadSystemStore()`` loads those of the system.
   /// - Parameters:
@@ -322,6 +325,7 @@ public final class TLSClientContext: @unchecked Sendable {
     authoritiesNotAfter = lifetimes.earliestEnd
     self.caSetting = caSetting
     lacksSystemStore = Locked(authorities == nil)
+    trustsSystem = authorities == nil
     unsafe ServerIdentity.verify(on: handle.pointer)
     unsafe SessionTickets.keep(on: handle.pointer)
     self.handle = handle
@@ -337,6 +341,19 @@ public final class TLSClientContext: @unchecked Sendable {
     if let caFile { authorities = try PEMFile(caFile) }
     try self.init(authorities: authorities, caSetting: caSetting, limits: limits)
   }
+
+  /// Trusts the authorities of another context from now on, in all new sessions of this one. Tickets of sessions that were
+  /// verified by the former authorities are forgotten.
+  ///
+  /// - Parameter newer: A context that nothing else uses. With nil nothing changes, and neither if both trust the system's
+  ///   authorities, so that they are not read again.
+  public func replace(by newer: TLSClientContext?) {
+    guard let newer, newer !== current, !(newer.trustsSystem && current.trustsSystem) else { return }
+    successor.withLock { $0 = newer }
+  }
+
+  /// The context whose authorities and tickets new sessions use: this one, or what has replaced it.
+  public var current: TLSClientContext { successor.withLock { $0 } ?? self }
 
   /// Reads the system's certification authorities, if they are trusted and have not been read yet. The first session
   /// calls this function, because reading takes about 25 ms, once, and every start would otherwise wait for it.

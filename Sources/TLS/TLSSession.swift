@@ -67,6 +67,7 @@ import COpenSSL
   public convenience init(
     _ context: TLSClientContext, host: String, applicationProtocols: [String]
   ) throws(TLSError) {
+    let context = context.current
     try context.loadSystemStore()
     let protocols = try ApplicationProtocols(applicationProtocols)
     let server = ServerIdentity(host, of: context)

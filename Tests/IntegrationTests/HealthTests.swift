@@ -21,7 +21,7 @@ struct HealthTests {
     let detailed = try #require(try server.admin("/readyz").json)
     #expect(detailed["status"]?.string == "ready")
     let checks = try #require(detailed["checks"])
-    #expect(checks.names == ["appleMusic", "appleMusicQuota", "auditLog", "signingKey", "token"])
+    #expect(checks.names == ["appleMusic", "appleMusicQuota", "auditLog", "settings", "signingKey", "token"])
     #expect(checks.members.allSatisfy { $0.value["status"]?.string == "ok" })
     #expect(try server.request("/readyz").json?.names == ["status"])
   }
@@ -38,7 +38,9 @@ struct HealthTests {
     #expect(response.json?["status"]?.string == "degraded")
     let checks = try #require(try server.admin("/readyz").json?["checks"])
     #expect(
-      checks.names == ["appleMusic", "appleMusicQuota", "auditLog", "identityProviders", "signingKey", "token"])
+      checks.names == [
+        "appleMusic", "appleMusicQuota", "auditLog", "identityProviders", "settings", "signingKey", "token",
+      ])
     #expect(checks["identityProviders"]?["status"]?.string == "degraded")
     #expect(
       checks["identityProviders"]?["detail"]?.string == "the keys of 1 have not arrived yet; the log has the reason")

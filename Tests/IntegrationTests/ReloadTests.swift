@@ -46,6 +46,12 @@ struct ReloadTests {
       try server.process.waitForErrors(outcome, count: count)
     }
 
+    /// Status and detail of the check `settings`.
+    func settingsCheck() throws -> String? {
+      let check = try server.admin("/readyz").json?["checks"]?["settings"]
+      return check.flatMap { check in check["status"]?.string.map { "\($0): \(check["detail"]?.string ?? "")" } }
+    }
+
     /// The time from `iat`, which is backdated by one minute, to `exp`. `expiresIn` would decrease meanwhile.
     func lifetime() throws -> Int? {
       let json = try server.request("/token").json
@@ -235,7 +241,7 @@ struct ReloadTests {
     _ = try ground.directory.write("{}", to: "config.json5")
     server.process.signal(SIGHUP)
     try server.process.waitForErrors(Self.done)
-    #expect(server.log.contains(#""setting":"server.tls""#))
+    #expect(server.log.contains(#""setting":"server.tls.certificateFile""#))
     #expect(try server.request("/token", "--cacert", ground.certificateFile).status == 200)
     #expect(server.stop() == 0)
   }
@@ -253,14 +259,53 @@ struct ReloadTests {
     #expect(server.stop() == 0)
   }
 
-  @Test("logs the settings that need a restart and keeps their old values")
+  @Test("keeps the old values of settings that need a restart, and names them until the files have these again")
   func fixedSettings() throws {
     let server = try Reloadable("{ server: { limits: { bodyBytes: '1KB' } } }")
-    try server.write("{ server: { limits: { bodyBytes: '2KB' } } }")
+    func pendingMetric() throws -> Double? {
+      try MetricsPage(of: server.server)["musickit_setting_needs_restart", ["setting": "server.limits.bodyBytes"]]
+    }
+    #expect(try server.settingsCheck() == "ok: those in the files are in use")
+    try server.write("{ server: { limits: { bodyBytes: '2KB' } }, log: { level: 'info' }, token: { ttl: '1h' } }")
     try server.reload(expecting: Self.done)
-    #expect(server.server.log.contains(#""setting":"server.limits""#))
+    #expect(server.server.log.contains(#""setting":"server.limits.bodyBytes""#))
+    #expect(!server.server.log.contains(#""setting":"log.level""#), "that is the default")
     let long = String(repeating: " ", count: 1500)
     #expect(try server.server.request("/token", "-d", long).status == 413)
+    #expect(try server.lifetime() == 3600)
+    let pending = "degraded: these have changed, and need a restart: server.limits.bodyBytes"
+    #expect(try server.settingsCheck() == pending)
+    #expect(try pendingMetric() == 1)
+    let doctor = try Program.run(["doctor", "--url", try #require(server.server.adminURL)], environment: [:])
+    #expect(doctor.status == 1 && doctor.stdout.contains("need a restart: server.limits.bodyBytes"), "\(doctor.stdout)")
+    // A refused reload does not hide it for longer than it lasts.
+    try server.write("{ token: { ttl: '1y' } }")
+    try server.reload(expecting: Self.refused)
+    #expect(
+      try server.settingsCheck()?.hasPrefix(
+        "degraded: the last reload was refused, so older ones are in use: token.ttl ")
+        == true)
+    try server.write("{ server: { limits: { bodyBytes: '1KB' } } }")
+    try server.reload(expecting: Self.done, count: 2)
+    #expect(try server.settingsCheck() == "ok: those in the files are in use")
+    #expect(try pendingMetric() == nil)
     #expect(server.server.stop() == 0)
+  }
+
+  @Test("logs in to the store with a changed password, without a signal")
+  func secrets() throws {
+    let store = try RedisServer(["--requirepass", "one"])
+    let ground = try Ground()
+    let password = try ground.directory.write("one", to: "password")
+    let server = try ground.serve(["SHARED_URL": "unix://\(store.socket)", "SHARED_PASSWORD_FILE": password])
+    func isUsable() throws -> Bool { try MetricsPage(of: server)["musickit_shared_store_usable"] == 1 }
+    try eventually("the first password") { try isUsable() }
+    try store.run("-a", "one", "CONFIG", "SET", "requirepass", "two")
+    // The server's connections end, and it cannot log in again.
+    for type in ["normal", "pubsub"] { try store.run("-a", "two", "CLIENT", "KILL", "TYPE", type) }
+    try eventually("a refusal") { try !isUsable() }
+    _ = try ground.directory.write("two", to: "password")
+    try eventually("the second password") { try isUsable() }
+    #expect(server.stop() == 0)
   }
 }

@@ -51,6 +51,30 @@ struct ClientTests {
     #expect(client.session.applicationProtocol == "http/1.1")
   }
 
+  @Test("trusts other authorities from the next session on, and resumes no session that the former ones verified")
+  func otherAuthorities() throws {
+    let (context, trusting) = try (server(), trusting())
+    let other = try Certificate("Other CA", key: KeyPair(), isAuthority: true)
+    let file = try directory.write(other.pem, to: "other.pem")
+    let first = try (Server(context), Client(trusting))
+    try first.1.shakeHands(with: first.0)
+    trusting.replace(by: try TLSClientContext(caFile: file))
+    #expect(trusting.current !== trusting)
+    #expect(throws: (any Error).self) { try Client(trusting).shakeHands(with: Server(context)) }
+    // An open session goes on.
+    try first.0.receive(first.1.send([1]))
+    #expect(first.0.plaintext == [1])
+    let own = try Files(Certificate(key: KeyPair(), issuer: other, alternativeNames: ["DNS:localhost"])).context()
+    try Client(trusting).shakeHands(with: Server(own))
+    trusting.replace(by: try self.trusting())
+    try Client(trusting).shakeHands(with: Server(context))
+    // The system's store is not read again, and nil means that there is nothing to replace.
+    let system = try TLSClientContext()
+    system.replace(by: try TLSClientContext())
+    system.replace(by: nil)
+    #expect(system.current === system)
+  }
+
   @Test(
     "resumes with the ticket of the session before, only with the same host", arguments: Version.allCases)
   func resumption(version: Version) throws {

@@ -70,6 +70,7 @@ struct AuditFileTests {
     try audit.writeNow("a")
     try #require(unsafe unlink(ground.path) == 0)
     try audit.writeNow("b")
+    #expect(audit.state.sinceLost == nil)
     #expect(ground.clients() == ["b"])
     try #require(unsafe unlink(ground.path) == 0)
     try #require(unsafe rmdir(ground.directory.path) == 0)
@@ -80,7 +81,7 @@ struct AuditFileTests {
     try audit.writeNow("c")
     #expect(ground.clients() == ["kept", "c", "?"])
     #expect(ground.lines().last?.contains(#""message":"log lines were dropped","log.dropped":3"#) == true)
-    #expect(!audit.state.isFailing)
+    #expect(!audit.state.isFailing && audit.state.sinceLost != nil && audit.state.sinceUnrecorded == nil)
     #expect(
       ground.notices == [
         .failing(.init(path: ground.path, code: ENOENT)), .recovered(path: ground.path, lostLines: 3),

@@ -128,6 +128,23 @@ struct LogSinkTests {
     #expect(lines.contains { $0.contains("key_promoted") })
   }
 
+  @Test("knows when a refusal had no room, apart from other lines")
+  func lostRefusals() throws {
+    let pipe = try TestPipe()
+    _ = pipe.fill()
+    let sink = LogSink(descriptor: pipe.writeEnd, format: .json, capacity: 10_000)
+    let audit = AuditLog(onto: sink)
+    while sink.append(.access, { bytes, _, _ in bytes += [UInt8](repeating: UInt8(ascii: "a"), count: 99) + [10] }) {}
+    #expect(sink.lostLines > 0 && audit.state.sinceLost == nil)
+    let refusal = try AuditRecordTests.record(.refused)
+    while audit.write(refusal) {}
+    #expect(audit.state.sinceLost != nil && audit.unrecordedGrants == 0)
+    wait(for: "the sink to have written all lines") {
+      _ = pipe.readAvailable()
+      return sink.flush(timeout: .milliseconds(1))
+    }
+  }
+
   @Test("counts grants that have no room, and says so until a minute has passed")
   func noRoom() throws {
     let pipe = try TestPipe()

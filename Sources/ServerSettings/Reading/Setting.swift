@@ -9,17 +9,19 @@ struct Setting<Value: Sendable>: SettingRow {
   let fallback: Value?
   let isSecret: Bool
   let example: String?
+  let fixed: FixedPart?
   let text: String
 
   init(
     _ path: String, _ type: SettingType<Value>, default fallback: Value? = nil, isSecret: Bool = false,
-    example: String? = nil, _ text: String
+    example: String? = nil, fixed: FixedPart? = nil, _ text: String
   ) {
     self.path = path
     self.type = type
     self.fallback = fallback
     self.isSecret = isSecret
     self.example = example
+    self.fixed = fixed
     self.text = text
   }
 }
@@ -34,6 +36,8 @@ protocol SettingRow: Sendable {
   var example: String? { get }
   /// Whether errors must not quote the value, and flags must not set it.
   var isSecret: Bool { get }
+  /// What a running server keeps until its restart if the setting changes. Nil if a reload uses the new value.
+  var fixed: FixedPart? { get }
   /// Whether a variable or flag has the value as JSON5 instead of plain text.
   var isJSON5: Bool { get }
   /// The valid values in a few words. Nil if ``text`` describes them.

@@ -19,6 +19,8 @@ package struct SettingsDraft {
   let log: Settings.Log?
   package let spanExport: Settings.SpanExport?
   let configurationFile: String?
+  /// What the layers have of each setting that needs a restart, as canonical JSON5, in the order of `Settings.known`.
+  let written: [String?]
   package let proxies: ProxyEnvironment
   package let errors: [SettingsError]
   /// The error that callers have no access at all, which prevents a start and concerns no other setting.
@@ -49,6 +51,9 @@ package struct SettingsDraft {
     Self.checkPorts(server, admin, &reader)
     Self.checkRecord(audit, log, input, &reader)
     configurationFile = input.configurationFile
+    written = Settings.known.map { row in
+      row.fixed == nil ? nil : layers.values[row.path].flatMap { row.canonical($0.content) }
+    }
     proxies = ProxyEnvironment(input.environment)
     errors = reader.errors
     entries = layers.entries(of: Settings.known)
@@ -112,7 +117,8 @@ package struct SettingsDraft {
     let settings = Settings(
       musickit: musickit, token: token, server: server, admin: admin, catalog: catalog, access: access,
       shared: shared, audit: audit, log: log, spanExport: spanExport, configurationFile: configurationFile)
-    return Settings.Loaded(settings: settings, files: files, warnings: warnings, proxies: proxies, entries: entries)
+    return Settings.Loaded(
+      settings: settings, files: files, written: written, warnings: warnings, proxies: proxies, entries: entries)
   }
 
   /// The files that the valid settings name.

@@ -68,10 +68,12 @@ public final class AuditLog: Sendable {
     public var unrecorded: Int
     /// The time since the last one; nil if there was none.
     public var sinceUnrecorded: Duration?
+    /// The time since the last record of any kind was lost; nil if none was.
+    public var sinceLost: Duration?
   }
 
   /// Whether grants are recorded at present.
-  public var state: State { sink.recordState }
+  public var state: State { sink.recordState(hasOnlyRecords: isFile) }
 
   /// The number of grants and key events without a record since the start.
   public var unrecordedGrants: Int { state.unrecorded }

@@ -29,6 +29,9 @@ enum LineRank: Sendable, CaseIterable {
     }
   }
 
+  /// Whether the line is one of the audit log.
+  var isOfAudit: Bool { isRecord || self == .refusal }
+
   /// The number of bytes that may wait, of lines or of records, with one of this rank.
   func room(in capacity: Int) -> Int {
     switch self {

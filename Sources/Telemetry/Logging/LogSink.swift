@@ -35,6 +35,21 @@ public final class LogSink: @unchecked Sendable {
     /// The number of grants and key events that had no room, and the time of the last one on the monotonic clock.
     var unrecorded = 0
     var lastUnrecorded: UInt64?
+    /// The time of the last lost line of any kind, and of the last audit record that had no room.
+    var lastLost: UInt64?
+    var lastLostRecord: UInt64?
+
+    /// Notes that a line had no room.
+    ///
+    /// - Parameter isRefused: Whether what the line is about is not given either.
+    mutating func noteLoss(of rank: LineRank, isRefused: Bool) {
+      let now = DispatchTime.now().uptimeNanoseconds
+      lastLost = now
+      if rank.isOfAudit { lastLostRecord = now }
+      guard rank.isRecord, !isRefused else { return }
+      unrecorded += 1
+      lastUnrecorded = now
+    }
   }
 
   /// The maximum time that a line waits to be written together with others.
@@ -113,10 +128,7 @@ public final class LogSink: @unchecked Sendable {
       waiting.time.set(milliseconds: LineTime.present())
       let time = waiting.time
       let isTaken = waiting.buffer.append(rank) { write(&$0, format, time) }
-      if !isTaken, rank.isRecord, !mustWait {
-        waiting.unrecorded += 1
-        waiting.lastUnrecorded = DispatchTime.now().uptimeNanoseconds
-      }
+      if !isTaken { waiting.noteLoss(of: rank, isRefused: mustWait) }
       defer { waiting.isScheduled = true }
       return (isTaken, !waiting.isScheduled)
     }
@@ -124,15 +136,18 @@ public final class LogSink: @unchecked Sendable {
     return isTaken
   }
 
-  /// The state of the records.
-  var recordState: AuditLog.State {
-    waiting.withLock { waiting in
+  /// Returns the state of the records.
+  ///
+  /// - Parameter hasOnlyRecords: Whether every line is an audit record.
+  func recordState(hasOnlyRecords: Bool) -> AuditLog.State {
+    func since(_ time: UInt64?) -> Duration? {
+      time.map { .nanoseconds(Int64(clamping: DispatchTime.now().uptimeNanoseconds &- $0)) }
+    }
+    return waiting.withLock { waiting in
       AuditLog.State(
         isFailing: waiting.isFailing, isFull: !waiting.buffer.hasRoom(for: .tokenGrant),
-        unrecorded: waiting.unrecorded,
-        sinceUnrecorded: waiting.lastUnrecorded.map {
-          .nanoseconds(Int64(clamping: DispatchTime.now().uptimeNanoseconds &- $0))
-        })
+        unrecorded: waiting.unrecorded, sinceUnrecorded: since(waiting.lastUnrecorded),
+        sinceLost: since(hasOnlyRecords ? waiting.lastLost : waiting.lastLostRecord))
     }
   }
 
@@ -198,6 +213,7 @@ public final class LogSink: @unchecked Sendable {
       waiting.isFailing = unwritten > 0
       waiting.buffer.finish(batch, unwritten: unwritten)
       // Only after a success: on a full disk the report would also be lost.
+      if lost > 0 { waiting.lastLost = DispatchTime.now().uptimeNanoseconds }
       if unwritten > 0 { waiting.buffer.drop(lost) } else { waiting.buffer.reportDropped(time: .now()) }
     }
     target.finish(lostLines: lost, error: error)

@@ -31,7 +31,7 @@ public struct ServeCommand: Sendable {
       ProcessSignals.endAtOnce()
       let loaded = try load()
       ProcessSignals.hold()
-      files.watch(loaded.settings.files)
+      files.watch(loaded.paths)
       var source = try RuntimeSnapshot.Source(loaded)
       source.warnings += findings.map(\.description)
       let confinement = confinement(of: loaded, keepsAbstractSockets: manager?.isAbstract == true)
@@ -72,11 +72,10 @@ public struct ServeCommand: Sendable {
   /// Gives up what the server does not need, while there is one thread.
   private func confinement(of loaded: Settings.Loaded, keepsAbstractSockets: Bool) -> FileConfinement {
     let settings = loaded.settings
-    let named = [input.configurationFile].compactMap { $0 } + loaded.files.paths.map(\.path)
     guard settings.server.landlock else { return FileConfinement(outcome: .notEnforced("server.landlock is false")) }
     var socket: String?
     if case .unix(let path) = settings.server.address { socket = path }
-    let grants = FileConfinement.Grants(reading: named, auditFile: settings.audit.file, unixSocket: socket)
+    let grants = FileConfinement.Grants(reading: loaded.paths, auditFile: settings.audit.file, unixSocket: socket)
     return .begin(grants, keepsAbstractSockets: keepsAbstractSockets)
   }
 }

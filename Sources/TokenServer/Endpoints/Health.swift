@@ -62,6 +62,8 @@ final class Health: Sendable {
     let minter: TokenMinter
     /// The states of the signing keys.
     let signingKeys: SigningKeys
+    /// The results of reloads.
+    let reloads: ReloadTally
     /// The catalog service; nil if it is turned off.
     let catalog: CatalogService?
     /// The key sets; nil if none of them are fetched.
@@ -102,6 +104,7 @@ final class Health: Sendable {
     } catch {
       checks.append(.init(name: "token", detail: "\(error)", result: .failed))
     }
+    checks.append(.init(job.reloads.counts))
     if let (detail, needsOperator) = job.signingKeys.rotation {
       checks.append(.init(name: "keyRotation", detail: detail, result: needsOperator ? .degraded : .good))
     }
@@ -181,6 +184,19 @@ struct ReadinessReport {
 }
 
 extension ReadinessReport.Check {
+  /// Checks whether the settings in use are those in the files.
+  fileprivate init(_ reloads: ReloadTally.Counts) {
+    name = "settings"
+    let pending = reloads.needingRestart.joined(separator: ", ")
+    if let refusal = reloads.refusal {
+      (detail, result) = ("the last reload was refused, so older ones are in use: \(refusal)", .degraded)
+    } else if !pending.isEmpty {
+      (detail, result) = ("these have changed, and need a restart: \(pending)", .degraded)
+    } else {
+      (detail, result) = ("those in the files are in use", .good)
+    }
+  }
+
   /// Checks the identity providers whose keys the server fetches. Only requests with JWTs depend on them, and another
   /// replica would have the same problem.
   fileprivate init(_ counts: KeySetCounts) {
@@ -199,6 +215,8 @@ extension ReadinessReport.Check {
     let lost = audit.unrecorded == 1 ? "1 grant or key event has" : "\(audit.unrecorded) grants and key events have"
     let isLosing = audit.sinceUnrecorded.map { $0 < .seconds(60) } ?? false
     switch (audit.isFailing, audit.isFull || isLosing) {
+    case (false, false) where audit.sinceLost.map { $0 < .seconds(60) } ?? false:
+      (detail, result) = ("records of refusals are lost; the log has the reason", .degraded)
     case (false, false):
       (detail, result) = (audit.unrecorded == 0 ? "every grant has a record" : "grants have records again", .good)
     case (true, _) where isRequired:

@@ -140,7 +140,7 @@ struct Application {
     let reloader = reload.map { reload in
       Reloader(
         initialSnapshot, files: reload.files, servers: servers, catalog: catalog, access: access, group: group,
-        signingKeys: metrics.signingKeys, health: health, metrics: metrics, logger: logger,
+        spans: spans, signingKeys: metrics.signingKeys, health: health, metrics: metrics, logger: logger,
         manager: manager, load: reload.load)
     }
     access.keySets.begin()

@@ -20,7 +20,7 @@ final class CatalogService: Sendable {
   let proxy: CatalogGateway
   /// The counts of attempts at the upstream.
   let tally = UpstreamTally()
-  /// The trusted CAs for the upstream.
+  /// The trusted CAs for the upstream, which a reload replaces.
   let authorities: TLSClientContext
   /// The exporter of spans; nil if the server exports none.
   let spans: SpanExporter?
@@ -69,9 +69,13 @@ final class CatalogService: Sendable {
   /// The counts of connections on all loops.
   var counters: UpstreamCounters { clients.reduce(into: UpstreamCounters()) { $0.add($1.counters) } }
 
-  /// Uses the key and the access policy of a generation from now on.
+  /// Uses the key, the access policy and the trusted CAs of a generation from now on.
   func use(_ snapshot: RuntimeSnapshot, instead previous: RuntimeSnapshot? = nil) {
     proxy.setPublic(snapshot.policy.catalogIsPublic)
+    // The CAs of an upstream that a restart will use are not for the present one.
+    if snapshot.source.settings.catalog?.upstream == snapshot.settings.catalog?.upstream {
+      authorities.replace(by: snapshot.source.files.upstreamAuthorities)
+    }
     if snapshot.minter !== previous?.minter { proxy.use(CatalogTokens(minter: snapshot.minter)) }
   }
 

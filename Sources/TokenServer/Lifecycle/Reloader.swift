@@ -5,6 +5,7 @@ import Glibc
 import HTTPServer
 import Logging
 import ServerSettings
+import TLS
 import UpstreamAdmission
 
 /// Replaces settings, keys and certificates without a restart: on SIGHUP, and when one of their files changes. If any
@@ -23,6 +24,7 @@ final class Reloader: @unchecked Sendable {
   let catalog: CatalogService?
   let access: AccessService
   private let group: ReplicaGroup?
+  private let spans: SpanExporter?
   let signingKeys: SigningKeys
   let logger: Logger
   private let manager: ServiceNotifier?
@@ -40,6 +42,8 @@ final class Reloader: @unchecked Sendable {
   let startedAt = Glibc.time(nil)
   /// The files of the snapshot in use and of the last readable settings, because a missing key may appear later.
   private var files: FileFingerprints
+  /// What the layers had at the start of each setting that needs a restart.
+  private let written: [String?]
   private var timer: (any DispatchSourceTimer)?
 
   /// The interval between checks of the files. Rotated secrets overlap for longer than that.
@@ -50,8 +54,8 @@ final class Reloader: @unchecked Sendable {
   /// - Parameter files: The fingerprints of the files of `current` from before they were read.
   init(
     _ current: RuntimeSnapshot, files: FileFingerprints, servers: (public: Server, admin: Server?),
-    catalog: CatalogService?, access: AccessService, group: ReplicaGroup?, signingKeys: SigningKeys, health: Health,
-    metrics: ServerMetrics, logger: Logger, manager: ServiceNotifier?,
+    catalog: CatalogService?, access: AccessService, group: ReplicaGroup?, spans: SpanExporter?,
+    signingKeys: SigningKeys, health: Health, metrics: ServerMetrics, logger: Logger, manager: ServiceNotifier?,
     load: @escaping Load
   ) {
     self.current = current
@@ -59,6 +63,8 @@ final class Reloader: @unchecked Sendable {
     self.catalog = catalog
     self.access = access
     self.group = group
+    self.spans = spans
+    written = current.source.written
     self.signingKeys = signingKeys
     self.health = health
     self.metrics = metrics
@@ -101,6 +107,14 @@ final class Reloader: @unchecked Sendable {
   func install(_ next: RuntimeSnapshot) {
     catalog?.use(next, instead: current)
     if let secret = next.groupSecret { group?.use(secret) }
+    // Files for a collector or a store that a restart will use are not for the present one.
+    let (new, kept) = (next.source.settings, next.settings)
+    if new.spanExport?.endpoint == kept.spanExport?.endpoint {
+      spans?.authorities?.replace(by: next.source.files.collectorAuthorities)
+    }
+    if let store = next.source.files.store, new.shared?.address == kept.shared?.address {
+      group?.use(store, user: new.shared?.user)
+    }
     servers.public.replace(
       router: next.publicRouter, tls: next.tls,
       strictTransportSecurity: next.settings.server.tls?.strictTransportSecurity)
@@ -117,23 +131,22 @@ final class Reloader: @unchecked Sendable {
     files.look()
     do {
       let loaded = try load()
-      let named = loaded.settings.files
-      files.keepOnly(current.settings.files + named)
-      // A file that only takes effect after a restart is watched only while it prevents the rest from being used.
-      files.watch(named + [loaded.settings.catalog?.caFile].compactMap { $0 })
+      files.keepOnly(current.source.paths + loaded.paths)
+      files.watch(loaded.paths)
       let source = try RuntimeSnapshot.Source(loaded, replacing: current)
       let previous = current
       let next = try RuntimeSnapshot(
         source, access: access, health: health, metrics: metrics, catalog: catalog, replacing: current,
         signsWithNextKey: current.signsWithNextKey && current.source.hasSameKeys(as: source)
           && source.settings.musickit.next?.notBefore ?? 0 <= Glibc.time(nil))
-      for path in source.settings.pathsThatNeedRestart(comparedWith: current.settings) {
+      let pending = loaded.needingRestart(since: current.settings, written: written)
+      for path in pending {
         logger.warning("A changed setting takes effect only after a restart.", metadata: ["setting": "\(path)"])
       }
       for notice in next.notices { logger.warning("\(notice)") }
       install(next)
-      files.keepOnly(next.settings.files + named)
-      metrics.reloads.count(isRefused: false)
+      files.keepOnly(source.paths)
+      metrics.reloads.succeeded(needingRestart: pending)
       logger.notice(
         "Configuration reloaded",
         metadata: [
@@ -143,8 +156,9 @@ final class Reloader: @unchecked Sendable {
       adoptKeys(insteadOf: previous)
       manager?.ready("Configuration reloaded")
     } catch {
-      metrics.reloads.count(isRefused: true)
-      for sentence in (error as? InvalidSettings)?.errors.lines ?? ["\(error)"] {
+      let sentences = (error as? InvalidSettings)?.errors.lines ?? ["\(error)"]
+      metrics.reloads.refused(sentences.first ?? "")
+      for sentence in sentences {
         logger.error("The new settings are invalid, so the old ones stay in use.", metadata: ["reason": "\(sentence)"])
       }
       manager?.ready("The new settings are invalid, so the old ones stay in use; the log has the reason")
@@ -152,73 +166,9 @@ final class Reloader: @unchecked Sendable {
   }
 }
 
-extension Settings {
-  /// The files that contain settings, and the files that settings name.
-  var files: [String] {
-    var files = [
-      configurationFile, server.tls?.certificateFile, server.tls?.keyFile, server.tls?.clientCAFile,
-    ].compactMap { $0 }
-    files += server.tls?.ticketKeyFiles ?? []
-    files += server.tls?.certificates.flatMap { [$0.certificateFile, $0.keyFile] } ?? []
-    for key in [musickit.key, musickit.next?.key] {
-      if case .file(let path, _)? = key { files.append(path) }
-    }
-    for client in access.clients {
-      switch client.credential {
-      case .jwt(_, .file(let path)): files.append(path)
-      case .jwt(_, .url(_, let caFile)): files += [caFile].compactMap { $0 }
-      default: continue
-      }
-    }
-    return files
-  }
-
-  /// Returns these settings with all parts that are fixed while the server listens taken from `running`.
-  func keepingFixed(of running: Settings) -> Settings {
-    var kept = self
-    let tls = server.tls == nil || running.server.tls == nil ? running.server.tls : server.tls
-    kept.server = running.server
-    kept.server.tls = tls
-    kept.server.hosts = server.hosts
-    kept.admin = running.admin
-    if let admin { kept.admin?.hosts = admin.hosts }
-    kept.catalog = running.catalog
-    kept.audit = running.audit
-    kept.log.format = running.log.format
-    kept.spanExport = running.spanExport
-    kept.shared = running.shared
-    return kept
-  }
-
-  /// Returns the paths of the settings that differ from `other` and are fixed while the server listens.
-  func pathsThatNeedRestart(comparedWith other: Settings) -> [String] {
-    let differences: [(path: String, differs: Bool)] = [
-      ("server.host, server.port or server.unixSocket", server.address != other.server.address),
-      ("server.reusePort", server.reusePort != other.server.reusePort),
-      ("server.tls", (server.tls == nil) != (other.server.tls == nil)),
-      ("server.limits", server.limits != other.server.limits),
-      ("server.trustedProxies", server.trustedProxies != other.server.trustedProxies),
-      ("server.forwarded", server.forwarded != other.server.forwarded),
-      ("server.proxyProtocol", server.proxyProtocol != other.server.proxyProtocol),
-      ("server.page", server.page != other.server.page),
-      ("server.loops", server.loops != other.server.loops),
-      ("server.poller", server.poller != other.server.poller),
-      ("server.landlock", server.landlock != other.server.landlock),
-      (
-        "server.drain", server.drainDelay != other.server.drainDelay || server.drainTimeout != other.server.drainTimeout
-      ),
-      (
-        "admin",
-        admin?.host != other.admin?.host || admin?.port != other.admin?.port || admin?.page != other.admin?.page
-      ),
-      ("catalog", catalog != other.catalog),
-      ("shared", shared != other.shared),
-      ("audit", audit != other.audit),
-      ("log.format", log.format != other.log.format),
-      ("otel", spanExport != other.spanExport),
-    ]
-    return differences.filter(\.differs).map(\.path)
-  }
+extension Settings.Loaded {
+  /// The paths of the files that contain the settings, and that they name.
+  var paths: [String] { [settings.configurationFile].compactMap { $0 } + files.paths.map(\.path) }
 }
 
 /// The state of files according to stat(2), which shows a change without reading them.

@@ -33,11 +33,17 @@ struct RuntimeSnapshot: Sendable {
   let notices: [String]
   /// The settings in force, for `/config`.
   let entries: [SettingEntry]
+  /// What the layers had at the start of each setting that needs a restart.
+  let written: [String?]
 
   /// The input for a generation.
   struct Source: Sendable {
     let settings: Settings
     let files: LoadedFiles
+    /// The paths of the files that contain these settings, and that they name.
+    let paths: [String]
+    /// What the layers have of each setting that needs a restart.
+    let written: [String?]
     var warnings: [String]
     let proxies: ProxyEnvironment
     /// Every setting with its source; empty for settings that no file and no variable has.
@@ -48,6 +54,7 @@ struct RuntimeSnapshot: Sendable {
     /// Creates a source from settings that name no files.
     init(settings: Settings, key: SigningKey, warnings: [String], proxies: ProxyEnvironment) throws {
       (self.settings, self.warnings, self.proxies) = (settings, warnings, proxies)
+      (paths, written) = ([], [])
       files = try LoadedFiles(key: key)
     }
 
@@ -56,12 +63,13 @@ struct RuntimeSnapshot: Sendable {
     /// - Parameter running: The generation in use; nil at the start.
     /// - Throws: `InvalidSettings` with all errors of the files.
     init(_ loaded: Settings.Loaded, replacing running: RuntimeSnapshot? = nil) throws(InvalidSettings) {
-      let named =
-        running.map { loaded.files.keepingFixed(of: $0.settings, comparedWith: loaded.settings) } ?? loaded.files
+      let named = running.map { loaded.files.keepingFixed(of: $0.settings) } ?? loaded.files
       let (files, errors, _) = named.load(resumingTicketsOf: running?.tls)
       guard let files else { throw InvalidSettings(errors: errors, warnings: loaded.warnings) }
       (settings, self.files) = (loaded.settings, files)
-      (warnings, proxies, entries) = (loaded.warnings, loaded.proxies, loaded.entries)
+      (written, warnings, proxies) = (loaded.written, loaded.warnings, loaded.proxies)
+      paths = loaded.paths + named.paths.map(\.path)
+      entries = loaded.entries
     }
   }
 
@@ -95,8 +103,9 @@ struct RuntimeSnapshot: Sendable {
     entries =
       previous.map {
         source.entries.keepingFixed(
-          of: $0.entries, source.settings.pathsThatNeedRestart(comparedWith: $0.settings))
+          of: $0.entries, source.settings.needingRestart(source.written, since: $0.settings, $0.written))
       } ?? source.entries
+    written = previous?.written ?? source.written
     keys = access.keySets.table(of: named)
     ownTokens = OwnDeveloperTokens(
       [minter.key, source.files.key, source.files.nextKey].compactMap { $0 }, team: settings.musickit.teamID,
@@ -108,7 +117,7 @@ struct RuntimeSnapshot: Sendable {
     let allowsMe = settings.catalog?.me ?? false
     let catalog = service.map { CatalogEndpoint(service: $0, gate: gate, allowsMe: allowsMe) }
     let doing = Health.Job(
-      minter: minter, signingKeys: metrics.signingKeys, catalog: service,
+      minter: minter, signingKeys: metrics.signingKeys, reloads: metrics.reloads, catalog: service,
       keySets: named.areFetched ? access.keySets : nil, audit: access.audit)
     let routes =
       [token.route, health.liveness, health.readiness(doing)] + [catalog?.route].compactMap { $0 }
@@ -134,7 +143,7 @@ struct RuntimeSnapshot: Sendable {
       [
         health.livenessOfLoops, health.detailedReadiness(doing), metrics.route(minter, tls) { health.report(doing) },
         explain.route(checksHosts: settings.adminHosts != nil),
-        SettingsEndpoint(settings: settings, entries: entries, load: metrics.load).route,
+        SettingsEndpoint(settings: settings, entries: entries, written: written, load: metrics.load).route,
       ] + (settings.admin?.page ?? false ? page.adminRoutes : []),
       hosts: settings.adminHosts)
   }

@@ -14,7 +14,7 @@ extension ServerMetrics {
   static let all: [Metric] =
     [build, readiness] + [RequestMetrics.requests, RequestMetrics.durations, RequestMetrics.bytes]
     + [AccessTally.decisions] + AccessTally.audit.map(\.metric) + keySets.map(\.metric)
-    + reloads.map(\.metric)
+    + reloads.map(\.metric) + [needingRestart]
     + [unavailable, http2Misconduct] + loopReadings.map(\.metric)
     + openConnections.map(\.metric) + memory.map(\.metric) + [memoryRefusals] + failedConnections.map(\.metric)
     + [tlsFailures] + tokens.map(\.metric) + tokenReadings.map(\.metric)
@@ -109,11 +109,16 @@ extension ServerMetrics {
       \.refused),
     MetricReading(
       "musickit_settings_stale",
-      "1 after a failed reload: the server uses older settings than those in its files.", \.lastWasRefused),
+      "1 after a failed reload: the server uses older settings than those in its files."
+    ) { $0.refusal != nil },
     MetricReading(
       .gauge, "musickit_settings_timestamp_seconds",
       "Time of the last successful reload, or of the start, in seconds since 1970.", \.lastSuccess),
   ]
+
+  static let needingRestart = Metric(
+    .gauge, "musickit_setting_needs_restart",
+    "1 for each setting that has changed in the files and needs a restart; no sample without one.", labels: ["setting"])
 
   static let certificate = Metric(
     .gauge, "musickit_tls_certificate_remaining_seconds",

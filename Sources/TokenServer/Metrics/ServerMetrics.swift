@@ -133,7 +133,10 @@ final class ServerMetrics: Sendable {
     access.tally.write(to: &text)
     text.add(AccessTally.audit, of: access.audit)
     text.add(Self.keySets, of: access.keySets.counts)
-    text.add(Self.reloads, of: reloads.counts)
+    let reloads = reloads.counts
+    text.add(Self.reloads, of: reloads)
+    text.begin(Self.needingRestart)
+    for setting in reloads.needingRestart { text.sample(of: Self.needingRestart, 1, [.configured(setting)]) }
     text.add(Self.tokens, of: minter)
     Self.write(minter, to: &text)
     signingKeys.write(to: &text, accepted: catalog?.proxy.status.tokenAcceptedAt)
@@ -141,8 +144,8 @@ final class ServerMetrics: Sendable {
     Self.write(
       CertificateEnds(
         clientAuthorities: tls?.clientAuthoritiesNotAfter,
-        upstreamChain: catalog?.authorities.serverChainNotAfter,
-        upstreamAuthorities: catalog?.authorities.authoritiesNotAfter),
+        upstreamChain: catalog?.authorities.current.serverChainNotAfter,
+        upstreamAuthorities: catalog?.authorities.current.authoritiesNotAfter),
       to: &text)
     if let catalog {
       let status = catalog.proxy.status

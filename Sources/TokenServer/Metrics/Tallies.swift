@@ -178,8 +178,10 @@ final class ReloadTally: Sendable {
     var reloads = 0
     /// The number of refused reloads, after which all old settings stayed.
     var refused = 0
-    /// Whether the last reload was refused.
-    var lastWasRefused = false
+    /// Why the last reload was refused; nil if it was not.
+    var refusal: String?
+    /// The settings that the last successful reload found changed, and that need a restart.
+    var needingRestart: [String] = []
     /// When the settings in use were read, in seconds since 1970: at the last successful reload, or at the start.
     var lastSuccess: Int
   }
@@ -188,13 +190,22 @@ final class ReloadTally: Sendable {
     total = Locked(Counts(lastSuccess: now))
   }
 
-  /// Counts a reload that has ended.
-  func count(isRefused: Bool, now: Int = Glibc.time(nil)) {
+  /// Counts a reload that has succeeded.
+  ///
+  /// - Parameter settings: The paths of the changed settings that need a restart.
+  func succeeded(needingRestart settings: [String], now: Int = Glibc.time(nil)) {
     total.withLock { total in
-      if !isRefused { total.lastSuccess = now }
       total.reloads += 1
-      total.refused += isRefused ? 1 : 0
-      total.lastWasRefused = isRefused
+      (total.refusal, total.needingRestart, total.lastSuccess) = (nil, settings, now)
+    }
+  }
+
+  /// Counts a reload that was refused for this reason.
+  func refused(_ reason: String) {
+    total.withLock { total in
+      total.reloads += 1
+      total.refused += 1
+      total.refusal = reason
     }
   }
 

@@ -4,6 +4,7 @@ import Logging
 import Memory
 import Redis
 import ServerSettings
+import TLS
 import Telemetry
 
 /// The replicas that share a store, as this one sees them. Every 100 ms it settles with the others: one pipelined round
@@ -34,6 +35,8 @@ final class ReplicaGroup: @unchecked Sendable {
   private let noReply: String
 
   private let settings: Settings.Shared
+  /// The trusted CAs for the store, which a reload replaces; nil without TLS.
+  private let authorities: TLSClientContext?
   private let logger: Logger
   private let throttle = Throttle()
   private var participants: [any GroupParticipant] = []
@@ -60,6 +63,7 @@ final class ReplicaGroup: @unchecked Sendable {
   ) {
     self.settings = settings
     self.facts = (facts, nil)
+    authorities = files.authorities
     self.logger = logger
     timeout = settings.timeout
     noReply = "It did not respond within \(Int(settings.timeout / .milliseconds(1))) ms."
@@ -131,6 +135,12 @@ final class ReplicaGroup: @unchecked Sendable {
       if self.facts.present != secret.facts { self.facts = (secret.facts, self.facts.present) }
       for participant in self.participants { participant.use(secret) }
     }
+  }
+
+  /// Logs in to the store as this user, and trusts these CAs, for all connections from now on. On any thread.
+  func use(_ files: StoreFiles, user: String?) {
+    authorities?.replace(by: files.authorities)
+    for client in clients { client.loop.post { client.use(user: user, password: files.password) } }
   }
 
   /// Ends all connections, and tells the others that this replica has ended. On any thread.

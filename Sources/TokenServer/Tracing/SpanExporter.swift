@@ -16,6 +16,8 @@ import Tracing
 final class SpanExporter: Sendable {
   /// Decides which requests have spans.
   let sampler: Sampler
+  /// The trusted CAs for the collector, which a reload replaces; nil without TLS.
+  let authorities: TLSClientContext?
   private let queue: SpanQueue
   private let settings: Settings.SpanExport
   private let client: UpstreamClient
@@ -59,9 +61,10 @@ final class SpanExporter: Sendable {
     _ settings: Settings.SpanExport, authorities: TLSClientContext?, proxy: String?, loop: IOLoop
   ) throws -> UpstreamClient {
     let origin = settings.endpoint.origin
+    self.authorities =
+      origin.isSecure ? try authorities ?? TLSClientContext(caSetting: settings.certificateSetting) : nil
     var configuration = UpstreamClient.Configuration(
-      origin.isSecure ? .https : .http, host: origin.hostToResolve, port: origin.port,
-      tls: origin.isSecure ? try authorities ?? TLSClientContext(caSetting: settings.certificateSetting) : nil,
+      origin.isSecure ? .https : .http, host: origin.hostToResolve, port: origin.port, tls: self.authorities,
       proxy: try proxy.map { try UpstreamProxy($0) })
     // One request at a time.
     configuration.http2 = .never

@@ -63,13 +63,14 @@ struct LoadedFilesTests {
     #expect(error?.description == "The server has not read the files of server.tls.")
   }
 
-  @Test("are each opened once by a start and once by a reload, except the upstream CA file in a reload")
+  @Test("are each opened once by a start and once by a reload, and are all watched")
   func startAndReload() throws {
     let opens = try FileOpens(in: directory)
     let first = try GenerationFixture.make(RuntimeSnapshot.Source(Settings.load(input)))
     #expect(opens.take() == Dictionary(uniqueKeysWithValues: names.map { ($0, 1) }))
     let source = try RuntimeSnapshot.Source(Settings.load(input), replacing: first)
     _ = try GenerationFixture.make(source, replacing: first)
-    #expect(opens.take() == Dictionary(uniqueKeysWithValues: names.subtracting(["upstream.pem"]).map { ($0, 1) }))
+    #expect(opens.take() == Dictionary(uniqueKeysWithValues: names.map { ($0, 1) }))
+    #expect(Set(source.paths) == Set(names.map { directory.path(of: $0) }))
   }
 }
