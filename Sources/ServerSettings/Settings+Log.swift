@@ -16,7 +16,7 @@ extension Settings {
 
 extension Settings.Log {
   static let level = Setting<Logger.Level>(
-    "log.level", .word, default: .info, fixed: .of(\.log.level),
+    "log.level", .word, default: .info,
     "The least severe lines that the log has; above `info` it has no access lines.")
   static let access = Setting(
     "log.access", .number(0...1, remedy: "write a part of all requests such as 0.01"), default: 1,

@@ -61,6 +61,14 @@ extension Settings {
     for row in Self.known { row.fixed?.keep(&kept, running) }
     return kept
   }
+
+  /// Returns the paths of the settings that differ from `running` and need a restart. Both have what their layers had.
+  package func needingRestart(_ own: [String?], since running: Settings, _ written: [String?]) -> [String] {
+    zip(Self.known, zip(own, written)).compactMap { row, texts in
+      guard let fixed = row.fixed, texts.0 != texts.1, fixed.differs(self, running) else { return nil }
+      return row.path
+    }
+  }
 }
 
 extension Settings.Loaded {
@@ -69,9 +77,6 @@ extension Settings.Loaded {
   /// - Parameter written: What the layers had at the start, so that of several settings for one thing only those that
   ///   have changed have a name here.
   package func needingRestart(since running: Settings, written: [String?]) -> [String] {
-    zip(Settings.known, zip(self.written, written)).compactMap { row, texts in
-      guard let fixed = row.fixed, texts.0 != texts.1, fixed.differs(settings, running) else { return nil }
-      return row.path
-    }
+    settings.needingRestart(self.written, since: running, written)
   }
 }

@@ -22,10 +22,13 @@ public final class LogFilter: Sendable {
     accessPart.store(access.bitPattern, ordering: .relaxed)
   }
 
-  private static func index(of level: Logger.Level) -> Int { Logger.Level.allCases.firstIndex(of: level) ?? 0 }
+  /// In order. `allCases` makes a new array each time.
+  private static let levels = Logger.Level.allCases
+
+  private static func index(of level: Logger.Level) -> Int { levels.firstIndex(of: level) ?? 0 }
 
   /// The least severe level that the log has.
-  public var level: Logger.Level { Logger.Level.allCases[leastLevel.load(ordering: .relaxed)] }
+  public var level: Logger.Level { Self.levels[leastLevel.load(ordering: .relaxed)] }
 
   /// Whether the log has lines of requests and decisions at all.
   public var hasRequests: Bool { leastLevel.load(ordering: .relaxed) <= Self.info }

@@ -110,6 +110,7 @@ struct ServerDiagnosis {
   private static func advice(for check: ByteString) -> String {
     switch check {
     case "token": "Set this machine's clock. If it is right, the server's log has the reason."
+    case "settings": "Correct what the detail names, or restart the server with the new settings."
     case "keyRotation": "Compare the ID and the team of the next key with the developer account, then reload (SIGHUP)."
     case "appleMusic":
       local("apple-music", passes: "the cause is gone, and the server finds that out with its next requests")

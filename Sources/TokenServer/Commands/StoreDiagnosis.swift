@@ -96,14 +96,14 @@ struct StoreDiagnosis {
     case nil:
       let obstacle = outcome.obstacle ?? "It closed the connection."
       fail(obstacle, fix(for: obstacle))
-    case .failure(.refused(let text)): judge([("eval", text)], outcome.facts, fail)
+    case .failure(.refused(let text)): judge([("eval", text)], fail)
     case .failure: fail("It did not respond within 1 s.", "Find out what keeps the store busy (SLOWLOG GET).")
     case .success(let reply):
       let parts = reply.elements?.compactMap(\.bytes) ?? []
       let refused = stride(from: 0, to: parts.count - 1, by: 2).map {
         (command: String(decoding: parts[$0].filter { (0x61...0x7A).contains($0) }, as: UTF8.self), text: parts[$0 + 1])
       }
-      if !refused.isEmpty { return judge(refused, outcome.facts, fail) }
+      if !refused.isEmpty { return judge(refused, fail) }
       let delay = outcome.delay ?? Self.patience
       let times =
         "A reply takes \(Self.text(delay)), and shared.timeout is \(Int(settings.timeout / .milliseconds(1))) ms."
@@ -118,6 +118,7 @@ struct StoreDiagnosis {
 
   private func fix(for obstacle: String) -> String {
     if obstacle.contains("NOPERM") { return permissions }
+    if obstacle.contains("Write ") { return "docs/scaling.md has an example." }
     if obstacle.contains("password") { return "Compare both with the users of the store (ACL LIST)." }
     if case .tcp = settings.address {
       return "Check shared.url, and that the store \(settings.address.isSecure ? "speaks TLS" : "runs") there."
@@ -134,7 +135,7 @@ struct StoreDiagnosis {
 
   private typealias Refusal = (command: String, text: [UInt8])
 
-  private func judge(_ refused: [Refusal], _ facts: RedisFacts?, _ fail: (String, String) -> Void) {
+  private func judge(_ refused: [Refusal], _ fail: (String, String) -> Void) {
     let words = Printable.quote(ByteString(refused[0].text), limit: 100)
     func has(_ beginning: String) -> Bool { refused[0].text.starts(with: Array(beginning.utf8)) }
     switch true {
@@ -150,11 +151,18 @@ struct StoreDiagnosis {
       fail("It is full: \(words).", "Raise its maxmemory, or set maxmemory-policy allkeys-lfu.")
     case has("NOPERM"): fail("Its user \(user) lacks permissions: \(words).", permissions)
     case refused.contains(where: { String(decoding: $0.text, as: UTF8.self).contains("executing the script") }):
-      let names = refused.map(\.command).joined(separator: ", ")
+      let names = commands(in: refused)
       fail("Its user \(user) may not run: \(names). \(words).", permissions)
     default:
-      fail("It refuses \(refused.map(\.command).joined(separator: ", ")): \(words).", "Read the log of the store.")
+      fail("It refuses \(commands(in: refused)): \(words).", "Read the log of the store.")
     }
+  }
+
+  /// The names of the commands, each once.
+  private func commands(in refused: [Refusal]) -> String {
+    var names: [String] = []
+    for (command, _) in refused where !names.contains(command) { names.append(command) }
+    return names.joined(separator: ", ")
   }
 
   private static func text(_ time: Duration) -> String {

@@ -10,6 +10,8 @@ import Telemetry
 struct SettingsEndpoint: Sendable {
   let settings: Settings
   let entries: [SettingEntry]
+  /// What the layers had at the start of each setting that needs a restart.
+  let written: [String?]
   /// Reads the settings as a reload does; nil inside if there is nothing to reload.
   let load: Locked<Reloader.Load?>
 
@@ -47,10 +49,10 @@ struct SettingsEndpoint: Sendable {
     guard let load = load.withLock({ $0 }) else { return nil }
     do throws(InvalidSettings) {
       let next = try load()
-      let fixed = next.settings.pathsThatNeedRestart(comparedWith: settings)
+      let fixed = next.needingRestart(since: settings, written: written)
       let changes = zip(entries, next.entries).filter { $0.value != $1.value }.map {
         _, next -> (name: String, value: String?) in
-        let isFixed = next.isFixed(by: fixed)
+        let isFixed = fixed.contains(next.path)
         return (next.path, JSONText.object([("value", next.value ?? "null"), ("needsRestart", "\(isFixed)")]))
       }
       return JSONText.object([("changes", JSONText.object(changes)), ("errors", JSONText.array([]))])
@@ -62,22 +64,11 @@ struct SettingsEndpoint: Sendable {
   }
 }
 
-extension SettingEntry {
-  /// Whether one of these paths of `pathsThatNeedRestart`, which may be a section or several names, covers the setting.
-  fileprivate func isFixed(by paths: [String]) -> Bool {
-    // The hosts of both listeners can be reloaded.
-    !path.hasSuffix(".hosts")
-      && paths.flatMap { $0.replacing(" or ", with: ", ").split(separator: ", ") }.contains {
-        path == $0 || path.hasPrefix("\($0).")
-      }
-  }
-}
-
 extension [SettingEntry] {
   /// Returns these entries with those that need a restart taken from `running`.
   func keepingFixed(of running: [SettingEntry], _ fixed: [String]) -> [SettingEntry] {
     guard count == running.count else { return self }
-    return zip(self, running).map { $0.isFixed(by: fixed) ? $1 : $0 }
+    return zip(self, running).map { fixed.contains($0.path) ? $1 : $0 }
   }
 }
 

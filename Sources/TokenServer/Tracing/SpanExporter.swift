@@ -53,18 +53,21 @@ final class SpanExporter: Sendable {
     self.logger = logger
     sampler = settings.sampler
     queue = SpanQueue(capacity: settings.queueSize, batch: settings.batchSize)
-    client = try Self.client(settings, authorities: authorities, proxy: proxy, loop: loop)
+    self.authorities =
+      settings.endpoint.origin.isSecure
+      ? try authorities ?? TLSClientContext(caSetting: settings.certificateSetting) : nil
+    client = try Self.client(settings, authorities: self.authorities, proxy: proxy, loop: loop)
   }
 
   /// Returns a client for the collector.
+  ///
+  /// - Parameter authorities: Nil only without TLS.
   static func client(
     _ settings: Settings.SpanExport, authorities: TLSClientContext?, proxy: String?, loop: IOLoop
   ) throws -> UpstreamClient {
     let origin = settings.endpoint.origin
-    self.authorities =
-      origin.isSecure ? try authorities ?? TLSClientContext(caSetting: settings.certificateSetting) : nil
     var configuration = UpstreamClient.Configuration(
-      origin.isSecure ? .https : .http, host: origin.hostToResolve, port: origin.port, tls: self.authorities,
+      origin.isSecure ? .https : .http, host: origin.hostToResolve, port: origin.port, tls: authorities,
       proxy: try proxy.map { try UpstreamProxy($0) })
     // One request at a time.
     configuration.http2 = .never

@@ -13,7 +13,7 @@ struct FixedSettingsTests {
       + ["token.ttl", "token.maxTTL", "token.backdate"]
       + ["certificates", "clientCAFile", "ticketKeyFiles", "hsts"].map { "server.tls.\($0)" }
       + ["server.http2", "server.hosts", "admin.hosts", "catalog.caFile"] + Settings.Access.known.map(\.path)
-      + ["shared.user", "shared.passwordFile", "shared.caFile"]
+      + ["shared.user", "shared.passwordFile", "shared.caFile", "log.level", "log.access"]
       // There is one protocol only.
       + ["protocol", "certificate", "traces.protocol", "traces.certificate"].map { "otel.exporter.otlp.\($0)" }
     #expect(live == expected)
