@@ -257,13 +257,15 @@ extension ConnectionState {
     }
   }
 
-  /// Whether the connection waits for its peer to begin a request, or to complete its first one. HTTP/2 may have streams.
-  var onlyWaits: Bool {
-    guard isResting else { return false }
+  /// What the connection waits for, if only its peer can end the wait; nil otherwise. HTTP/2 may have streams.
+  var peerWait: HeldPlace.Wait? {
+    guard isResting else { return nil }
     switch phase {
-    case .proxyHeader, .handshake, .idle, .http2: return true
-    case .head: return !hasCarriedRequest
-    case .exchange, .content, .lingering, .unread, .closed: return false
+    case .proxyHeader, .handshake: return .firstRequest
+    case .idle, .http2: return hasCarriedRequest ? .nextRequest : .firstRequest
+    case .head: return hasCarriedRequest ? .exchange : .firstRequest
+    case .content, .lingering, .unread: return .exchange
+    case .exchange, .closed: return nil
     }
   }
 

@@ -4,10 +4,12 @@ import Memory
 /// Room for a new connection when all places are taken.
 ///
 /// A connection is worth keeping because its next request is quicker. That is worth less than a peer that has a request
-/// now. So a full server ends connections that only wait, as nginx does, and only for a peer with fewer connections than
-/// the one that loses: first those that have asked for nothing yet, the longest wait first, and then idle ones of the
-/// address with the most connections. Connections with a request in progress stay, and so do those of trusted proxies,
-/// which have the requests of others.
+/// now. So a full server ends connections that only wait for their peer, as nginx does, and only for a peer with fewer
+/// connections than the one that loses: first those that have asked for nothing yet, the longest wait first, and then those
+/// of the address with the most connections, idle ones first. A request whose content is to come, or whose response is to
+/// be read, waits for its peer too: a few addresses could hold all places with a byte every few seconds. It stays while its
+/// address has few connections. Connections for which the server or Apple Music works stay, and so do those of trusted
+/// proxies, which have the requests of others.
 extension Worker {
   /// The most connections that one turn looks at: with a few addresses that hold all of them, nearly all would do.
   private static let looks = 64
@@ -27,7 +29,7 @@ extension Worker {
     let occupants = places.map { connections[$0] === newcomer ? nil : connections[$0].occupant }
     let counts = count.connections(of: occupants.map(\.?.address))
     let held = zip(occupants, counts).map { occupant, count in
-      occupant.map { HeldPlace(hasAsked: $0.hasAsked, arrival: $0.arrival, ofAddress: count) }
+      occupant.map { HeldPlace(waitsFor: $0.waitsFor, arrival: $0.arrival, ofAddress: count) }
     }
     guard let index = HeldPlace.leastDeserved(held, besides: others) else { return false }
     let connection = connections[places[index]]
@@ -55,8 +57,18 @@ extension Worker {
 
 /// A place that a connection holds while it only waits for its peer.
 struct HeldPlace: Equatable {
-  /// Whether a request has come on the connection.
-  let hasAsked: Bool
+  /// What it waits for, the least worth first.
+  enum Wait: Comparable {
+    case firstRequest
+    case nextRequest
+    /// The rest of a request, or that the peer reads.
+    case exchange
+  }
+
+  /// The connections of one address that keep their places with a request in progress: 16, more than a browser opens.
+  static let mostExchanges = 16
+
+  let waitsFor: Wait
   /// The number of the connection in the order of arrival.
   let arrival: Int
   /// The number of connections of its address; 0 for a trusted proxy.
@@ -70,24 +82,32 @@ struct HeldPlace: Equatable {
   static func leastDeserved(_ places: [HeldPlace?], besides others: Int) -> Int? {
     var least: (index: Int, place: HeldPlace)?
     for (index, place) in places.enumerated() {
-      guard let place, place.ofAddress > others else { continue }
+      guard let place, place.ofAddress > others, place.waitsFor < .exchange || place.ofAddress > mostExchanges else {
+        continue
+      }
       if least.map({ place.deservesLess(than: $0.place) }) ?? true { least = (index, place) }
     }
     return least?.index
   }
 
   private func deservesLess(than other: HeldPlace) -> Bool {
-    guard hasAsked == other.hasAsked else { return !hasAsked }
-    if hasAsked, ofAddress != other.ofAddress { return ofAddress > other.ofAddress }
-    return arrival < other.arrival
+    if waitsFor == .firstRequest || other.waitsFor == .firstRequest {
+      return (waitsFor, arrival) < (other.waitsFor, other.arrival)
+    }
+    if ofAddress != other.ofAddress { return ofAddress > other.ofAddress }
+    return (waitsFor, arrival) < (other.waitsFor, other.arrival)
   }
 }
 
 extension Connection {
   /// What the connection is to the server while it only waits for its peer; nil while it does more.
-  var occupant: (address: IPAddress, hasAsked: Bool, arrival: Int)? {
-    guard let counted, state.onlyWaits, !transport.isPending, http2?.isIdle ?? true else { return nil }
-    return (counted, state.hasCarriedRequest, arrival)
+  var occupant: (address: IPAddress, waitsFor: HeldPlace.Wait, arrival: Int)? {
+    guard let counted, var wait = state.peerWait else { return nil }
+    if let http2, !http2.isIdle {
+      guard http2.awaitsContent else { return nil }
+      wait = .exchange
+    }
+    return (counted, transport.isPending ? .exchange : wait, arrival)
   }
 
   /// Ends the connection, because another one needs its place.

@@ -10,11 +10,15 @@ import Testing
 @Suite("The place of a connection")
 struct RoomTests {
   private static func silent(_ arrival: Int, of count: Int) -> HeldPlace {
-    HeldPlace(hasAsked: false, arrival: arrival, ofAddress: count)
+    HeldPlace(waitsFor: .firstRequest, arrival: arrival, ofAddress: count)
+  }
+
+  private static func asking(_ arrival: Int, of count: Int) -> HeldPlace {
+    HeldPlace(waitsFor: .exchange, arrival: arrival, ofAddress: count)
   }
 
   private static func idle(_ arrival: Int, of count: Int) -> HeldPlace {
-    HeldPlace(hasAsked: true, arrival: arrival, ofAddress: count)
+    HeldPlace(waitsFor: .nextRequest, arrival: arrival, ofAddress: count)
   }
 
   @Test(
@@ -23,7 +27,10 @@ struct RoomTests {
       ("the longest wait without a request", [silent(7, of: 3), silent(2, of: 1), silent(9, of: 900)], 0, 1),
       ("a wait without a request before an idle one", [idle(1, of: 900), silent(8, of: 1)], 0, 1),
       ("of idle ones, the address with most", [idle(1, of: 5), idle(2, of: 9), idle(3, of: 9)], 0, 1),
-      ("busy ones stay", [nil, nil], 0, nil), ("those of proxies stay", [idle(1, of: 0)], 0, nil),
+      ("the greediest address, whatever it waits for", [idle(1, of: 20), asking(2, of: 900)], 0, 1),
+      ("of an address an idle one before a request", [asking(1, of: 900), idle(2, of: 900)], 0, 1),
+      ("requests of a modest address stay", [asking(1, of: 16), nil], 0, nil), ("busy ones stay", [nil, nil], 0, nil),
+      ("those of proxies stay", [idle(1, of: 0)], 0, nil),
       ("no address gains by connections of its own", [idle(1, of: 4), silent(2, of: 3)], 4, nil),
       ("only a greedier address loses", [silent(1, of: 3), idle(2, of: 6)], 5, 1),
     ] as [(String, [HeldPlace?], Int, Int?)])
@@ -56,6 +63,22 @@ struct RoomTests {
       try client.send(Self.request)
       #expect(try client.response()?.status == 200)
     }
+  }
+
+  @Test(
+    "of a request that never ends goes to another address",
+    arguments: [
+      ("content", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n"),
+      ("content after the response", "POST /nothing HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n"),
+      ("a second head", "GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHo"),
+    ])
+  func slowRequests(_ label: String, _ request: String) throws {
+    let (server, clients) = try full(HeldPlace.mostExchanges + 1)
+    for client in clients { try client.send(request) }
+    server.waitForConnections(clients.count) { $0.state.peerWait == .exchange }
+    let other = try server.connect(from: "127.0.0.3")
+    try other.send(Self.request)
+    #expect(try other.response()?.status == 200, "\(label)")
   }
 
   @Test("of an idle connection goes to another address, and one with a request in progress stays")

@@ -35,6 +35,9 @@ final class HTTP2Connection {
 
   var isIdle: Bool { exchanges.isEmpty }
 
+  /// Whether every stream waits for the rest of its request.
+  var awaitsContent: Bool { exchanges.values.allSatisfy { !$0.isReceived } }
+
   /// The memory that is held beyond that of the session.
   var heldBytes: Int {
     contentBytes + exchanges.count * Connection.Cost.stream + exchanges.capacity * Self.placeOfExchange

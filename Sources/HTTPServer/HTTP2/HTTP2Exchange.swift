@@ -17,7 +17,7 @@ final class HTTP2Exchange: @unchecked Sendable {
   /// The request's content, if there is any, or if a handler may read it.
   private var content: HTTP2Content?
   /// Whether the request is complete.
-  private var isReceived = false
+  private(set) var isReceived = false
   private var deadlines: StreamDeadlines
   private var hasResponded = false
   /// Whether a task copies the content of the response from its reader.
