@@ -72,10 +72,10 @@ struct ReplicaQuotaTests {
     #expect(first.allSatisfy { $0 == 200 }, "\(first)")
     let before = try cluster.metrics("musickit_upstream_rate_limited_total").reduce(0, +)
     #expect(before > 0)
-    let second = try cluster.request(30, "second")
+    let second = try cluster.request(48, "second")
     #expect(second.allSatisfy { $0 == 200 }, "\(second)")
     let limited = try cluster.metrics("musickit_upstream_rate_limited_total").reduce(0, +) - before
-    #expect(limited <= 6, "a fifth")
+    #expect(limited <= 12, "a quarter")
     // A refusal that a busy machine reports late may have lowered the rate just now.
     var round = 0
     try eventually("the rate is near what the quota allows") {
