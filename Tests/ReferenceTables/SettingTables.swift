@@ -44,7 +44,7 @@
       // The environment overrides this file, and a flag overrides both. An empty variable counts as unset.
       //
       // Durations are "45s", "15m", "12h" or "30d". Sizes are "16KB" or "1MB"; one kilobyte has 1024 bytes.
-      // File names are relative to the directory in which the server starts.
+      // Relative names of files are relative to this file; in a variable or flag, to the directory in which the server starts.
       //
       // `musickit-token-server check-config --config FILE` names every error at once.
 

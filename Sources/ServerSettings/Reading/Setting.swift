@@ -95,6 +95,15 @@ public enum SettingSource: Sendable, Equatable, CustomStringConvertible {
   /// The command-line flag with this name, including its dashes.
   case flag(String)
 
+  /// The folder of the configuration file, with its slash, as its path says; nil without a folder, for a pipe such as
+  /// `/dev/stdin` or a shell's `<(…)`, and for other places.
+  var folder: String? {
+    guard case .file(let path) = self, !path.hasPrefix("/dev/"), !path.hasPrefix("/proc/"),
+      let slash = path.lastIndex(of: "/")
+    else { return nil }
+    return String(path[...slash])
+  }
+
   /// `file config.json5`, `SERVER_PORT` or `--port`. If the file's path looks like a key, it is not shown.
   public var description: String {
     switch self {

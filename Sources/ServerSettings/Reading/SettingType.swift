@@ -16,6 +16,9 @@ package struct SettingType<Value: Sendable>: Sendable {
   /// The rows of the object, or of each object of the list. Empty for other types, and for an object with members of
   /// any name.
   var members: [any SettingRow] = []
+  /// Returns a value with its relative paths in a folder, that of the file in which it was written. Nil for values without
+  /// paths.
+  var within: (@Sendable (Value, _ folder: String) -> Value)?
 
   /// Creates a type that is written as one word, number or string.
   static func scalar(
@@ -52,7 +55,9 @@ extension SettingType {
   static func list<Element: Sendable>(
     of element: SettingType<Element>, atMost most: Int = .max, remedy: String, ifEmpty: String? = nil
   ) -> SettingType where Value == [Element] {
-    SettingType(
+    var within: (@Sendable ([Element], String) -> [Element])?
+    if let place = element.within { within = { values, folder in values.map { place($0, folder) } } }
+    return SettingType(
       isJSON5: true, values: nil,
       parse: { (content) throws(InvalidValue) in
         guard case .json(.array(let values)) = content else { throw .wrongType(content, remedy: remedy) }
@@ -64,7 +69,8 @@ extension SettingType {
         for value in values { elements.append(try element.parse(.json(value))) }
         return elements
       },
-      write: { "[" + $0.map(element.write).joined(separator: ", ") + "]" })
+      write: { "[" + $0.map(element.write).joined(separator: ", ") + "]" },
+      within: within)
   }
 
   /// Creates a type for a list of `element`. Each element is valid or invalid independently.
@@ -195,8 +201,8 @@ extension SettingType where Value: CaseIterable & RawRepresentable, Value.RawVal
 }
 
 extension SettingType where Value == String {
-  /// A file's path, relative to the process's working directory.
-  static let path = SettingType.string("write a file's path") { (text) throws(InvalidValue) in
+  /// A file's path, in the configuration file relative to that file, elsewhere to the process's working directory.
+  static let path = relative("write a file's path") { (text) throws(InvalidValue) in
     guard !looksLikeKey(text) else {
       throw InvalidValue(problem: "is a key or certificate itself", remedy: "write the path of a file that contains it")
     }
@@ -208,11 +214,19 @@ extension SettingType where Value == String {
   }
 
   /// A Unix-domain socket's path. The system stores it in 108 bytes with its terminating NUL (unix(7)).
-  static let socketPath = SettingType.string("write a path") { (text) throws(InvalidValue) in
+  static let socketPath = relative("write a path") { (text) throws(InvalidValue) in
     guard (1...107).contains(text.utf8.count), !text.utf8.contains(0) else {
       throw InvalidValue(problem: "is a path of \(text.utf8.count) bytes", remedy: "write a path of 1 to 107 bytes")
     }
     guard !text.hasPrefix("~") else { throw InvalidValue.unexpandedHome }
     return text
+  }
+
+  private static func relative(
+    _ remedy: String, parse: @escaping @Sendable (String) throws(InvalidValue) -> String
+  ) -> SettingType {
+    var type = string(remedy, parse: parse)
+    type.within = { path, folder in path.hasPrefix("/") ? path : folder + path }
+    return type
   }
 }

@@ -36,7 +36,9 @@ struct SettingsReader {
     assert(layers.schema.knows(setting.path), "\(setting.path) is not among the known settings")
     guard let raw = layers.values[setting.path] else { return setting.fallback }
     do throws(InvalidValue) {
-      return try setting.type.parse(raw.content)
+      let value = try setting.type.parse(raw.content)
+      guard let within = setting.type.within, let folder = raw.source.folder else { return value }
+      return within(value, folder)
     } catch {
       reject(setting.path, problem: setting.isSecret ? "has an invalid value" : error.problem, remedy: error.remedy)
       return nil

@@ -9,6 +9,25 @@ import Testing
 
 @Suite("The precedence of settings")
 struct SettingsPrecedenceTests {
+  @Test("a relative path in the file is relative to that file, one in a variable or flag to the working directory")
+  func relativePaths() throws {
+    let fixture = try SettingsFixture(
+      """
+      { musickit: { teamID: "TEAM123456", keyFile: "../k/AuthKey_KEY1234567.p8" }, audit: { file: "/var/audit.log" },
+        server: { tls: { certificateFile: "tls.crt", keyFile: "tls.key", ticketKeyFiles: ["a", "/b"] } },
+        access: { clients: [{ id: "app", jwt: { issuer: "https://a.example", audience: "b", jwksFile: "jwks.json" } }] } }
+      """)
+    let draft = SettingsDraft(
+      fixture.input(["SERVER_TLS_CERTIFICATE_FILE": "own.crt"], flags: ["catalog.caFile": "ca"]))
+    let paths = Dictionary(draft.files.paths.map { ($0.setting, $0.path) }) { first, _ in first }
+    #expect(paths["musickit.keyFile"] == "/tmp/../k/AuthKey_KEY1234567.p8")
+    #expect(paths["server.tls.certificateFile"] == "own.crt" && paths["server.tls.keyFile"] == "/tmp/tls.key")
+    #expect(paths["catalog.caFile"] == "ca")
+    #expect(paths["server.tls.ticketKeyFiles[0]"] == "/tmp/a" && paths["server.tls.ticketKeyFiles[1]"] == "/b")
+    #expect(paths.values.contains("/tmp/jwks.json"), "\(paths)")
+    #expect(draft.audit?.file == "/var/audit.log")
+  }
+
   /// Three values of each setting, in JSON5.
   static let values: [String: [String]] = {
     var values = [
