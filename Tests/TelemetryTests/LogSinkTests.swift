@@ -25,6 +25,23 @@ struct LogSinkTests {
     #expect(text == expected)
   }
 
+  @Test("writes before its delay if records have used a quarter of their room, so that no client's push out others")
+  func hurry() throws {
+    let pipe = try TestPipe()
+    let sink = LogSink(target: FixedTarget(pipe.writeEnd), format: .text, capacity: 3600, delay: .seconds(3600))
+    let record = String(repeating: "x", count: 99) + "\n"
+    var text = ""
+    for count in 1...100 {
+      #expect(sink.append(.tokenGrant) { bytes, _, _ in bytes.append(contentsOf: record.utf8) })
+      if count % 10 == 0 {
+        // Without haste, the eleventh would wait for an hour, and the 36th have no room.
+        wait(for: "the records are written") { sink.waitingRecordBytes == 0 }
+        text += pipe.readAvailable()
+      }
+    }
+    #expect(text == String(repeating: record, count: 100))
+  }
+
   @Test("does not block its callers when the reader stops, drops lines that do not fit, and reports their number")
   func blocked() throws {
     let pipe = try TestPipe()

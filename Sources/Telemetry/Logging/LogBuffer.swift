@@ -107,6 +107,9 @@ struct LogBuffer {
     lineBytes = 0
   }
 
+  /// Whether records have used a quarter of their room.
+  var isFilling: Bool { recordBytes > capacity / 4 }
+
   /// Whether there is something to write: lines, or the report of lost ones.
   var hasNews: Bool { !bytes.isEmpty || dropped > 0 }
 
