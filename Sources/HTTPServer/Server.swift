@@ -325,7 +325,7 @@ public protocol ExchangeObserver: Sendable {
   /// Returns the observer for one loop. A server calls it once per loop, when it starts. An observer with state per
   /// loop returns a separate observer, so that loops share no state. Other observers return themselves.
   func forOneLoop() -> any ExchangeObserver
-  /// Whether the observer records responses. The server reads it once per loop, when it starts.
+  /// Whether the observer records responses at present. The server reads it for each response.
   var recordsExchanges: Bool { get }
   /// The number of bytes of each path that the observer records. The server reads it for each new `Request` object.
   var recordedPathBytes: Int { get }

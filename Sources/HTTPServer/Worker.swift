@@ -18,7 +18,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   let sharedLimits: SharedLimits
   var limits: ServerLimits { sharedLimits.values }
   let observer: any ExchangeObserver
-  let recordsExchanges: Bool
+  var recordsExchanges: Bool { observer.recordsExchanges }
   /// When a connection speaks HTTP/2.
   let http2: Server.Configuration.HTTP2Use
 
@@ -90,7 +90,6 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     sharedLimits = SharedLimits(configuration.limits)
     buffers = BufferPool(configuration.limits)
     observer = configuration.observer.forOneLoop()
-    recordsExchanges = observer.recordsExchanges
     memory = configuration.memory
     http2 = configuration.http2
     isTrusted = configuration.isTrustedProxy

@@ -37,8 +37,8 @@ struct ServerEvents: ExchangeObserver {
     return own
   }
 
-  /// A reload may turn the access log on.
-  let recordsExchanges = true
+  /// Asked for each request, because a reload may turn the access log on.
+  var recordsExchanges: Bool { tally != nil || spans != nil || sink.filter.hasRequests }
 
   /// Only a person at a terminal sees paths, because the path of a library request names the user's items.
   var recordedPathBytes: Int { sink.isForPerson ? AccessRecord.columns : 0 }
