@@ -16,9 +16,9 @@ package struct SettingType<Value: Sendable>: Sendable {
   /// The rows of the object, or of each object of the list. Empty for other types, and for an object with members of
   /// any name.
   var members: [any SettingRow] = []
-  /// Returns a value with its relative paths in a folder, that of the file in which it was written. Nil for values without
-  /// paths.
-  var within: (@Sendable (Value, _ folder: String) -> Value)?
+  /// Returns a value with its relative paths in a folder, that of the file in which it was written; throws as `parse` does
+  /// if one is invalid there. Nil for values without paths.
+  var within: (@Sendable (Value, _ folder: String) throws(InvalidValue) -> Value)?
 
   /// Creates a type that is written as one word, number or string.
   static func scalar(
@@ -55,8 +55,14 @@ extension SettingType {
   static func list<Element: Sendable>(
     of element: SettingType<Element>, atMost most: Int = .max, remedy: String, ifEmpty: String? = nil
   ) -> SettingType where Value == [Element] {
-    var within: (@Sendable ([Element], String) -> [Element])?
-    if let place = element.within { within = { values, folder in values.map { place($0, folder) } } }
+    var within: (@Sendable ([Element], String) throws(InvalidValue) -> [Element])?
+    if let place = element.within {
+      within = { (values, folder) throws(InvalidValue) in
+        var placed: [Element] = []
+        for value in values { placed.append(try place(value, folder)) }
+        return placed
+      }
+    }
     return SettingType(
       isJSON5: true, values: nil,
       parse: { (content) throws(InvalidValue) in
@@ -226,7 +232,7 @@ extension SettingType where Value == String {
     _ remedy: String, parse: @escaping @Sendable (String) throws(InvalidValue) -> String
   ) -> SettingType {
     var type = string(remedy, parse: parse)
-    type.within = { path, folder in path.hasPrefix("/") ? path : folder + path }
+    type.within = { (path, folder) throws(InvalidValue) in path.hasPrefix("/") ? path : try parse(folder + path) }
     return type
   }
 }

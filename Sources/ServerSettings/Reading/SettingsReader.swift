@@ -38,7 +38,7 @@ struct SettingsReader {
     do throws(InvalidValue) {
       let value = try setting.type.parse(raw.content)
       guard let within = setting.type.within, let folder = raw.source.folder else { return value }
-      return within(value, folder)
+      return try within(value, folder)
     } catch {
       reject(setting.path, problem: setting.isSecret ? "has an invalid value" : error.problem, remedy: error.remedy)
       return nil

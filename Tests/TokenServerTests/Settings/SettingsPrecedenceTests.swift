@@ -26,6 +26,10 @@ struct SettingsPrecedenceTests {
     #expect(paths["server.tls.ticketKeyFiles[0]"] == "/tmp/a" && paths["server.tls.ticketKeyFiles[1]"] == "/b")
     #expect(paths.values.contains("/tmp/jwks.json"), "\(paths)")
     #expect(draft.audit?.file == "/var/audit.log")
+    // 105 bytes by itself, and too long for a socket in its folder.
+    let socket = String(repeating: "s", count: 105)
+    let errors = try SettingsFixture.errors("{ \(SettingsFixture.minimal), server: { unixSocket: \"\(socket)\" } }")
+    #expect(errors.count == 1 && errors[0].contains("is a path of 110 bytes"), "\(errors)")
   }
 
   /// Three values of each setting, in JSON5.
