@@ -59,8 +59,11 @@ struct ReplicaQuotaTests {
       try cluster.metrics("musickit_upstream_requests_waiting")[1...].allSatisfy { $0 == 1 }
     }
     #expect(try cluster.emulator.count() == seen)
-    let rates = try cluster.metrics("musickit_upstream_rate")
-    #expect(rates[0] > 0 && rates.allSatisfy { $0 == rates[0] })
+    // The pause is published at once, the rate when the leader has judged the refusal.
+    try eventually("all have the same rate") {
+      let rates = try cluster.metrics("musickit_upstream_rate")
+      return rates[0] > 0 && rates.allSatisfy { $0 == rates[0] }
+    }
     withExtendedLifetime((refused, others)) {}
   }
 
