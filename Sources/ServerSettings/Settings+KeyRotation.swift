@@ -32,7 +32,7 @@ extension Settings.MusicKit {
     example: #"""
       [{ file: "AuthKey_ABC1234567.p8", state: "active" }, { file: "AuthKey_DEF1234567.p8", state: "next" }]
       """#,
-    "The keys of a [rotation](operations.md#changing-the-key), in place of `musickit.keyFile`: one is `active`, at most "
+    "The keys of a [rotation](keys.md#changing-the-key), in place of `musickit.keyFile`: one is `active`, at most "
       + "one is `next`, and there are eight at most.")
   static let id = Setting<KeyID>(
     "id",

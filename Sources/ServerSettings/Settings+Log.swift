@@ -49,7 +49,7 @@ extension Settings {
 extension Settings.Audit {
   static let file = Setting(
     "audit.file", .path, example: #""/var/log/musickit-token-server/audit.log""#, fixed: .of(\.audit.file),
-    "The file of the [audit log](operations.md#audit-log), which may be rotated by moving it away. Default: the "
+    "The file of the [audit log](logs.md#audit-log), which may be rotated by moving it away. Default: the "
       + "log.")
   static let required = Setting(
     "audit.required", .bool, default: false, fixed: .of(\.audit.isRequired),

@@ -100,18 +100,18 @@ extension Settings.Server {
     "An IP address, `localhost`, or `*` for every address of IPv6 and IPv4.")
   static let port = Setting(
     "server.port", .integer(0...65_535), default: 8080, fixed: .of(\.server.address),
-    "0 picks a free port. Without this setting, the variable [`PORT`](operations.md#platforms-that-choose-the-port) "
+    "0 picks a free port. Without this setting, the variable [`PORT`](run.md#platforms-that-choose-the-port) "
       + "counts.")
   static let unixSocket = Setting(
     "server.unixSocket", .socketPath, example: #""/run/musickit-token-server/http.sock""#, fixed: .of(\.server.address),
     "A Unix-domain socket instead of host and port.")
   static let reusePort = Setting(
     "server.reusePort", .bool, default: false, fixed: .of(\.server.reusePort),
-    "Whether a [successor](operations.md#restart) may listen on the same TCP addresses, admin listener included, while "
+    "Whether a [successor](run.md#restart) may listen on the same TCP addresses, admin listener included, while "
       + "this server runs. Both need it, and the same user.")
   static let landlock = Setting(
     "server.landlock", .bool, default: true, fixed: .of(\.server.landlock),
-    "Whether the server gives up, after its start, all [files that it does not need](operations.md#files), where the "
+    "Whether the server gives up, after its start, all [files that it does not need](run.md#files), where the "
       + "kernel offers Landlock (Linux 5.13).")
   static let certificateFile = Setting(
     "server.tls.certificateFile", .path, example: #""/etc/musickit-token-server/tls.crt""#,
@@ -128,7 +128,7 @@ extension Settings.Server {
       remedy: "write a list of objects such as [{ certificateFile: \"/path/other.crt\", keyFile: \"/path/other.key\" }]"
     ),
     example: #"[{ certificateFile: "/etc/tls/other.crt", keyFile: "/etc/tls/other.key" }]"#,
-    "Further certificates for clients that request one of their [names](operations.md#tls), as objects of "
+    "Further certificates for clients that request one of their [names](tls-and-proxies.md#tls), as objects of "
       + "`certificateFile` and `keyFile`.")
   static let clientCAFile = Setting(
     "server.tls.clientCAFile", .path, example: #""/etc/musickit-token-server/client-ca.pem""#,
@@ -141,7 +141,7 @@ extension Settings.Server {
       ifEmpty: "leave it out, and the server makes its own keys"),
     example: #"["/etc/musickit-token-server/ticket.key"]"#,
     "Files of 80 random bytes, \(TicketKeys.mostFiles) at most, so that TLS sessions resume on every replica with the "
-      + "same files. The first encrypts new [tickets](operations.md#ticket-keys), all decrypt. Default: keys of the "
+      + "same files. The first encrypts new [tickets](tls-and-proxies.md#ticket-keys), all decrypt. Default: keys of the "
       + "process, a new one each day.")
   static let hsts = Setting(
     "server.tls.hsts", .duration(seconds: 0...63_072_000), example: #""1h""#,
@@ -155,7 +155,7 @@ extension Settings.Server {
     .list(of: .addressRange, remedy: "write a list such as [\"10.0.0.0/8\", \"2001:db8::/32\"]"), default: [],
     fixed: .of(\.server.trustedProxies),
     "Addresses or CIDR ranges whose field of `server.forwarded` and `X-Request-ID` count, and which are "
-      + "exempt from the limit per address; see [behind a proxy](operations.md#behind-a-proxy).")
+      + "exempt from the limit per address; see [behind a proxy](tls-and-proxies.md#behind-a-proxy).")
   static let forwarded = Setting<ForwardedField>(
     "server.forwarded", .word, default: .xForwardedFor, fixed: .of(\.server.forwarded),
     "The field with which trusted proxies name the client. A request with the other one, alone or with another client, "
@@ -168,7 +168,7 @@ extension Settings.Server {
     "server.hosts", .hostNames, example: #"["tokens.example.com"]"#,
     "The host names that requests may name, beside IP addresses, names without a dot and private names; others get "
       + "421. Default: any name, and no other name on a listener that serves callers without credentials; see [host "
-      + "names](operations.md#host-names).")
+      + "names](tls-and-proxies.md#host-names).")
   static let page = Setting(
     "server.page", .bool, default: false, fixed: .of(\.server.page),
     "Whether the public listener serves [the page](page.md). Its callers need the same credentials there as elsewhere.")

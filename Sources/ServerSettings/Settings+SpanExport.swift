@@ -92,7 +92,7 @@ extension Settings.SpanExport {
   static let sampler = Setting(
     "otel.traces.sampler", SettingType<SamplerName>.word, default: .parentBasedAlwaysOn,
     fixed: .of(\.spanExport, \.sampler),
-    "Which requests have [spans](operations.md#tracing).")
+    "Which requests have [spans](logs.md#tracing).")
   static let samplerArgument = Setting(
     "otel.traces.samplerArg", .number(0...1, remedy: "write a part of all traces such as 0.1"), default: 1,
     fixed: .of(\.spanExport, \.sampler),

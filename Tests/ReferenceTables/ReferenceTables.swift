@@ -35,7 +35,7 @@
           ["settings": SettingTables.settings, "limits": SettingTables.limits]
         ),
         ("docs/clients.md", ["client": SettingTables.client]),
-        ("docs/operations.md", ["key": SettingTables.key]),
+        ("docs/keys.md", ["key": SettingTables.key]),
         (
           "docs/endpoints.md",
           ["endpoints": endpoints.public, "admin": endpoints.admin, "errors": ErrorTable.text]

@@ -24,7 +24,7 @@ import HTTPMessages
     }
 
     private static func table(of patterns: [RoutePattern]) -> String {
-      var table = MarkdownTable("request", "response", "statuses")
+      var table = MarkdownTable("request", "response")
       for pattern in patterns {
         var rows: [(methods: [String], operation: OpenAPI.Operation)] = []
         for method in pattern.methods.map({ "\($0)".uppercased() }) {
@@ -36,10 +36,7 @@ import HTTPMessages
           }
         }
         for (methods, operation) in rows {
-          let statuses = Set(operation.responses.keys).union(operation.refusals).sorted()
-          table.add(
-            "\(methods.joined(separator: ", ")) \(pattern.path)".code, operation.summary,
-            statuses.joined(separator: ", "))
+          table.add("\(methods.joined(separator: ", ")) \(pattern.path)".code, operation.summary)
         }
       }
       return table.text

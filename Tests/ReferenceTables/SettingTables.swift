@@ -23,10 +23,12 @@
       return table.text
     }
 
+    /// A dagger marks the settings that need a restart.
     private static func table(of rows: [any SettingRow]) -> String {
-      var table = MarkdownTable("path", "variable", "default", "values", "meaning")
+      var table = MarkdownTable("path", "default", "values", "meaning")
       for row in rows {
-        table.add(row.path.code, row.variable.code, row.defaultText?.code ?? "–", row.values ?? "–", row.text)
+        let mark = row.fixed == nil ? "" : " †"
+        table.add(row.path.code + mark, row.defaultText?.code ?? "–", row.values ?? "–", row.text)
       }
       return table.text
     }
@@ -180,7 +182,7 @@
   extension String {
     /// The text without Markdown. A link to a document becomes its text, with the document in parentheses.
     fileprivate var plain: String {
-      replacing("`", with: "").replacing(/\[([^\]]+)\]\(([a-z]+\.md)[^)]*\)/) { "\($0.output.1) (docs/\($0.output.2))" }
+      replacing("`", with: "").replacing(/\[([^\]]+)\]\(([a-z-]+\.md)[^)]*\)/) { "\($0.output.1) (docs/\($0.output.2))" }
     }
 
     fileprivate var trimmed: String {

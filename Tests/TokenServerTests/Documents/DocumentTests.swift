@@ -11,8 +11,8 @@ struct DocumentTests {
     }
   }
 
-  @Test("README.md has at most 12,000 bytes")
+  @Test("README.md has at most 9,000 bytes")
   func size() throws {
-    #expect(try Document.text("README.md").utf8.count <= 12_000)
+    #expect(try Document.text("README.md").utf8.count <= 9_000)
   }
 }
