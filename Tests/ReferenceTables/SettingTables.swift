@@ -17,7 +17,7 @@
     private static func members(of setting: some SettingRow) -> String {
       var table = MarkdownTable("member", "default", "values", "meaning")
       for (path, row) in setting.descendants {
-        let values = row.values ?? row.example.map { "such as \($0.code)" } ?? "–"
+        let values = row.values == "true, false" ? "" : row.values ?? row.example.map { "such as \($0.code)" } ?? ""
         table.add(path.code, row.defaultText?.code ?? "–", values, row.text)
       }
       return table.text
@@ -28,7 +28,7 @@
       var table = MarkdownTable("path", "default", "values", "meaning")
       for row in rows {
         let mark = row.fixed == nil ? "" : " †"
-        table.add(row.path.code + mark, row.defaultText?.code ?? "–", row.values ?? "–", row.text)
+        table.add(row.path.code + mark, row.defaultText?.code ?? "–", row.values == "true, false" ? "" : row.values ?? "", row.text)
       }
       return table.text
     }
