@@ -103,12 +103,13 @@ fuzz: toolchain ## Fuzz for long: FUZZ_SECONDS (600) for each target
 docs: toolchain ## Write the tables of the documents and config/example.json5 from the code
 	swift run $(QUIET) ReferenceTables
 
-lint: toolchain $(VENV)/installed ## Check format, layers, words, scripts, manifests, alerts, tables and SBOM; build with warnings as errors
+lint: toolchain $(VENV)/installed ## Check format, layers, words, documents, scripts, manifests, alerts, tables and SBOM; build with warnings as errors
 	@.ci/need shellcheck python3 prometheus
 	swift format lint --strict --parallel --recursive $(SOURCES)
 	Tests/architecture
 	Tests/foreign-text
 	Tests/words
+	Tests/documents
 	$(VENV)/bin/python Tests/kubernetes/check
 	$(VENV)/bin/python Tests/prometheus/check
 	shellcheck $(SCRIPTS)

@@ -17,18 +17,21 @@
     private static func members(of setting: some SettingRow) -> String {
       var table = MarkdownTable("member", "default", "values", "meaning")
       for (path, row) in setting.descendants {
-        let values = row.values == "true, false" ? "" : row.values ?? row.example.map { "such as \($0.code)" } ?? ""
+        let values = values(of: row) ?? row.example.map { "such as \($0.code)" } ?? ""
         table.add(path.code, row.defaultText?.code ?? "–", values, row.text)
       }
       return table.text
     }
+
+    /// The valid values in a few words. Those of a switch need none.
+    private static func values(of row: any SettingRow) -> String? { row.values == "true, false" ? "" : row.values }
 
     /// A dagger marks the settings that need a restart.
     private static func table(of rows: [any SettingRow]) -> String {
       var table = MarkdownTable("path", "default", "values", "meaning")
       for row in rows {
         let mark = row.fixed == nil ? "" : " †"
-        table.add(row.path.code + mark, row.defaultText?.code ?? "–", row.values == "true, false" ? "" : row.values ?? "", row.text)
+        table.add(row.path.code + mark, row.defaultText?.code ?? "–", values(of: row) ?? "", row.text)
       }
       return table.text
     }
@@ -182,7 +185,9 @@
   extension String {
     /// The text without Markdown. A link to a document becomes its text, with the document in parentheses.
     fileprivate var plain: String {
-      replacing("`", with: "").replacing(/\[([^\]]+)\]\(([a-z-]+\.md)[^)]*\)/) { "\($0.output.1) (docs/\($0.output.2))" }
+      replacing("`", with: "").replacing(/\[([^\]]+)\]\(([a-z-]+\.md)[^)]*\)/) {
+        "\($0.output.1) (docs/\($0.output.2))"
+      }
     }
 
     fileprivate var trimmed: String {
