@@ -14,7 +14,7 @@ extension Connection {
       if state.awaitsProxyHeader {
         try receiveProxyHeader()
       } else if try transport.receive() == .established {
-        finishHandshake()
+        try finishHandshake()
       }
     } catch let error as TLSError {
       throw .failedTLS(error)
@@ -24,12 +24,13 @@ extension Connection {
     }
   }
 
-  /// Records that everything before the first request is complete.
-  func finishHandshake() {
+  /// Records that everything before the first request is complete. If TLS has negotiated HTTP/2, no other protocol may
+  /// follow (RFC 9113 §3.2).
+  func finishHandshake() throws(CloseReason) {
     channel.loop.assertCurrent()
     guard state.isHandshaking, state.handshakeCompleted(at: now, isClosing: worker.stage == .closing) else { return }
     peer.certificate = transport.tls?.clientCertificate
-    hasNegotiatedHTTP2 = worker.http2 != .never && transport.tls?.applicationProtocol == HTTP2Connection.name
+    if worker.http2 != .never, transport.tls?.applicationProtocol == HTTP2Connection.name { try beginHTTP2() }
   }
 
   /// Waits for more input in the middle of a request. First writes responses that the peer may wait for.

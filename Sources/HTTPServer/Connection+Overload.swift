@@ -36,7 +36,7 @@ extension Connection {
     guard case .read = state.woke(.ready, at: now) else { return }
     transport.borrowBuffers()
     do {
-      if try transport.receiveFirst(of: TLSSession(context)) == .established { finishHandshake() }
+      if try transport.receiveFirst(of: TLSSession(context)) == .established { try finishHandshake() }
     } catch let error as TLSError {
       return begin(.failedTLS(error))
     } catch {
@@ -84,9 +84,7 @@ extension Connection {
       return refuse(request)
     }
     // Another request of the connection has not delayed this one; those of HTTP/2 do not wait for each other.
-    guard channel.rank == .last, task == nil, http2 != nil || !hasWorked, !followsWork,
-      let arrival = channel.lastArrival
-    else { return nil }
+    guard channel.rank == .last, task == nil, !state.workMayDelay, let arrival = channel.lastArrival else { return nil }
     request.arrival = arrival
     request.received = min(request.received, arrival)
     // A burst may be late here, too.

@@ -48,7 +48,7 @@ extension Connection {
   /// Waits for the next part without holding buffers, and returns it.
   private func part(of reader: any ContentReader) async throws(CloseReason) -> [UInt8]? {
     if transport.output.isEmpty { transport.releaseBuffers() }
-    state.workBegan()
+    state.partAwaited()
     defer { state.workEnded() }
     // The head of the response was sent, so there is no other way to refuse it.
     guard account() else { throw .brokenOff }

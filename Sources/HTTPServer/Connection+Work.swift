@@ -73,7 +73,6 @@ extension Connection {
     request.forgetHead(except: router.lastingField)
     transport.releaseBuffers()
     state.workBegan()
-    hasWorked = true
     guard account() else {
       state.workEnded()
       turnAway()

@@ -20,10 +20,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   var state: ConnectionState
   var peer: Peer
   var exchange = HTTP1Exchange()
-  /// The HTTP/2 session, or nil for HTTP/1.1.
+  /// The HTTP/2 session and its streams, as long as `state` is that of HTTP/2; else nil.
   var http2: HTTP2Connection?
-  /// Whether TLS has negotiated HTTP/2 by ALPN, so that no other protocol may follow (RFC 9113 §3.2).
-  var hasNegotiatedHTTP2 = false
   /// The task for work that has to wait, or nil if there is no such work.
   var task: Task<Void, Never>?
   /// The work of a request that waits without a task, or nil if no work waits.
@@ -38,9 +36,6 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   let arrival: Int
   /// The index of the connection among the worker's.
   var place = 0
-  /// Whether a request has waited since the connection last rested, and before that.
-  var hasWorked = false
-  private(set) var followsWork = false
 
   init(
     _ channel: Channel, peer: SocketAddress, counted: IPAddress?, isFromTrustedProxy: Bool, hold: MemoryHold,
@@ -78,7 +73,6 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   func channel(_ channel: Channel, became readiness: Readiness) {
     channel.loop.assertCurrent()
-    if state.isResting { (followsWork, hasWorked) = (hasWorked, false) }
     regainRank()
     perform(state.woke(readiness, at: now))
   }

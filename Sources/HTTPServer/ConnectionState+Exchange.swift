@@ -101,3 +101,23 @@ extension ConnectionState {
     return .request
   }
 }
+
+/// The deadlines of request content: for the whole content, and for the next part. A slow client makes progress, but is
+/// not served forever.
+struct ContentDeadlines: Equatable {
+  private let end: Deadline
+  private var progress: Deadline
+
+  init(at now: Deadline, limits: ServerLimits) {
+    end = now.advanced(by: limits.body)
+    progress = now.advanced(by: limits.bodyProgress)
+  }
+
+  /// The deadline of the present wait.
+  var next: Deadline { min(progress, end) }
+
+  /// Starts the wait for more content.
+  mutating func waitBegan(at now: Deadline, limits: ServerLimits) {
+    progress = now.advanced(by: limits.bodyProgress)
+  }
+}

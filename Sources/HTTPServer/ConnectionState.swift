@@ -81,6 +81,8 @@ struct ConnectionState {
   private(set) var interruption: CloseReason?
   /// Whether a whole head has arrived, over HTTP/2 on any stream. Then the preface of HTTP/2 is no longer possible.
   var hasCarriedRequest = false
+  /// Whether a request had work that waits: since the connection last rested, and before that.
+  private var hadWork = (sinceRest: false, before: false)
   let limits: SharedLimits
 
   init(limits: SharedLimits) {
@@ -148,6 +150,7 @@ struct ConnectionState {
     if case .closed = phase { return .nothing }
     guard case .resting = turn else { return interrupted(readiness, at: now) }
     turn = .busy
+    hadWork = (false, hadWork.sinceRest)
     if case .lingering = phase { return readiness == .ready ? .discardInput : .closeWhenRead }
     switch readiness {
     case .ready: return .read
@@ -296,9 +299,27 @@ extension ConnectionState {
 // MARK: Work
 
 extension ConnectionState {
-  /// Records that the task waits for a handler, or for a part of the response.
+  /// Records that a request waits for its handler.
   mutating func workBegan() {
     turn = .working(watchesHangup: false)
+    hadWork.sinceRest = true
+  }
+
+  /// Records that the task waits for a part of the response.
+  mutating func partAwaited() {
+    turn = .working(watchesHangup: false)
+  }
+
+  /// Records that the work of a stream waits. The connection does not wait with it.
+  mutating func streamBeganWork() {
+    hadWork.sinceRest = true
+  }
+
+  /// Whether a request that has come now may have waited for the work of an earlier one. The streams of HTTP/2 do not wait
+  /// for each other.
+  var workMayDelay: Bool {
+    if case .http2 = phase { return hadWork.before }
+    return hadWork.before || hadWork.sinceRest
   }
 
   /// Starts to watch for the peer's end while the task waits. Returns the action for the wait.
@@ -348,26 +369,6 @@ extension ConnectionState {
 
   /// Returns the deadline by which a blocked write must have made progress.
   func writeDeadline(at now: Deadline) -> Deadline { now.advanced(by: limits.values.writeProgress) }
-}
-
-/// The deadlines of request content: for the whole content, and for the next part. A slow client makes progress, but is
-/// not served forever.
-struct ContentDeadlines: Equatable {
-  private let end: Deadline
-  private var progress: Deadline
-
-  init(at now: Deadline, limits: ServerLimits) {
-    end = now.advanced(by: limits.body)
-    progress = now.advanced(by: limits.bodyProgress)
-  }
-
-  /// The deadline of the present wait.
-  var next: Deadline { min(progress, end) }
-
-  /// Starts the wait for more content.
-  mutating func waitBegan(at now: Deadline, limits: ServerLimits) {
-    progress = now.advanced(by: limits.bodyProgress)
-  }
 }
 
 /// The limits, shared by all connections of a loop, because a copy would be a quarter of each connection's memory.

@@ -176,7 +176,7 @@ extension Connection {
     peer.relay(for: header.source, trusts: worker.isTrusted)
     state.proxyHeaderCompleted()
     transport.consumed = header.length
-    if awaitedTLS == nil { finishHandshake() }
+    if awaitedTLS == nil { try finishHandshake() }
   }
 
   /// Notifies the observer of the reason, and returns the reason to close the connection.

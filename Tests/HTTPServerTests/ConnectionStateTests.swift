@@ -284,6 +284,26 @@ import Testing
     #expect(!state.isWorking)
   }
 
+  @Test("work may delay the requests up to the second rest after it, over HTTP/2 only those after the first")
+  mutating func delay() {
+    state.partAwaited()
+    #expect(!state.workMayDelay)
+    for isHTTP2 in [false, true] {
+      if isHTTP2 {
+        _ = state.upgraded(at: at(0), grace: nil)
+        state.streamBeganWork()
+      } else {
+        state.workBegan()
+      }
+      #expect(state.workMayDelay == !isHTTP2)
+      for isDelayed in [true, false] {
+        _ = isHTTP2 ? state.restOfHTTP2(until: at(9)) : state.rest(at: at(0), grace: nil)
+        #expect(state.woke(.ready, at: at(1)) == .read)
+        #expect(state.workMayDelay == isDelayed)
+      }
+    }
+  }
+
   // MARK: The end
 
   @Test("a lingering connection discards a limited number of bytes for a limited time")

@@ -11,20 +11,14 @@ extension Connection {
   /// Processes the received bytes if the connection speaks HTTP/2. Returns false if it does not.
   func serveHTTP2() throws(CloseReason) -> Bool {
     channel.loop.assertCurrent()
-    guard http2 != nil || hasNegotiatedHTTP2 || worker.http2 == .byPreface else { return false }
-    if http2 == nil {
-      // Without the preface, the session ends with an error (RFC 9113 §3.4).
-      switch hasNegotiatedHTTP2 ? true : startsWithPreface() {
+    if http2 == nil, worker.http2 == .byPreface {
+      switch startsWithPreface() {
       case false?: return false
       case nil:
         state.prefaceBegan(at: now)
         rest()
         return true
-      case true?:
-        let connection: HTTP2Connection
-        do { connection = try HTTP2Connection(self) } catch { throw .gone }
-        http2 = connection
-        if case .announceGoAway = state.upgraded(at: now, grace: grace) { connection.announceGoAway() }
+      case true?: try beginHTTP2()
       }
     }
     guard let http2 else { return false }
@@ -35,6 +29,14 @@ extension Connection {
     http2.isServing = false
     try drive(http2, goesOn: goesOn)
     return true
+  }
+
+  /// Begins the session. Without the preface of the client, it ends with an error (RFC 9113 §3.4).
+  func beginHTTP2() throws(CloseReason) {
+    let connection: HTTP2Connection
+    do { connection = try HTTP2Connection(self) } catch { throw .gone }
+    http2 = connection
+    if case .announceGoAway = state.upgraded(at: now, grace: grace) { connection.announceGoAway() }
   }
 
   /// Returns whether HTTP/2 begins, or nil if more bytes are needed to decide.

@@ -182,7 +182,7 @@ final class HTTP2Exchange: @unchecked Sendable {
         case .deferred(let work):
           if let response = connection.responseInstead(of: work, for: request) { return finish(response, to: request) }
           guard mayWait() else { return finish(ErrorResponse.overMemory.response(id: request.id), to: request) }
-          connection.hasWorked = true
+          connection.state.streamBeganWork()
           let context = context
           start(request) { () async throws(ErrorResponse) in await connection.inTurn(work, for: request, context) }
         }
