@@ -139,21 +139,15 @@ extension Connection {
     return try respond(&response, to: request, bodyIsRead: false)
   }
 
-  /// Completes a step that `respondImmediately` returned, and the steps after it.
-  func finish(_ remainder: PendingStep) async throws(CloseReason) {
+  /// Completes a step that `respondImmediately` returned, except work, and the steps after it.
+  func finish(_ step: PendingStep) async throws(CloseReason) {
     channel.loop.assertCurrent()
-    var step = remainder
-    while !step.isNothing {
-      switch step {
-      case .work(let work, let router, let bodyIsRead):
-        guard let request = exchange.request else { return }
-        step = try await perform(work, for: request, router: router, bodyIsRead: bodyIsRead)
-      case .stream(let response, let reader, let bodyIsRead):
-        guard let request = exchange.request else { return }
-        step = try await stream(response, from: reader, to: request, bodyIsRead: bodyIsRead)
-      case .turn: return try await letOthersHaveTheirTurn()
-      case .nothing, .unreadBody, .content: return try beginContent(after: step)
-      }
+    switch step {
+    case .stream(let response, let reader, let bodyIsRead):
+      guard let request = exchange.request else { return }
+      try beginContent(after: try await stream(response, from: reader, to: request, bodyIsRead: bodyIsRead))
+    case .turn: try await letOthersHaveTheirTurn()
+    case .nothing, .work, .unreadBody, .content: try beginContent(after: step)
     }
   }
 
@@ -161,6 +155,16 @@ extension Connection {
   func flush(before step: PendingStep) async throws(CloseReason) {
     do throws(CloseReason) {
       try await flush()
+    } catch {
+      cancel(step)
+      throw error
+    }
+  }
+
+  /// Sends the responses to earlier requests as far as the socket accepts them. Returns false if bytes are left.
+  func flushAtOnce(before step: PendingStep) throws(CloseReason) -> Bool {
+    do throws(CloseReason) {
+      return try transport.flushAtOnce()
     } catch {
       cancel(step)
       throw error

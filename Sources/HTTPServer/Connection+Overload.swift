@@ -84,7 +84,9 @@ extension Connection {
       return refuse(request)
     }
     // Another request of the connection has not delayed this one; those of HTTP/2 do not wait for each other.
-    guard channel.rank == .last, task == nil, !state.workMayDelay, let arrival = channel.lastArrival else { return nil }
+    guard channel.rank == .last, activity.isNone, !state.workMayDelay, let arrival = channel.lastArrival else {
+      return nil
+    }
     request.arrival = arrival
     request.received = min(request.received, arrival)
     // A burst may be late here, too.
@@ -101,18 +103,7 @@ extension Connection {
     return shed(work, of: request)
   }
 
-  /// Does the work of a request when its turn comes, unless that is too late.
-  @inline(never)
-  func inTurn(_ work: DeferredWork, for request: Request, _ context: RequestContext) async -> Response {
-    let began = channel.loop.now
-    let isTimely = await worker.turn(of: request.holder, since: request.arrival)
-    guard isTimely, !Task.isCancelled else { return withoutWork(work, for: request, isTimely: isTimely) }
-    var context = context
-    context.waited = Deadline.now.duration(since: began)
-    return await work.perform(context)
-  }
-
-  @inline(never)
+  /// Returns the response to a request whose turn came too late, or after it was cancelled.
   func withoutWork(_ work: DeferredWork, for request: Request, isTimely: Bool) -> Response {
     // A client that has gone meanwhile receives no response.
     isTimely ? ErrorResponse.draining.response(id: request.id) : shed(work, of: request)
@@ -129,21 +120,14 @@ extension Connection {
 }
 
 /// What waits for its turn.
-@safe enum AwaitedTurn {
+enum AwaitedTurn {
   /// A connection before its TLS handshake.
   case connection(Connection)
   /// The work of a request.
-  case work(ConnectionWork)
-  /// The task of a request, which receives whether to do its work.
-  case task(UnsafeContinuation<Bool, Never>)
+  case work(RequestWork)
 }
 
 extension Worker {
-  /// Waits for the turn of a request's work, which has waited since `arrival`. Returns whether to do it.
-  func turn(of address: MemoryBudget.Holder?, since arrival: Deadline?) async -> Bool {
-    await unsafe withUnsafeContinuation { unsafe lineUp(.task($0), .request, of: address, since: arrival) }
-  }
-
   func lineUp(
     _ work: AwaitedTurn, _ kind: ExpensiveWork<AwaitedTurn>.Kind, of address: MemoryBudget.Holder?,
     since arrival: Deadline? = nil
@@ -175,9 +159,6 @@ extension Worker {
       case .connection(let connection): connection.handshakeIsDue(isTimely: turn.isTimely)
       case .work(let work):
         work.isDue(isTimely: turn.isTimely)
-        loop.runTasks()
-      case .task(let task):
-        unsafe task.resume(returning: turn.isTimely)
         loop.runTasks()
       }
       let done = Deadline.now

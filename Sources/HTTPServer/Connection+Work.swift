@@ -7,65 +7,34 @@ import HTTPMessages
 /// Meanwhile the server does not read from the connection, but watches it. A client that closes its sending side counts
 /// as gone, because only an attempt to write could show otherwise. The server then cancels the work. nginx, HAProxy and
 /// Go's server also treat a half-closed connection as lost.
-extension Connection {
-  /// Does the work of a request and responds, after earlier responses were sent. Returns the next step.
-  @inline(never)
-  func perform(
-    _ work: DeferredWork, for request: Request, router: Router, bodyIsRead: Bool
-  ) async throws(CloseReason) -> PendingStep {
-    channel.loop.assertCurrent()
-    let content = try beginWork(for: request, router, bodyIsRead: bodyIsRead)
-    let context = RequestContext(loop: channel.loop, content: content, contentLength: content.declaredLength)
-    var response = await inTurn(work, for: request, context)
-    return try endWork(for: request, router, content, &response)
-  }
+extension Connection: RequestWork.Owner {
+  var connection: Connection { self }
 
-  /// Starts work that needs no task. Returns false if it needs one: the request has unread content, or the socket does not
-  /// accept earlier responses.
-  func start(
-    _ work: DeferredWork, _ begin: @escaping DeferredWork.Begin, _ router: Router, bodyIsRead: Bool
-  ) throws(CloseReason) -> Bool {
+  /// Starts the work of a request, and waits for its response without a task.
+  func wait(for work: DeferredWork, _ router: Router, bodyIsRead: Bool) throws(CloseReason) {
     channel.loop.assertCurrent()
-    guard let request = exchange.request, bodyIsRead || request.head.framing == .none else { return false }
-    do throws(CloseReason) {
-      guard try transport.flushAtOnce() else { return false }
-    } catch {
-      record(request, status: Self.clientClosedRequest, bytes: 0)
-      throw error
-    }
+    guard let request = exchange.request else { return }
+    let isRead = bodyIsRead || request.head.framing == .none
+    let content = isRead ? nil : RequestContent(request.head, on: self)
     try prepareForWork(of: request, router)
-    let pending = ConnectionWork(work, begin, of: request, router, on: self)
-    self.work = pending
+    let context = RequestContext(
+      loop: channel.loop, content: content ?? NoContent.shared, contentLength: content.map(\.declaredLength) ?? 0)
+    let pending = RequestWork(work, of: request, context, for: self, router)
+    activity = .work(pending, content)
     // The connection may have been interrupted while it prepared.
     if state.interruption != nil { pending.cancel() }
-    worker.lineUp(.work(pending), .request, of: request.holder, since: request.arrival)
-    return true
+    pending.lineUp()
   }
 
-  /// Responds after work without a task.
-  func ended(_ work: ConnectionWork, _ response: inout Response) {
+  /// Responds after the work of a request.
+  func ended(_ work: RequestWork, _ response: inout Response) {
     channel.loop.assertCurrent()
-    self.work = nil
+    guard case .work(let pending, let content) = activity, pending === work else { return }
+    activity = .none
     do throws(CloseReason) {
-      let step = try endWork(for: work.request, work.router, nil, &response)
+      let step = try endWork(for: work.request, work.router, content, &response)
       step.isNothing ? serveReceived() : begin(step)
     } catch { begin(error) }
-  }
-
-  /// Prepares the connection for a wait. Not inlined, like ``endWork(for:_:_:_:)``: the temporaries of an inlined function
-  /// would stay in the task's frame, so that each waiting request had memory for them.
-  @inline(never)
-  private func beginWork(
-    for request: Request, _ router: Router, bodyIsRead: Bool
-  ) throws(CloseReason) -> RequestContent {
-    let content = RequestContent(request.head, isRead: bodyIsRead, on: self)
-    do throws(CloseReason) {
-      try prepareForWork(of: request, router)
-    } catch {
-      content.cancel()
-      throw error
-    }
-    return content
   }
 
   private func prepareForWork(of request: Request, _ router: Router) throws(CloseReason) {
@@ -82,7 +51,6 @@ extension Connection {
   }
 
   /// - Parameter content: The request's content; nil if all of it has been read.
-  @inline(never)
   private func endWork(
     for request: Request, _ router: Router, _ content: RequestContent?, _ response: inout Response
   ) throws(CloseReason) -> PendingStep {
@@ -107,7 +75,7 @@ extension Connection {
   static let clientClosedRequest = 499
 
   /// Starts to watch the connection. If the client goes away, the server shuts down, or the time for work is over, the
-  /// connection's task is cancelled.
+  /// connection's activity is cancelled.
   func watchForInterruption() {
     channel.loop.assertCurrent()
     let action = state.watchBegan(at: now)
@@ -139,61 +107,6 @@ extension Connection {
   }
 }
 
-/// The work of a request that needs no task while it waits.
-final class ConnectionWork: @unchecked Sendable {
-  // Sendable by confinement, like the connection.
-  let request: Request
-  let router: Router
-  private let work: DeferredWork
-  private let begin: DeferredWork.Begin
-  private let connection: Connection
-  private let began: Deadline
-  /// The work, once its turn has come.
-  private var running: (any CancellableWork)?
-  private var isCancelled = false
-  private var hasEnded = false
-
-  init(
-    _ work: DeferredWork, _ begin: @escaping DeferredWork.Begin, of request: Request, _ router: Router,
-    on connection: Connection
-  ) {
-    (self.work, self.begin, self.request, self.router, self.connection) = (work, begin, request, router, connection)
-    began = connection.now
-  }
-
-  /// Begins the work when its turn comes, unless that is too late.
-  func isDue(isTimely: Bool) {
-    guard isTimely, !isCancelled else {
-      return end(connection.withoutWork(work, for: request, isTimely: isTimely))
-    }
-    var context = RequestContext(loop: connection.channel.loop, content: NoContent.shared, contentLength: 0)
-    context.waited = Deadline.now.duration(since: began)
-    let running = begin(context) { self.end($0) }
-    if !hasEnded { self.running = running }
-  }
-
-  func cancel() {
-    connection.channel.loop.assertCurrent()
-    isCancelled = true
-    running?.cancel()
-  }
-
-  private func end(_ response: consuming Response) {
-    connection.channel.loop.assertCurrent()
-    hasEnded = true
-    running = nil
-    connection.ended(self, &response)
-  }
-}
-
-/// The content of a request that has none, or whose content was read before.
-private final class NoContent: ContentReader {
-  static let shared = NoContent()
-
-  func read() async throws(ContentError) -> [UInt8]? { nil }
-  func cancel() {}
-}
-
 /// The content of a request. The server reads it from the connection only when the handler requests it.
 final class RequestContent: ContentReader, @unchecked Sendable {
   // Sendable by confinement, like the connection.
@@ -212,13 +125,13 @@ final class RequestContent: ContentReader, @unchecked Sendable {
   /// The length that the client declared: 0 without content, nil if the content is chunked.
   let declaredLength: Int?
 
-  /// Creates the content of a request with this head. It is empty if the content was read before.
-  init(_ head: RequestHead, isRead: Bool, on connection: Connection) {
+  /// Creates the content of a request with this head.
+  init(_ head: RequestHead, on connection: Connection) {
     self.connection = connection
     body = ContentDecoder(head.framing, limits: connection.worker.limits.http1)
     end = connection.now.advanced(by: connection.worker.limits.body)
     mustContinue = head.expectsContinue
-    switch isRead ? .none : head.framing {
+    switch head.framing {
     case .none: (isFinished, declaredLength) = (true, 0)
     case .fixed(let length): (isFinished, declaredLength) = (length == 0, length)
     case .chunked: (isFinished, declaredLength) = (false, nil)

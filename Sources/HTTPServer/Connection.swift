@@ -22,10 +22,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   var exchange = HTTP1Exchange()
   /// The HTTP/2 session and its streams, as long as `state` is that of HTTP/2; else nil.
   var http2: HTTP2Connection?
-  /// The task for work that has to wait, or nil if there is no such work.
-  var task: Task<Void, Never>?
-  /// The work of a request that waits without a task, or nil if no work waits.
-  var work: ConnectionWork?
+  /// What goes on for the connection besides its turns.
+  var activity = Activity.none
   /// The memory that is charged for this connection.
   let hold: MemoryHold
   /// The TLS context until the handshake begins.
@@ -36,6 +34,16 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   let arrival: Int
   /// The index of the connection among the worker's.
   var place = 0
+
+  enum Activity {
+    case none
+    /// A task sends, or waits for a part of a response.
+    case task(Task<Void, Never>)
+    /// A request waits for its handler. The content is nil if all of it has been read.
+    case work(RequestWork, RequestContent?)
+
+    var isNone: Bool { if case .none = self { true } else { false } }
+  }
 
   init(
     _ channel: Channel, peer: SocketAddress, counted: IPAddress?, isFromTrustedProxy: Bool, hold: MemoryHold,
@@ -101,8 +109,11 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     case .watchForHangup(let deadline): watchForHangup(until: deadline)
     case .cancelWork(let deadline):
       channel.sleep(until: deadline, self)
-      task?.cancel()
-      work?.cancel()
+      switch activity {
+      case .none: break
+      case .task(let task): task.cancel()
+      case .work(let work, _): work.cancel()
+      }
     case .abandonWork:
       // The handler still uses the request, so the pool must not lend it again.
       exchange.request = nil
@@ -181,13 +192,16 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
       var remainder = remainder
       repeat {
         try await flush(before: remainder)
+        if case .work(let work, let router, let bodyIsRead) = remainder {
+          return try wait(for: work, router, bodyIsRead: bodyIsRead)
+        }
         try await finish(remainder)
         if transport.isPending { try await flush() }
         remainder = try respondToInput()
       } while !remainder.isNothing
       try await flush()
     } catch { return await end(with: error) }
-    task = nil
+    activity = .none
     closeOrAwaitNext()
   }
 
@@ -197,13 +211,13 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   }
 
   func begin(_ remainder: PendingStep) {
-    if case .work(let work, let router, let bodyIsRead) = remainder, case .call(let begin) = work.form {
+    if case .work(let work, let router, let bodyIsRead) = remainder {
       do throws(CloseReason) {
-        if try start(work, begin, router, bodyIsRead: bodyIsRead) { return }
-      } catch { return self.begin(error) }
+        if try flushAtOnce(before: remainder) { return try wait(for: work, router, bodyIsRead: bodyIsRead) }
+      } catch { return begin(error) }
     }
     // An unstructured task does not inherit the preference, and without it would run on the global pool.
-    task = Task(executorPreference: channel.loop) { await self.run(remainder) }
+    activity = .task(Task(executorPreference: channel.loop) { await self.run(remainder) })
   }
 
   func begin(_ ending: CloseReason) {
@@ -231,7 +245,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   /// Sends the last response or alert, if any, and closes the connection.
   private func end(with ending: CloseReason) async {
-    task = nil
+    activity = .none
     transport.borrowBuffers()
     switch ending {
     case .gone:

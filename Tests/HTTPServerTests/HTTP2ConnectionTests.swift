@@ -95,15 +95,56 @@ import Testing
     #expect(try other.responses(to: "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").map(\.status) == [505])
   }
 
-  @Test("work is cancelled when its client disconnects", .otherPrograms, arguments: IOLoop.PollerKind.allCases)
-  func clientGone(_ kind: IOLoop.PollerKind) throws {
+  @Test("a request that waits has no task", .otherPrograms, arguments: IOLoop.PollerKind.allCases)
+  func taskless(_ kind: IOLoop.PollerKind) throws {
+    let work = DeferredWork { context, respond in
+      let isTaskless = unsafe withUnsafeCurrentTask { unsafe $0 == nil }
+      context.loop.atEndOfTurn { respond(Response(.ok, body: Array("\(isTaskless)".utf8))) }
+      return nil
+    }
+    let server = try Self.server(
+      kind,
+      Router([
+        Route("/content", [.post(bodyLimit: 10_000) { _ in .read { _ in .deferred(work) } }]),
+        Route(below: "/") { _ in .deferred(work) },
+      ]))
+    #expect(try Self.curl(server, "/x").stdout == "true")
+    #expect(try Self.curl(server, "/x", "--data", "content").stdout == "true")
+    #expect(try Self.curl(server, "/content", "--data", "content").stdout == "true")
+    #expect(try Self.curl(server, "/content", "--data", "").stdout == "true")
+    let long = String(repeating: "x", count: 10_001)
+    #expect(try Self.curl(server, "/content", "--data", long, "--write-out", "%{http_code}").stdout.hasSuffix("413"))
+    let held = server.workers { $0.connections.map { $0.http2?.contentBytes ?? 0 } }
+    #expect(held.joined().allSatisfy { $0 == 0 })
+  }
+
+  @Test(
+    "work that takes too long is cancelled, and its client gets an error", .otherPrograms, arguments: WorkForm.allCases)
+  func tooLong(_ form: WorkForm) throws {
+    var limits = ServerLimits()
+    limits.work = .milliseconds(50)
+    let router = Router([
+      Route(below: "/") { _ in
+        .deferred(form.work { _ in Response(await Signal<Void>().next() == nil ? .accepted : .ok) })
+      }
+    ])
+    let server = try TestServer(
+      Variant(poller: .platformDefault, isTLS: false), limits: limits, router: router, speaksHTTP2: true)
+    #expect(try Self.curl(server, "/x", "--write-out", "%{http_code}").stdout.hasSuffix("504"))
+    #expect(server.recorder.statuses == [504])
+  }
+
+  @Test(
+    "work is cancelled when its client disconnects", .otherPrograms, arguments: IOLoop.PollerKind.allCases,
+    WorkForm.allCases)
+  func clientGone(_ kind: IOLoop.PollerKind, _ form: WorkForm) throws {
     let ended = Signal<Bool>()
     let server = try Self.server(
       kind,
       Router([
         Route(below: "/") { _ in
           .deferred(
-            DeferredWork { _ in
+            form.work { _ in
               let value: Void? = await Signal<Void>().next()
               ended.send(value == nil && Task.isCancelled)
               return Response(.ok)

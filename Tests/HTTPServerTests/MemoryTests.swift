@@ -56,7 +56,7 @@ import Testing
     let clients = try (0..<100).map { _ in try server.connect() }
     for path in ["/echo", "/nowhere"] {
       for client in clients { try client.send("POST \(path) HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nagai") }
-      server.waitForConnections(100) { $0.state.isResting && $0.exchange.content != nil && $0.task == nil }
+      server.waitForConnections(100) { $0.state.isResting && $0.exchange.content != nil && $0.activity.isNone }
       let held = server.workers { worker in
         worker.connections.map {
           $0.transport.input.capacity + $0.transport.output.capacity + ($0.exchange.request?.heldBytes ?? 0)
@@ -292,7 +292,7 @@ import Testing
       #expect(try client.response()?.status == (isMalformed ? 400 : 405))
     }
     server.waitForConnections(20) {
-      $0.state.isLingering && $0.state.isResting && $0.exchange.request == nil && $0.task == nil
+      $0.state.isLingering && $0.state.isResting && $0.exchange.request == nil && $0.activity.isNone
     }
     #expect(memory.used == 20 * Connection.Cost.connection)
   }

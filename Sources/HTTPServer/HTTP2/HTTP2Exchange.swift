@@ -1,3 +1,4 @@
+import Bytes
 import EventLoop
 import HTTP1
 import HTTP2
@@ -6,7 +7,7 @@ import HTTPTypes
 import Memory
 
 /// One request on an HTTP/2 stream, and its response.
-final class HTTP2Exchange: @unchecked Sendable {
+final class HTTP2Exchange: RequestWork.Owner, @unchecked Sendable {
   // Sendable by confinement, like the connection.
   let stream: HTTP2StreamID
   /// The connection, which forgets this exchange at the end of the stream.
@@ -14,15 +15,21 @@ final class HTTP2Exchange: @unchecked Sendable {
   /// The request, until its response is complete.
   private var request: Request?
   private let router: Router
-  /// The request's content, if there is any, or if a handler may read it.
+  /// The request's content, if a handler may read it, or if no operation does.
   private var content: HTTP2Content?
+  /// The content that is read before the response, until it is complete.
+  private var reading: (limit: Int, reply: @Sendable ([UInt8]) -> Reply, received: [UInt8])?
+  /// The bytes of content that have arrived.
+  private var receivedBytes = 0
   /// Whether the request is complete.
   private(set) var isReceived = false
   private var deadlines: StreamDeadlines
   private var hasResponded = false
   /// Whether a task copies the content of the response from its reader.
   private var isCopying = false
-  private var task: Task<Void, Never>?
+  private var copying: Task<Void, Never>?
+  /// The work of the request, until its response.
+  private var work: RequestWork?
   private var room: Waiter?
   /// Whether the stream has no room for more content.
   private var isFull = false
@@ -48,6 +55,8 @@ final class HTTP2Exchange: @unchecked Sendable {
     request = owner.borrowRequest()
     deadlines = StreamDeadlines(at: owner.connection.now)
   }
+
+  var connection: Connection { owner.connection }
 
   // MARK: The request
 
@@ -75,8 +84,10 @@ final class HTTP2Exchange: @unchecked Sendable {
   func received(_ bytes: Span<UInt8>) {
     owner.connection.channel.loop.assertCurrent()
     owner.contentBytes += bytes.count
-    openContent().append(bytes)
+    receivedBytes += bytes.count
     if !hasBegun { respond() }
+    guard reading != nil else { return openContent().append(bytes) }
+    read(bytes)
   }
 
   func receivedEnd() {
@@ -87,6 +98,7 @@ final class HTTP2Exchange: @unchecked Sendable {
       declaredLength = 0
       respond()
     }
+    if let reading = reading.take(), let request { reply(to: request, reading.received, reading.reply) }
   }
 
   /// Returns the request's content. Most requests have none, and their responses do not need it.
@@ -118,9 +130,9 @@ final class HTTP2Exchange: @unchecked Sendable {
     owner.connection.channel.loop.assertCurrent()
     let sending = owner.session.sending(on: stream)
     let waits = StreamDeadlines.Waits(
-      isReceiving: !isReceived, wantsContent: !isReceived && content?.isEmpty ?? true, received: content?.count ?? 0,
+      isReceiving: !isReceived, wantsContent: !isReceived && content?.isEmpty ?? true, received: receivedBytes,
       isSending: sending.isWaiting, sent: sending.sent,
-      isWorking: !sending.isWaiting && (isCopying || task != nil && !hasResponded))
+      isWorking: !sending.isWaiting && (isCopying || work != nil))
     // The client need not send the rest of content that no handler reads (RFC 9113 §8.1).
     guard !hasResponded || isCopying || sending.isWaiting || !waits.isReceiving else {
       return owner.session.reset(stream, .noError)
@@ -140,11 +152,13 @@ final class HTTP2Exchange: @unchecked Sendable {
   /// Responds with an error instead of the work, or resets the stream if the response has begun.
   private func giveUp(_ error: ErrorResponse) {
     guard !hasResponded, let request else { return owner.session.reset(stream, .cancel) }
-    // The task ends without a response, because the stream has one. Its handler may still use the request.
-    task?.cancel()
+    // The work ends without a response, because the stream has one.
+    let late = work.take()
     content?.fail(.timedOut)
     hasBegun = true
-    finish(error.response(id: request.id), to: request)
+    dropReceived()
+    finish(error.response(id: request.id), to: request, isInUse: late != nil)
+    late?.cancel()
   }
 
   private func respond() {
@@ -161,18 +175,8 @@ final class HTTP2Exchange: @unchecked Sendable {
         case .immediate(let response): return finish(response, to: request)
         case .read(let next): reply = next
         }
-        // The task that reads takes as much memory as one that waits.
-        guard mayWait() else { return finish(ErrorResponse.overMemory.response(id: request.id), to: request) }
-        let context = context
-        start(request) { () async throws(ErrorResponse) in
-          let content = try await self.read(limit)
-          // The stream may have closed while its content was read. Then the client waits for no response.
-          guard !self.isClosed else { throw .draining }
-          switch reply(content) {
-          case .immediate(let response): return response
-          case .deferred(let work): return await connection.inTurn(work, for: request, context)
-          }
-        }
+        forgetHead(of: request)
+        reading = (limit, reply, [])
       case .reply(let reply):
         if operation.isRefusedEarly, let early = connection.earlyRefusal(of: request) {
           return finish(early, to: request)
@@ -181,10 +185,7 @@ final class HTTP2Exchange: @unchecked Sendable {
         case .immediate(let response): finish(response, to: request)
         case .deferred(let work):
           if let response = connection.responseInstead(of: work, for: request) { return finish(response, to: request) }
-          guard mayWait() else { return finish(ErrorResponse.overMemory.response(id: request.id), to: request) }
-          connection.state.streamBeganWork()
-          let context = context
-          start(request) { () async throws(ErrorResponse) in await connection.inTurn(work, for: request, context) }
+          wait(for: work, of: request)
         }
       }
     } catch {
@@ -193,7 +194,10 @@ final class HTTP2Exchange: @unchecked Sendable {
   }
 
   private var context: RequestContext {
-    RequestContext(loop: owner.connection.channel.loop, content: openContent(), contentLength: declaredLength)
+    let hasContent = content != nil || !isReceived
+    return RequestContext(
+      loop: connection.channel.loop, content: hasContent ? openContent() : NoContent.shared,
+      contentLength: hasContent ? declaredLength : 0)
   }
 
   /// Charges the work of the request. Returns false if there is not enough memory.
@@ -204,65 +208,66 @@ final class HTTP2Exchange: @unchecked Sendable {
     return isGranted
   }
 
-  private func read(_ limit: Int) async throws(ErrorResponse) -> [UInt8] {
-    var received: [UInt8] = []
-    // Content that was read from the stream's window is held here until the end.
-    defer { owner.contentBytes -= received.count }
-    let content = openContent()
-    do throws(ContentError) {
-      while let part = try await content.read() {
-        guard received.count + part.count <= limit else { throw .tooLarge(limit: limit) }
-        received.append(contentsOf: part)
-        owner.contentBytes += part.count
-      }
-      return received
-    } catch {
-      if case .tooLarge = error { throw .contentTooLarge(limit) }
-      throw .bodyTimeout
+  /// Takes content that is read before the response.
+  private func read(_ bytes: Span<UInt8>) {
+    owner.session.consume(bytes.count, on: stream)
+    reading?.received.append(copying: bytes)
+    guard let request, let limit = reading?.limit, reading?.received.count ?? 0 > limit else { return }
+    dropReceived()
+    finish(ErrorResponse.contentTooLarge(limit).response(id: request.id), to: request)
+  }
+
+  private func dropReceived() {
+    owner.contentBytes -= reading?.received.count ?? 0
+    reading = nil
+  }
+
+  private func reply(to request: Request, _ content: [UInt8], _ reply: @Sendable ([UInt8]) -> Reply) {
+    owner.contentBytes -= content.count
+    switch reply(content) {
+    case .immediate(let response): finish(response, to: request)
+    case .deferred(let work): wait(for: work, of: request)
     }
   }
 
-  /// Runs work that has to wait in a task of the loop.
-  private func start(_ request: Request, _ work: @escaping () async throws(ErrorResponse) -> Response) {
-    // The handler has copied what it needs.
+  /// Starts the work of the request.
+  private func wait(for work: DeferredWork, of request: Request) {
+    guard mayWait() else { return finish(ErrorResponse.overMemory.response(id: request.id), to: request) }
+    forgetHead(of: request)
+    connection.state.streamBeganWork()
+    let work = RequestWork(work, of: request, context, for: self, router)
+    self.work = work
+    work.lineUp()
+  }
+
+  func ended(_ work: RequestWork, _ response: inout Response) {
+    connection.channel.loop.assertCurrent()
+    guard self.work === work, !isClosed else {
+      response.stream?.cancel()
+      if !hasResponded { connection.record(work.request, status: Connection.clientClosedRequest, bytes: 0) }
+      return
+    }
+    self.work = nil
+    finish(response, to: work.request)
+    owner.flush()
+  }
+
+  /// Drops the head before a wait. The handler has copied what it needs.
+  private func forgetHead(of request: Request) {
     request.forgetHead(except: router.lastingField)
     noteHeld()
-    let work = Work(request: request, body: work)
-    task = Task(executorPreference: owner.connection.channel.loop) {
-      let response: Response
-      do throws(ErrorResponse) {
-        response = try await work.body()
-      } catch {
-        response = error.response(id: work.request.id)
-      }
-      guard !self.isClosed, !self.hasResponded else {
-        response.stream?.cancel()
-        if !self.hasResponded {
-          self.owner.connection.record(work.request, status: Connection.clientClosedRequest, bytes: 0)
-        }
-        return
-      }
-      self.task = nil
-      self.finish(response, to: work.request)
-      self.owner.flush()
-    }
-  }
-
-  private struct Work: @unchecked Sendable {
-    // Sendable: run by the one task that receives it, on the loop that made it.
-    let request: Request
-    let body: () async throws(ErrorResponse) -> Response
   }
 
   // MARK: The response
 
-  private func finish(_ response: consuming Response, to request: Request) {
+  /// - Parameter isInUse: Whether work that was given up may still use the request.
+  private func finish(_ response: consuming Response, to request: Request, isInUse: Bool = false) {
     owner.connection.channel.loop.assertCurrent()
     router.finish(&response, request)
-    respond(&response, to: request)
+    respond(&response, to: request, isInUse: isInUse)
   }
 
-  private func respond(_ response: inout Response, to request: Request) {
+  private func respond(_ response: inout Response, to request: Request, isInUse: Bool) {
     workHold = nil
     hasResponded = true
     let isHead = request.method == .head
@@ -288,21 +293,20 @@ final class HTTP2Exchange: @unchecked Sendable {
       owner.session.send(response.body, on: stream, isLast: true, isChargedElsewhere: !sharedBody.isEmpty)
     }
     connection.record(request, response, bytes: hasContent ? response.body.count : 0)
-    giveBack(request)
+    giveBack(request, isInUse: isInUse)
   }
 
-  /// Returns the request, unless a handler that was given up may still use it.
-  private func giveBack(_ request: Request) {
+  private func giveBack(_ request: Request, isInUse: Bool = false) {
     self.request = nil
     noteHeld()
-    if task == nil { owner.connection.worker.takeBack(request) }
+    if !isInUse { owner.connection.worker.takeBack(request) }
   }
 
   private func start(copying reader: any ContentReader, status: Int) {
     request?.forgetHead(except: nil)
     noteHeld()
     isCopying = true
-    task = Task(executorPreference: owner.connection.channel.loop) {
+    copying = Task(executorPreference: owner.connection.channel.loop) {
       await self.copy(reader, status: status)
       self.isCopying = false
     }
@@ -346,7 +350,6 @@ final class HTTP2Exchange: @unchecked Sendable {
     }
     if let request {
       owner.connection.record(request, status: status, bytes: count)
-      task = nil
       giveBack(request)
     }
     owner.flush()
@@ -370,11 +373,17 @@ final class HTTP2Exchange: @unchecked Sendable {
     owner.connection.channel.loop.assertCurrent()
     isClosed = true
     releaseBody()
+    if reading != nil, let request {
+      dropReceived()
+      connection.record(request, status: Connection.clientClosedRequest, bytes: 0)
+      giveBack(request)
+    }
     if let content {
       owner.contentBytes -= content.discardHeld()
       content.fail(.broken("The client closed the connection."))
     }
-    task?.cancel()
+    work?.cancel()
+    copying?.cancel()
     room.take()?.resume()
     owner.forget(self)
   }
