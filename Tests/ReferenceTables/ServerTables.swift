@@ -82,13 +82,16 @@ import HTTPMessages
     }
   }
 
-  /// The table of the metrics.
+  /// The table of the metrics, with the first sentence of each help text. A histogram is known by its label `le`, a
+  /// counter by `_total`.
   enum MetricTable {
     static var text: String {
-      var table = MarkdownTable("metric", "type", "labels", "meaning")
+      var table = MarkdownTable("metric", "labels", "meaning")
       for metric in ServerMetrics.all {
-        let labels = metric.labels.isEmpty ? "–" : metric.labels.map(\.code).joined(separator: ", ")
-        table.add(metric.name.code, metric.kind.rawValue, labels, metric.help)
+        let labels = metric.labels + (metric.kind == .histogram ? ["le"] : [])
+        let sentence = metric.help.split(separator: ". ").first ?? ""
+        let meaning = sentence.hasSuffix(".") ? "\(sentence)" : "\(sentence)."
+        table.add(metric.name.code, labels.map(\.code).joined(separator: ", "), meaning)
       }
       return table.text
     }

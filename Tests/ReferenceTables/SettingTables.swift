@@ -17,8 +17,8 @@
     private static func members(of setting: some SettingRow) -> String {
       var table = MarkdownTable("member", "default", "values", "meaning")
       for (path, row) in setting.descendants {
-        let values = values(of: row) ?? row.example.map { "such as \($0.code)" } ?? ""
-        table.add(path.code, row.defaultText?.code ?? "–", values, row.text)
+        let example = row.example.map { $0.count < 48 ? "such as \($0.code)" : "" }
+        table.add(path.code, row.defaultText?.code ?? "", values(of: row) ?? example ?? "", row.text)
       }
       return table.text
     }
@@ -31,7 +31,7 @@
       var table = MarkdownTable("path", "default", "values", "meaning")
       for row in rows {
         let mark = row.fixed == nil ? "" : " †"
-        table.add(row.path.code + mark, row.defaultText?.code ?? "–", values(of: row) ?? "", row.text)
+        table.add(row.path.code + mark, row.defaultText?.code ?? "", values(of: row) ?? "", row.text.brief)
       }
       return table.text
     }
@@ -183,6 +183,17 @@
   }
 
   extension String {
+    /// The first sentence, and those that are needed with it. The example configuration has all of them.
+    fileprivate var brief: String {
+      let sentences = split(separator: ". ")
+      let needed = sentences.indices.filter { index in
+        index == 0 || ["Default", "Required", "Needs"].contains { sentences[index].hasPrefix($0) }
+          || sentences[index].contains("](")
+      }
+      let text = needed.map { sentences[$0] }.joined(separator: ". ")
+      return text.hasSuffix(".") ? text : text + "."
+    }
+
     /// The text without Markdown. A link to a document becomes its text, with the document in parentheses.
     fileprivate var plain: String {
       replacing("`", with: "").replacing(/\[([^\]]+)\]\(([a-z-]+\.md)[^)]*\)/) {
