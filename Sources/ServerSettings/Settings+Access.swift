@@ -20,7 +20,7 @@ extension Settings.Access {
       of: .object(of: ClientCandidate.known, remedy: "write an object"), atMost: 1000,
       remedy: "write a list of objects such as [{ id: \"android\", … }]"),
     default: SettingElements(), example: #"[{ id: "web", origins: ["https://app.example.com"] }]"#,
-    "[Which client may have what](clients.md#access).")
+    "[Which client may have what](access.md).")
   static let token = Setting(
     "access.anonymous.token", .bool, default: false,
     "Whether callers without credentials get tokens; `true` if the whole object is empty. At least one of "

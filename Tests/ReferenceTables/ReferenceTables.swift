@@ -34,7 +34,7 @@
           "docs/configuration.md",
           ["settings": SettingTables.settings, "limits": SettingTables.limits]
         ),
-        ("docs/clients.md", ["client": SettingTables.client]),
+        ("docs/access.md", ["client": SettingTables.client]),
         ("docs/keys.md", ["key": SettingTables.key]),
         (
           "docs/endpoints.md",
