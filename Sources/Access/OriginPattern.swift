@@ -20,6 +20,7 @@ public enum OriginPattern: Sendable, Hashable, CustomStringConvertible {
         return
       } catch { throw .notAnOrigin(error) }
     }
+    guard !["*", "https://*", "http://*"].contains(text) else { throw .everyOrigin }
     let parts = text.split(separator: "*", omittingEmptySubsequences: false)
     guard parts.count == 2, parts[0].hasSuffix("://"), parts[1].hasPrefix(".") else { throw .misplacedStar }
     // With a label instead of the star, the text must be an origin. Parsing it also normalises it.
@@ -49,6 +50,14 @@ public enum OriginPattern: Sendable, Hashable, CustomStringConvertible {
     }
   }
 
+  /// Whether pages of the origins come over a network without encryption.
+  public var isPlain: Bool {
+    switch self {
+    case .exact(let origin): !origin.isSecure && !origin.isLoopback
+    case .anyLabel(let pattern): pattern.hasPrefix("http://")
+    }
+  }
+
   /// The pattern as in the settings.
   public var description: String {
     switch self {
@@ -64,6 +73,8 @@ public enum OriginPatternError: Error, Equatable, CustomStringConvertible {
   case notAnOrigin(OriginError)
   /// There is more than one star, or it is not the whole first label of the host.
   case misplacedStar
+  /// The star stands for all origins: `*`, `https://*`.
+  case everyOrigin
   /// The star precedes a single label, so the pattern would match sites of strangers: `https://*.com`.
   case wholeDomain
 
@@ -73,6 +84,10 @@ public enum OriginPatternError: Error, Equatable, CustomStringConvertible {
     case .notAnOrigin(let error): "\(error)"
     case .misplacedStar:
       "A star may only stand for the whole first label of the host, once: \"https://*.preview.example.com\"."
+    case .everyOrigin:
+      "A star alone would give pages of every site your team's tokens and quota. Name each origin, such as "
+        + "\"https://app.example.com\", or a star before your domain, such as \"https://*.preview.example.com\". "
+        + "Callers that are not web pages need an apiKey instead."
     case .wholeDomain: "The star needs a domain of at least two labels behind it, such as *.example.com."
     }
   }

@@ -10,6 +10,8 @@ struct ClientCandidate {
   var names: [SubjectName] = []
   /// The origins that identify the client. Origins that only restrict another credential are not included.
   var knownOrigins: [OriginPattern] = []
+  /// All valid origins of the client.
+  var origins: [OriginPattern] = []
   /// The rules for the client's JWTs, if the parts that distinguish them from another client's are valid.
   var rules: JWTRules?
   /// The file with the key set of the client's identity provider.
@@ -87,8 +89,9 @@ extension ClientCandidate {
 
   private mutating func readOrigins(_ reader: inout SettingsReader) -> [OriginPattern?]? {
     let origins = reader.readElements(Self.origins)
+    self.origins = origins?.compactMap { $0 } ?? []
     if !Self.credentials.contains(where: reader.isSet) {
-      knownOrigins = origins?.compactMap { $0 } ?? []
+      knownOrigins = self.origins
     } else if origins?.isEmpty ?? false {
       // An empty list would remove the restriction to web origins.
       reader.reject(

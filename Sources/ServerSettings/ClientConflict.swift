@@ -14,6 +14,27 @@ struct ClientConflict: Equatable {
     return search.clashes
   }
 
+  /// Returns a warning for each oddity of a client that may be a slip: an origin without encryption, and an issuer that
+  /// differs from another client's only by its last slash.
+  static func warnings(about clients: [ClientCandidate]) -> [String] {
+    var issuers: [Substring: (index: Int, text: String)] = [:]
+    return clients.enumerated().flatMap { index, client in
+      var warnings = client.origins.filter(\.isPlain).map { origin in
+        "\(Search.name(index)) has the origin \(shown("\(origin)")): without https, anyone on the way can change its pages "
+          + "and take their tokens, and browsers play no protected music there. If its pages have https, write https."
+      }
+      guard let issuer = client.rules?.issuer else { return warnings }
+      let stem = issuer[..<(issuer.hasSuffix("/") ? issuer.index(before: issuer.endIndex) : issuer.endIndex)]
+      if let other = issuers[stem], other.text != issuer {
+        warnings.append(
+          "\(Search.name(index)).jwt.issuer differs from that of \(Search.name(other.index)) only by the slash at its end. "
+            + "The iss of a token is compared byte for byte: write both as the provider does.")
+      }
+      issuers[stem] = (index, issuer)
+      return warnings
+    }
+  }
+
   private struct Search {
     var clashes: [ClientConflict] = []
     private var ids: [String: Int] = [:]
@@ -63,7 +84,7 @@ struct ClientConflict: Equatable {
       clashes.append(ClientConflict(place: "[\(index)]\(place)", problem: problem, remedy: remedy))
     }
 
-    private static func name(_ index: Int) -> String { "\(Settings.Access.clients.path)[\(index)]" }
+    static func name(_ index: Int) -> String { "\(Settings.Access.clients.path)[\(index)]" }
 
     /// For the same provider, clients must differ in audience, or in a claim that both require. A client without an
     /// audience takes any.

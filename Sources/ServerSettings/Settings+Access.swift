@@ -82,12 +82,17 @@ extension Settings.Access {
     return candidates
   }
 
+  /// The problem of settings that give access to no caller.
+  static let missing = "no client has access"
+
   /// Reads the permissions. `candidates` is the result of ``readClients(_:within:)``.
   init?(_ reader: inout SettingsReader, clients candidates: [ClientCandidate]?, within context: ValidationContext) {
     let anonymous = Self.readAnonymous(&reader, within: context)
-    if !context.allowsAnonymous, !reader.isSet(Self.anonymousPath), candidates?.isEmpty ?? false {
+    // A list that cannot be read may have clients.
+    let isUnreadable = reader.errors.contains { $0.path == Self.clients.path && $0.source != nil }
+    if !context.allowsAnonymous, !reader.isSet(Self.anonymousPath), candidates?.isEmpty ?? false, !isUnreadable {
       reader.missing(
-        "access", problem: "no client has access",
+        "access", problem: Self.missing,
         remedy: "write access: { clients: [{ id: \"web\", origins: [\"https://app.example.com\"] }] }, with apiKey "
           + "instead of origins for callers that are not web pages (new-api-key creates a key), "
           + "ACCESS_ANONYMOUS='{ token: true }' for callers without a credential, or start with "

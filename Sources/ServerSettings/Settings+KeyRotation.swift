@@ -118,11 +118,16 @@ extension Settings.MusicKit {
 
   /// Rejects a key that occurs twice, because its states contradict each other.
   private static func rejectRepeatedIDs(_ elements: [Element], _ reader: inout SettingsReader) {
-    var known: Set<KeyID> = []
+    var known: [KeyID: Int] = [:]
     for (index, element) in elements.enumerated() {
-      guard let id = element.keyID, !known.insert(id).inserted else { continue }
+      guard let id = element.keyID else { continue }
+      guard let first = known[id] else {
+        known[id] = index
+        continue
+      }
       reader.reject(
-        "\(keys.path)[\(index)]", problem: "has the same ID as another key, \(id)", remedy: "keep one of the two")
+        "\(keys.path)[\(index)]", problem: "has the key ID \(id), which \(keys.path)[\(first)] also has",
+        remedy: "keep one of the two, or correct the ID: Apple gives each key its own")
     }
   }
 }

@@ -115,14 +115,20 @@ struct WrongKeyTests {
   func binaryFiles() throws {
     let directory = try TemporaryDirectory()
     let key = try directory.write(Samples.p8, to: "AuthKey_ABC123DEFG.p8")
-    for command in [
-      "pkcs8 -topk8 -nocrypt -outform DER -in \(key)", "pkcs12 -export -nocerts -inkey \(key) -passout pass:x",
-    ] {
+    let kinds: [(String, KeyKind, String)] = [
+      (
+        "pkcs8 -topk8 -nocrypt -outform DER -in \(key)", .der, "pkcs8 -topk8 -nocrypt -inform DER -in FILE -out AuthKey"
+      ),
+      ("ec -outform DER -in \(key)", .der, "in binary (DER)"),
+      ("pkcs12 -export -nocerts -inkey \(key) -passout pass:x", .pkcs12, "a PKCS#12 (.p12) file"),
+      ("pkey -pubout -outform DER -in \(key)", .binary, "a binary file"),
+    ]
+    for (command, kind, words) in kinds {
       let path = directory.path + "/out"
       _ = Samples.openssl("\(command) -out \(path)")
       let error = #expect(throws: SigningKeyError.self) { try SigningKey.load(file: path, keyID: Samples.keyID()) }
-      #expect(error?.reason == .wrongKind(.binary))
-      #expect("\(try #require(error))".contains("binary"))
+      #expect(error?.reason == .wrongKind(kind), "\(command)")
+      #expect("\(try #require(error))".contains(words))
     }
   }
 

@@ -28,6 +28,18 @@ struct StartTests {
     #expect(both.stdout.contains("http on 127.0.0.1 port 1, admin"), "\(both.stdout)")
   }
 
+  @Test("without any setting names the demo and the flag for a file; with some, only what is missing")
+  func nothing() throws {
+    let hint = "To try the server without a key and settings: musickit-token-server demo."
+    // An image sets the hosts.
+    for environment in [[:], ["SERVER_HOST": "*", "ADMIN_HOST": "*"]] {
+      let result = try Program.run([], environment: environment)
+      #expect(result.status == 78)
+      #expect(result.stderr.split(separator: "\n").last?.hasPrefix(hint) == true, "\(result.stderr)")
+    }
+    #expect(try !Program.run([], environment: ["MUSICKIT_TEAM_ID": "TEAM123456"]).stderr.contains("demo"))
+  }
+
   @Test("starts with a configuration file only")
   func fileOnly() throws {
     let ground = try Ground()

@@ -127,7 +127,8 @@ enum KeyDER {
 /// A kind of text that is commonly mistaken for a MusicKit private key.
 public enum KeyKind: Sendable, Hashable, CaseIterable {
   case empty, path, json, certificate, certificateRequest, publicKey, rsaPrivateKey, ecPrivateKey, dsaPrivateKey
-  case ecParameters, encryptedPrivateKey, opensshPrivateKey, pgp, pkcs12, jwt, severalBlocks, otherPEM, utf16, binary
+  case ecParameters, encryptedPrivateKey, opensshPrivateKey, pgp, pkcs12, jwt, severalBlocks, otherPEM, utf16, binary,
+    der
   case notAKey
 
   /// The sentence without its subject.
@@ -139,6 +140,9 @@ public enum KeyKind: Sendable, Hashable, CaseIterable {
     case .ecPrivateKey:
       "is a private key in the older SEC1 form (EC PRIVATE KEY), which Apple does not issue; if it is the right"
         + " key, openssl pkcs8 -topk8 -nocrypt -in FILE converts it."
+    case .der:
+      "is a private key in binary (DER), and Apple's file is text (PEM); if it is the right key, openssl pkcs8 -topk8"
+        + " -nocrypt -inform DER -in FILE -out AuthKey_<KEYID>.p8 converts it."
     case .encryptedPrivateKey:
       "is an encrypted private key, and the server accepts no pass phrase; openssl pkcs8 -in FILE decrypts it."
     case .jwt:

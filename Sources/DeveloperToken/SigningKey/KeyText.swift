@@ -89,7 +89,16 @@ enum KeyText {
     if bytes.starts(with: "\u{FEFF}") || bytes.isEmpty { return nil }
     if bytes.count >= 2, bytes[0] ^ bytes[1] == 0x01, bytes[0] >= 0xFE { return .utf16 }
     guard !bytes.allSatisfy({ $0 >= 0x20 || (0x09...0x0D).contains($0) }) else { return nil }
-    return bytes.count > 1 && (bytes[0] == 0 || bytes[1] == 0) ? .utf16 : .binary
+    if bytes.count > 1, bytes[0] == 0 || bytes[1] == 0 { return .utf16 }
+    guard isDER(bytes) else { return .binary }
+    // The version is the first element: 0 of PKCS#8 (RFC 5208 §5), 1 of SEC1 (RFC 5915 §3), 3 of PKCS#12 (RFC 7292 §4).
+    let header = bytes[1] < 0x80 ? 2 : 2 + Int(bytes[1] & 0x7F)
+    guard bytes.count > header + 2, bytes[header] == 2, bytes[header + 1] == 1 else { return .binary }
+    switch bytes[header + 2] {
+    case 0, 1: return .der
+    case 3: return .pkcs12
+    default: return .binary
+    }
   }
 
   /// Returns the kind of a text without PEM lines if it is clearly not the body of a key; nil otherwise.

@@ -26,6 +26,13 @@ struct JSON5Parser {
     guard (try? UTF8Span(validating: bytes.span)) != nil else {
       throw JSON5Failure(line: 1, column: 1, problem: "the text is not UTF-8")
     }
+    guard !parser.looksLikeYAML else {
+      throw JSON5Failure(
+        line: 1, column: 1,
+        problem:
+          "this looks like YAML; in JSON5, braces enclose members, commas separate them, and text is in quotation "
+          + "marks, as in { musickit: { teamID: \"TEAM123456\" } }")
+    }
     let value = try parser.value(depth: 0)
     try parser.skipSpace()
     guard parser.peek == nil else { throw parser.failure("there is text after the end of the value") }
@@ -35,6 +42,19 @@ struct JSON5Parser {
   /// Returns the only value in `text`.
   static func parse(_ text: String) throws(JSON5Failure) -> JSON5Value {
     try parse(Array(text.utf8))
+  }
+
+  /// Whether the first line that is no comment is a name with a colon, without an object around it. A colon of a URL
+  /// precedes a slash.
+  private var looksLikeYAML: Bool {
+    for line in bytes[position...].split(separator: UInt8(ascii: "\n"), maxSplits: 100) {
+      let text = line.drop { $0 == 0x20 || $0 == 0x0D }
+      if text.isEmpty || text.first == UInt8(ascii: "#") || text.starts(with: "---".utf8) { continue }
+      let rest = text.drop { $0.isWordCharacter }
+      let next = rest.dropFirst().first
+      return rest.startIndex > text.startIndex && rest.first == UInt8(ascii: ":") && next != UInt8(ascii: "/")
+    }
+    return false
   }
 
   /// The next byte, or nil at the end.
@@ -77,7 +97,7 @@ struct JSON5Parser {
       let name = try memberName()
       guard members[name] == nil else {
         position = start
-        throw failure("the object already has a member with this name")
+        throw failure("the object already has a member \(quoted(name))")
       }
       try skipSpace()
       guard take(":") else { throw failure("a \":\" is missing after the member's name") }
@@ -101,11 +121,22 @@ struct JSON5Parser {
 
   private mutating func memberName() throws(JSON5Failure) -> String {
     if peek == UInt8(ascii: "\"") || peek == UInt8(ascii: "'") { return try string() }
+    try rejectCurlyQuote()
     let name = word()
     guard let first = name.utf8.first, !(UInt8(ascii: "0")...UInt8(ascii: "9")).contains(first) else {
       throw failure("a member's name is missing")
     }
     return name
+  }
+
+  /// Throws if the next character is a quotation mark of a word processor or a web page.
+  private func rejectCurlyQuote() throws(JSON5Failure) {
+    guard
+      ["\u{201C}", "\u{201D}", "\u{201E}", "\u{2018}", "\u{2019}"].contains(where: {
+        bytes[position...].starts(with: $0.utf8)
+      })
+    else { return }
+    throw failure("this is a curly quotation mark, as word processors and web pages write it; use the straight one, \"")
   }
 
   /// Consumes and returns letters, digits, `_`, `$` and non-ASCII characters. The result may be empty.
@@ -130,6 +161,7 @@ extension UInt8 {
 extension JSON5Parser {
   /// Parses `true`, `false`, `null` or a number.
   mutating func literal() throws(JSON5Failure) -> JSON5Value {
+    try rejectCurlyQuote()
     let start = position
     let text = literalText()
     switch text {

@@ -24,7 +24,7 @@ package struct SettingsDraft {
   package let proxies: ProxyEnvironment
   package let errors: [SettingsError]
   /// The error that callers have no access at all, which prevents a start and concerns no other setting.
-  package var missingAccess: SettingsError? { errors.first { $0.path == "access" } }
+  package var missingAccess: SettingsError? { errors.first { $0.problem == Settings.Access.missing } }
   package let warnings: [String]
   private let entries: [SettingEntry]
 
@@ -61,6 +61,7 @@ package struct SettingsDraft {
     warnings =
       layers.warnings
       + (input.allowsAnonymous ? [everybody] : Settings.Access.warningsAboutAnonymous(reader))
+      + ClientConflict.warnings(about: clients)
       + [Self.recordWarning(audit, log, input), Self.exposureWarning(server, access, input)].compactMap { $0 }
       + input.host.sockets.warnings
       + [

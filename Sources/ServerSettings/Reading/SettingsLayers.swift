@@ -236,7 +236,8 @@ struct SettingsLayers {
       objects = objects.filter { $0.key != path && !$0.key.hasPrefix(path + ".") }
       add(value, at: path, source: source)
     } catch {
-      let remedy = "write \(schema.sections.contains(path) ? "an object" : "a list such as [\"…\"]") in JSON5"
+      let example = schema.settings[path]?.example ?? "[\"…\"]"
+      let remedy = "write \(schema.sections.contains(path) ? "an object in JSON5" : "JSON5, such as \(example)")"
       errors.append(SettingsError(path, source: source, problem: "\(error)", remedy: remedy))
     }
   }

@@ -49,10 +49,20 @@ public struct ServeCommand: Sendable {
       }
       return CommandResult(.good)
     } catch let error as InvalidSettings {
-      return CommandResult(.configuration, diagnostics: error.errors.lines)
+      return CommandResult(.configuration, diagnostics: error.errors.lines + hint(about: error.errors))
     } catch {
       return CommandResult(failedStart: error)
     }
+  }
+
+  /// What to do first, if nothing is set at all.
+  private func hint(about errors: [SettingsError]) -> [String] {
+    // A missing setting has no source.
+    guard input.configurationFile == nil, errors.count >= 3, errors.allSatisfy({ $0.source == nil }) else { return [] }
+    return [
+      "To try the server without a key and settings: musickit-token-server demo. To name a configuration file: --config "
+        + "FILE, or MUSICKIT_CONFIG."
+    ]
   }
 
   /// Throws if the configuration has come from a pipe without a name, as in `--config <(…)`, which ends with the start.

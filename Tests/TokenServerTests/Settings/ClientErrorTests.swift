@@ -1,6 +1,7 @@
 import Testing
 
 @testable import Access
+@testable import ServerSettings
 @testable import TokenServer
 
 @Suite("An error in access.clients")
@@ -84,6 +85,9 @@ struct ClientErrorTests {
     Case(
       "a star in the middle", "[{ id: 'a', origins: ['https://app.*.example.com'] }]",
       error: "access.clients[0].origins[0]: A star may only stand for the whole first label of the host"),
+    Case(
+      "every origin", "[{ id: 'a', origins: ['https://*'] }]",
+      error: "access.clients[0].origins[0]: A star alone would give pages of every site your team's tokens and quota."),
     Case(
       "a star before a single label", "[{ id: 'a', origins: ['https://*.com'] }]",
       error: "access.clients[0].origins[0]: The star needs a domain of at least two labels"),
@@ -199,6 +203,28 @@ struct ClientErrorTests {
     #expect(errors.contains { $0.contains(`case`.error) }, "\(errors)")
     #expect(errors.allSatisfy { !$0.contains("\n") && $0.hasSuffix(".") })
     #expect(errors.count == 1, "\(errors)")
+  }
+
+  @Test(
+    "warns of origins without https, and of issuers that differ by a slash",
+    arguments: [
+      ("[{ id: 'a', origins: ['http://app.example.com'] }]", "access.clients[0] has the origin http://app.example.com"),
+      (
+        "[{ id: 'a', origins: ['http://*.a.example'] }]", "access.clients[0] has the origin http://*.a.example: without"
+      ),
+      ("[{ id: 'a', origins: ['http://localhost:3000', 'http://127.0.0.1', 'https://a.example'] }]", nil),
+      (
+        "[{ id: 'a', \(jwt) }, { id: 'b', \(jwt.replacing(".example'", with: ".example/'")) }]",
+        "access.clients[1].jwt.issuer differs from that of access.clients[0] only by the slash at its end."
+      ),
+      ("[{ id: 'a', \(jwt) }, { id: 'b', \(jwt.replacing("music", with: "other")) }]", nil),
+    ])
+  func warnings(_ clients: String, _ warning: String?) throws {
+    let file =
+      "{ musickit: { teamID: 'TEAM123456', keyFile: 'AuthKey_KEY1234567.p8' }, access: { clients: \(clients) } }"
+    let warnings = try SettingsFixture(file).load().warnings
+    #expect(warnings.count == (warning == nil ? 0 : 1), "\(warnings)")
+    if let warning { #expect(warnings.first?.hasPrefix(warning) == true, "\(warnings)") }
   }
 
   @Test("does not hide other errors")

@@ -190,7 +190,7 @@ struct SettingsErrorTests {
     Case(
       "one key in two states",
       "musickit: { teamID: 'TEAM123456', keys: [{ file: 'AuthKey_ABC1234567.p8', state: 'active' }, { id: 'ABC1234567', state: 'retired' }] }",
-      error: "musickit.keys[1]: has the same ID as another key, ABC1234567; keep one of the two."),
+      error: "musickit.keys[1]: has the key ID ABC1234567, which musickit.keys[0] also has; keep one of the two, or"),
     Case(
       "a state that does not exist", "musickit: { teamID: 'TEAM123456', keys: [{ file: 'a', state: 'old' }] }",
       error: "musickit.keys[0].state: \"old\" is not one of its values; write one of \"active\", \"next\", \"retired\"."
@@ -262,6 +262,18 @@ struct SettingsErrorTests {
       "an empty list of hosts", environment: ["SERVER_HOSTS": "[]"],
       error: "server.hosts (SERVER_HOSTS): is empty; name some, or leave it out."),
     Case("a host that is no list", "server: { hosts: 'a' }", error: "server.hosts: is a string; write a list such as"),
+    Case(
+      "an origin in place of clients", environment: ["ACCESS_CLIENTS": "https://app.example.com"],
+      error: "access.clients (ACCESS_CLIENTS): line 1, column 1: this is not a value; text must be in quotes; write "
+        + "JSON5, such as [{ id: \"web\", origins: [\"https://app.example.com\"] }]."),
+    Case(
+      "an origin in place of clients, and nothing else", "access: {}",
+      environment: ["ACCESS_CLIENTS": "https://app.example.com"], error: "access.clients (ACCESS_CLIENTS): line 1"),
+    Case(
+      "every origin", "access: { anonymous: { token: true, origins: ['*'] } }",
+      error: "access.anonymous.origins: A star alone would give pages of every site your team's tokens and quota. Name"),
+    Case("not JSON5, a member twice", "server: {}, server: {}", error: "the object already has a member \"server\";"),
+    Case("not JSON5, curly quotation marks", "server: { host: “*” }", error: "a curly quotation mark"),
     Case("not JSON5", "server: { port: 1 ", error: "FILE: line 1, column"),
   ]
 
