@@ -40,6 +40,22 @@ struct StartTests {
     #expect(try !Program.run([], environment: ["MUSICKIT_TEAM_ID": "TEAM123456"]).stderr.contains("demo"))
   }
 
+  @Test("that only gives out tokens says after its start whether Apple accepts its key, and asks once")
+  func judgedKey() throws {
+    let ground = try UpstreamGround()
+    let other = try UpstreamGround()
+    let (good, bad) = (try ground.sandbox(), try other.sandbox())
+    let server = try ground.serve(good)
+    let refused = try ground.serve(bad)
+    try server.process.waitForErrors("Apple Music accepts tokens of the signing key.")
+    try refused.process.waitForErrors("The command doctor, with the same settings, checks key, clock and network.")
+    refused.stop()
+    let errors = refused.logLines.compactMap { $0 }.filter { $0["level"]?.string == "error" }
+    #expect(errors.count == 1 && errors.first?["key.id"]?.string == Ground.keyID, "\(refused.log)")
+    #expect(errors.first?["message"]?.string?.contains("key, key ID and team ID do not belong together") == true)
+    #expect(try (good.requestsSeen(), bad.requestsSeen()) == (1, 1))
+  }
+
   @Test("starts with a configuration file only")
   func fileOnly() throws {
     let ground = try Ground()

@@ -59,6 +59,29 @@ extension Reloader {
     ]
   }
 
+  /// Asks Apple Music once about the key that signs, some seconds after the start or a reload with another key, unless
+  /// requests have gone there, which show it. So a server that gives out only tokens says, too, that they are worthless.
+  func judgeKey() {
+    let key = current.minter.key
+    guard let catalog, judgedKey != key.fingerprint else { return }
+    judgedKey = key.fingerprint
+    guard catalog.proxy.status.counts.attempts == judgements else { return }
+    judgements += 1
+    catalog.test(current.minter) { [logger] result in
+      let metadata: Logger.Metadata = ["key.id": "\(key.keyID)", "key.fingerprint": "\(key.fingerprint)"]
+      switch result.verdict {
+      case .accepted: logger.info("Apple Music accepts tokens of the signing key.", metadata: metadata)
+      case .refused:
+        logger.error(
+          """
+          Apple Music refuses tokens of the signing key (401), so they are of no use to apps. \(result.reason ?? "") The \
+          command doctor, with the same settings, checks key, clock and network.
+          """, metadata: metadata)
+      case .unknown, .abandoned: break
+      }
+    }
+  }
+
   /// Does what the rotation requires now.
   func rotateKeys() {
     guard rotation != nil, let catalog else { return }

@@ -35,6 +35,9 @@ final class Reloader: @unchecked Sendable {
   var rotationSerial = 0
   /// Why the last proof of the next key was not accepted; nil if it was, or if there was none.
   var proofFinding: String?
+  /// The fingerprint of the key that Apple Music was asked about last, and the number of such requests.
+  var judgedKey: String?
+  var judgements = 0
   /// The time until which callers may hold tokens of each key that has signed, in seconds since 1970. It never gets
   /// earlier: a shorter lifetime in new settings does not shorten the tokens that callers have.
   var tokenExpiries: [KeyID: Int] = [:]
@@ -83,6 +86,7 @@ final class Reloader: @unchecked Sendable {
       timer.setEventHandler { [unowned self] in
         if self.files.haveChanged { self.reload(because: "a file changed") }
         self.rotateKeys()
+        self.judgeKey()
       }
       timer.resume()
       self.timer = timer
