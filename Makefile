@@ -104,7 +104,7 @@ docs: toolchain ## Write the tables of the documents and config/example.json5 fr
 	swift run $(QUIET) ReferenceTables
 
 lint: toolchain $(VENV)/installed ## Check format, layers, words, documents, scripts, manifests, alerts, tables and SBOM; build with warnings as errors
-	@.ci/need shellcheck python3 prometheus
+	@.ci/need shellcheck python3 prometheus openssl curl
 	swift format lint --strict --parallel --recursive $(SOURCES)
 	Tests/architecture
 	Tests/foreign-text
@@ -116,6 +116,7 @@ lint: toolchain $(VENV)/installed ## Check format, layers, words, documents, scr
 	WARNINGS_AS_ERRORS=1 swift build $(QUIET) --build-tests --scratch-path $(LINT_BUILD)
 	WARNINGS_AS_ERRORS=1 swift run $(QUIET) --skip-build --scratch-path $(LINT_BUILD) ReferenceTables --check
 	$(VENV)/bin/python Tests/sbom $(LINT_BUILD)/debug/$(PRODUCT)
+	$(VENV)/bin/python Tests/compose $(LINT_BUILD)/debug/$(PRODUCT)
 
 format: toolchain ## Format the sources in place
 	swift format --in-place --parallel --recursive $(SOURCES)
