@@ -103,7 +103,7 @@ fuzz: toolchain ## Fuzz for long: FUZZ_SECONDS (600) for each target
 docs: toolchain ## Write the tables of the documents and config/example.json5 from the code
 	swift run $(QUIET) ReferenceTables
 
-lint: toolchain $(VENV)/installed ## Check format, layers, words, documents, scripts, manifests, alerts, tables and SBOM; build with warnings as errors
+lint: toolchain $(VENV)/installed ## Check format, layers, words, documents, scripts, workflows, manifests, alerts, tables, SBOM, compose; build with warnings as errors
 	@.ci/need shellcheck python3 prometheus openssl curl
 	swift format lint --strict --parallel --recursive $(SOURCES)
 	Tests/architecture
@@ -113,6 +113,7 @@ lint: toolchain $(VENV)/installed ## Check format, layers, words, documents, scr
 	$(VENV)/bin/python Tests/kubernetes/check
 	$(VENV)/bin/python Tests/prometheus/check
 	shellcheck $(SCRIPTS)
+	$(VENV)/bin/actionlint .github/workflows/*.yaml
 	WARNINGS_AS_ERRORS=1 swift build $(QUIET) --build-tests --scratch-path $(LINT_BUILD)
 	WARNINGS_AS_ERRORS=1 swift run $(QUIET) --skip-build --scratch-path $(LINT_BUILD) ReferenceTables --check
 	$(VENV)/bin/python Tests/sbom $(LINT_BUILD)/debug/$(PRODUCT)
