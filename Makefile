@@ -154,6 +154,9 @@ install: ## Install what release built, its manual page, completions and systemd
 	"$(INSTALLED_BINARY)" --generate-completion-script zsh >"$(INSTALLED_ZSH)"
 	"$(INSTALLED_BINARY)" --generate-completion-script fish >"$(INSTALLED_FISH)"
 	chmod 644 $(foreach file,$(filter-out $(INSTALLED_BINARY),$(INSTALLED)),"$(file)")
+	@$(if $(DESTDIR),,printf '%s\n' 'Installed. Next, without a key: $(PRODUCT) demo' \
+	  'With one: copy config/minimal.json5 as config.json5 beside the .p8 file, write your values into it, and run' \
+	  '$(PRODUCT) doctor --config config.json5')
 
 uninstall: ## Remove the files of install (same PREFIX and DESTDIR)
 	rm -f $(foreach file,$(INSTALLED),"$(file)")

@@ -55,6 +55,13 @@ struct InstallTests {
     #expect(try installation.files().isEmpty)
   }
 
+  @Test("says what comes next, unless it installs for a package")
+  func next() throws {
+    let words = ["-C", Repository.path, "--no-print-directory", "--dry-run", "install", "BINARY=\(Program.path)"]
+    #expect(try run("make", words).stdout.hasSuffix("'musickit-token-server doctor --config config.json5'\n"))
+    #expect(try !run("make", words + ["DESTDIR=/stage"]).stdout.contains("doctor"))
+  }
+
   @Test("installs a valid manual page with every command and option")
   func manual() throws {
     let installation = try Installation()
