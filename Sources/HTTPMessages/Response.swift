@@ -25,6 +25,8 @@ public struct Response: Sendable {
   public var shortage: Shortage?
   /// What the upstream said in the response that this one replaces; nil if it replaces none. Only the log uses it.
   public var replaced: ReplacedResponse?
+  /// The client that access control has admitted, by its id in the settings; nil without one. Only metrics use it.
+  public var client: String?
 
   /// Creates a response with the given content.
   public init(

@@ -249,12 +249,15 @@ extension Connection {
 
   /// Notifies the observer of a response.
   func record(_ request: Request, _ response: Response, bytes: Int) {
-    record(request, status: response.status.code, bytes: bytes, response.shortage, response.replaced)
+    record(
+      request, status: response.status.code, bytes: bytes, response.shortage, response.replaced,
+      client: response.client)
   }
 
   /// Notifies the observer of the end of a request.
   func record(
-    _ request: Request, status: Int, bytes: Int, _ shortage: Shortage? = nil, _ replaced: ReplacedResponse? = nil
+    _ request: Request, status: Int, bytes: Int, _ shortage: Shortage? = nil, _ replaced: ReplacedResponse? = nil,
+    client: String? = nil
   ) {
     guard worker.recordsExchanges else { return }
     worker.observer.completed(
@@ -264,7 +267,7 @@ extension Connection {
         route: request.route, path: request.recordedPath, status: status, bytes: bytes,
         duration: Deadline.now.duration(since: request.received), clientAddress: request.clientAddress,
         version: request.isHTTP2 ? "2" : request.head.statedVersion.map { $0 == .http10 ? "1.0" : "1.1" },
-        isSecure: transport.tls != nil, shortage: shortage, replaced: replaced))
+        isSecure: transport.tls != nil, shortage: shortage, replaced: replaced, client: client))
   }
 
   /// Responds with a refusal. The caller must then close the connection.

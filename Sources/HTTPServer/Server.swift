@@ -318,6 +318,8 @@ public struct CompletedRequest {
   public let shortage: Shortage?
   /// What the upstream said in the response that the server has replaced; nil if it has replaced none.
   public let replaced: ReplacedResponse?
+  /// The client that access control has admitted; nil without one.
+  public let client: String?
 }
 
 /// An observer of responses and notices. The server calls it on an event loop, so it must not block.

@@ -48,6 +48,29 @@ struct RequestMetricsTests {
       ])
   }
 
+  @Test("sum up the durations of each client, of at most 2,000 clients")
+  func clients() {
+    let metrics = RequestMetrics()
+    let tallies = [metrics.makeTally(), metrics.makeTally()]
+    func count(_ client: String?, _ duration: Duration, _ loop: Int) {
+      tallies[loop].count(route: "/a", method: "GET", status: 200, bytes: 0, duration: duration, client: client)
+    }
+    for loop in [0, 1, 0] { count("web", .milliseconds(3), loop) }
+    count("android", .seconds(2), 1)
+    count(nil, .seconds(9), 0)
+    let name = "musickit_client_request_duration_seconds"
+    func samples(_ suffix: String) -> [Substring] {
+      Self.lines(metrics).filter { $0.hasPrefix("\(name)_\(suffix)") }
+    }
+    #expect(samples("count") == [#"\#(name)_count{client="android"} 1"#, #"\#(name)_count{client="web"} 3"#])
+    #expect(samples("sum").last == #"\#(name)_sum{client="web"} 0.009"#)
+    #expect(samples("bucket").contains(#"\#(name)_bucket{client="web",le="0.001"} 0"#))
+    #expect(samples("bucket").contains(#"\#(name)_bucket{client="web",le="0.005"} 3"#))
+    for number in 0..<ClientTally.limit + 500 { count("\(number)", .milliseconds(1), number % 2) }
+    #expect(samples("count").count == ClientTally.limit + 1)
+    #expect(samples("count").contains(#"\#(name)_count{client="other"} 502"#))
+  }
+
   @Test("lose no count during a scrape")
   func scrapes() {
     let metrics = RequestMetrics()

@@ -26,6 +26,13 @@ public final class RequestMetrics: Sendable {
   public static let bytes = Metric(
     .counter, "musickit_http_response_bytes_total", "Bytes of content in responses.", labels: ["route"])
 
+  /// The durations of requests by client.
+  public static let clientDurations = Metric(
+    .histogram, "musickit_client_request_duration_seconds",
+    "Time from a request's first byte to its response, for requests that access control admitted. The client is its id in "
+      + "the settings.",
+    labels: ["client"])
+
   /// Appends all metrics to `text`.
   public func write(to text: inout MetricsText) {
     let routes = totals
@@ -41,6 +48,19 @@ public final class RequestMetrics: Sendable {
     for (route, tally) in routes { text.histogram(of: Self.durations, [.word(route)], tally.durations) }
     text.begin(Self.bytes)
     for (route, tally) in routes { text.sample(of: Self.bytes, Double(tally.bytes), [.word(route)]) }
+    text.begin(Self.clientDurations)
+    for (client, durations) in clientDurations {
+      text.histogram(of: Self.clientDurations, [.configured(client)], durations)
+    }
+  }
+
+  /// The durations of all loops, in the order of the clients' names.
+  private var clientDurations: [(client: String, durations: DurationHistogram)] {
+    var sums = ClientTallies(DurationHistogram())
+    for tally in tallies.withLock({ $0 }) {
+      for (client, durations) in tally.clientDurations { sums.update(client) { $0.add(durations) } }
+    }
+    return sums.elements.sorted { $0.client < $1.client }.map { ($0.client, $0.value) }
   }
 
   /// The counts of all loops, in the order of the routes' templates.
@@ -57,9 +77,14 @@ public final class RequestMetrics: Sendable {
 ///
 /// Each loop has its own tally, and only a scrape contends for its lock, so the lock costs some ten nanoseconds for
 /// each response. The tally finds the entry of a response by comparing literals in a short list. It allocates memory
-/// only for a route or a status that occurs for the first time.
+/// only for a route, a status or a client that occurs for the first time.
 public final class RequestTally: Sendable {
-  private let routes = Locked<[RouteTally]>([])
+  private let state = Locked(State())
+
+  private struct State {
+    var routes: [RouteTally] = []
+    var clients = ClientTallies(DurationHistogram())
+  }
 
   /// Counts one response.
   ///
@@ -69,10 +94,14 @@ public final class RequestTally: Sendable {
   ///   - status: The status code.
   ///   - bytes: The bytes of content.
   ///   - duration: The time from the first byte of the request to its response.
-  public func count(route: StaticString, method: StaticString, status: Int, bytes: Int, duration: Duration) {
-    routes.withLock { routes in
-      let index = Self.place(of: route, in: &routes)
-      routes[index].count(method: method, status: status, bytes: bytes, duration: duration)
+  ///   - client: The client's id in the settings; nil if access control has admitted none.
+  public func count(
+    route: StaticString, method: StaticString, status: Int, bytes: Int, duration: Duration, client: String? = nil
+  ) {
+    state.withLock { state in
+      let index = Self.place(of: route, in: &state.routes)
+      state.routes[index].count(method: method, status: status, bytes: bytes, duration: duration)
+      if let client { state.clients.update(client) { $0.add(duration) } }
     }
   }
 
@@ -83,7 +112,9 @@ public final class RequestTally: Sendable {
   }
 
   /// The present counts.
-  var counts: [RouteTally] { routes.withLock { $0 } }
+  var counts: [RouteTally] { state.withLock { $0.routes } }
+  /// The present durations by client.
+  var clientDurations: [(client: String, value: DurationHistogram)] { state.withLock { $0.clients.elements } }
 }
 
 /// The responses of one route: their number by method and status, their durations, and their bytes.

@@ -52,9 +52,13 @@ struct AccessGate: Sendable {
     /// The remaining quota of the caller; nil if it has no limit.
     let limit: ServiceLimit?
 
-    /// Adds the remaining quota to the response, by the fields of draft-ietf-httpapi-ratelimit-headers.
-    func mark(_ response: inout Response) {
-      guard let limit else { return }
+    /// Names the client to the metrics, and adds the remaining quota to the response, by the fields of
+    /// draft-ietf-httpapi-ratelimit-headers.
+    ///
+    /// - Parameter showsLimit: Whether the response may have the quota.
+    func mark(_ response: inout Response, showsLimit: Bool = true) {
+      response.client = caller.client.id
+      guard showsLimit, let limit else { return }
       let policy = caller.client.rates.policyField ?? ""
       // The names and ends of both fields take 33 bytes.
       response.encoded.reserveRoom(for: policy.utf8.count + ServiceLimit.mostBytes + 33)

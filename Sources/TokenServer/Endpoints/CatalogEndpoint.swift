@@ -224,7 +224,7 @@ final class CatalogEndpoint: Sendable {
           id: admitted.auditContext.id)
       }
     // A response that any cache may store must not contain one caller's limit.
-    if !gate.policy.catalogIsPublic { admitted.mark(&response) }
+    admitted.mark(&response, showsLimit: !gate.policy.catalogIsPublic)
     return response
   }
 }

@@ -47,7 +47,7 @@ struct ServerEvents: ExchangeObserver {
     let method = exchange.method?.name ?? "-"
     tally?.count(
       route: exchange.route ?? "-", method: method, status: exchange.status, bytes: exchange.bytes,
-      duration: exchange.duration)
+      duration: exchange.duration, client: exchange.client)
     if let shortage = exchange.shortage { metrics?.connections.count(shortage) }
     if let spans, spans.sampler.records(exchange.trace) { spans.record(FinishedSpan(exchange)) }
     guard sink.filter.hasAccessLine(status: exchange.status, of: exchange.trace) else { return }

@@ -13,6 +13,7 @@ extension ServerMetrics {
   /// All metrics, in the order of the page.
   static let all: [Metric] =
     [build, readiness] + [RequestMetrics.requests, RequestMetrics.durations, RequestMetrics.bytes]
+    + [RequestMetrics.clientDurations]
     + [AccessTally.decisions] + AccessTally.audit.map(\.metric) + keySets.map(\.metric)
     + reloads.map(\.metric) + [needingRestart]
     + [unavailable, http2Misconduct] + loopReadings.map(\.metric)

@@ -11,34 +11,16 @@ import Telemetry
 /// All loops and all generations of settings share one tally. A decision costs a lock for some ten nanoseconds, and
 /// memory only if its combination is new.
 final class AccessTally: Sendable {
-  private let state = Locked(State())
+  private let clients = Locked(ClientTallies<[Decision]>([]))
 
-  private struct State {
-    var places: [String: Int] = [:]
-    var clients: [ClientTally] = []
-    /// The place of the latest client. Most decisions are about the same client as the one before, which costs a
-    /// comparison instead of a hash.
-    var latest = 0
+  /// The number of decisions about one client with the same outcome and reason. A client has only a few.
+  private struct Decision {
+    let outcome: AuditRecord.Outcome
+    let reason: StaticString
+    var count: Int
 
-    mutating func place(of client: String) -> Int {
-      if latest < clients.count, clients[latest].client == client { return latest }
-      latest = places[client] ?? newPlace(for: client)
-      return latest
-    }
-
-    private mutating func newPlace(for client: String) -> Int {
-      let name = clients.count < AccessTally.clientLimit ? client : AccessTally.rest
-      if let place = places[name] { return place }
-      places[name] = clients.count
-      clients.append(ClientTally(client: name))
-      return clients.count - 1
-    }
+    var order: String { "\(outcome.name) \(reason)" }
   }
-
-  /// The maximum number of separate clients: more than a configuration may have, with room for some reloads. Further
-  /// clients count as ``rest``, so that no sequence of reloads fills the monitoring with time series.
-  static let clientLimit = 2000
-  static let rest = "other"
 
   /// The metric of the decisions.
   static let decisions = Metric(
@@ -64,60 +46,37 @@ final class AccessTally: Sendable {
   ///   - client: A client's id in the settings, or a placeholder; never a part of a request.
   ///   - reason: The reason in one word, or nil.
   func count(client: String, _ outcome: AuditRecord.Outcome, reason: StaticString?) {
-    state.withLock { state in
-      let place = state.place(of: client)
-      state.clients[place].add(1, outcome, reason ?? "-")
-    }
+    clients.withLock { $0.update(client) { Self.add(1, outcome, reason ?? "-", to: &$0) } }
   }
 
   /// Adds these clients with no decision, so that the monitoring sees the first grant of each as an increase from 0.
   func expect(_ clients: [String]) {
-    state.withLock { state in
-      for client in clients {
-        let place = state.place(of: client)
-        state.clients[place].add(0, .granted, "-")
-      }
+    self.clients.withLock { all in
+      for client in clients { all.update(client) { Self.add(0, .granted, "-", to: &$0) } }
     }
   }
 
-  /// Adds the decisions to `text`, sorted by client, outcome and reason.
-  func write(to text: inout MetricsText) {
-    text.begin(Self.decisions)
-    for client in state.withLock({ $0.clients }).sorted(by: { $0.client < $1.client }) {
-      for decision in client.decisions.sorted(by: { $0.order < $1.order }) {
-        text.sample(
-          of: Self.decisions, Double(decision.count),
-          [.configured(client.client), .word(decision.outcome.name), .word(decision.reason)])
-      }
-    }
-  }
-}
-
-/// The decisions about one client.
-private struct ClientTally {
-  struct Decision {
-    let outcome: AuditRecord.Outcome
-    let reason: StaticString
-    var count: Int
-
-    var order: String { "\(outcome.name) \(reason)" }
-  }
-
-  let client: String
-  /// The counts, one for each combination of outcome and reason that has occurred. There are only a few.
-  private(set) var decisions: [Decision] = []
-
-  init(client: String) {
-    self.client = client
-  }
-
-  mutating func add(_ count: Int, _ outcome: AuditRecord.Outcome, _ reason: StaticString) {
+  private static func add(
+    _ count: Int, _ outcome: AuditRecord.Outcome, _ reason: StaticString, to decisions: inout [Decision]
+  ) {
     for index in decisions.indices
     where decisions[index].outcome == outcome && decisions[index].reason.isSame(as: reason) {
       decisions[index].count &+= count
       return
     }
     decisions.append(Decision(outcome: outcome, reason: reason, count: count))
+  }
+
+  /// Adds the decisions to `text`, sorted by client, outcome and reason.
+  func write(to text: inout MetricsText) {
+    text.begin(Self.decisions)
+    for (client, decisions) in clients.withLock({ $0.elements }).sorted(by: { $0.client < $1.client }) {
+      for decision in decisions.sorted(by: { $0.order < $1.order }) {
+        text.sample(
+          of: Self.decisions, Double(decision.count),
+          [.configured(client), .word(decision.outcome.name), .word(decision.reason)])
+      }
+    }
   }
 }
 

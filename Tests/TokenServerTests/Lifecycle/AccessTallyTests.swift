@@ -37,10 +37,10 @@ struct AccessTallyTests {
   @Test("have a bounded number of clients and still count every decision")
   func bounded() {
     let tally = AccessTally()
-    for number in 0..<AccessTally.clientLimit + 500 { tally.count(client: "\(number)", .granted, reason: nil) }
+    for number in 0..<ClientTally.limit + 500 { tally.count(client: "\(number)", .granted, reason: nil) }
     tally.count(client: "0", .granted, reason: nil)
     let samples = Self.samples(tally)
-    #expect(samples.count == AccessTally.clientLimit + 1)
+    #expect(samples.count == ClientTally.limit + 1)
     #expect(samples.contains(#"musickit_access_decisions_total{client="other",outcome="granted",reason="-"} 500"#))
     #expect(samples.contains(#"musickit_access_decisions_total{client="0",outcome="granted",reason="-"} 2"#))
   }
