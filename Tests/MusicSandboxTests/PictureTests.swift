@@ -5,7 +5,9 @@ import Testing
 @testable import MusicSandbox
 
 @Suite struct PictureTests {
-  @Test("the artwork URL leads to a picture of the requested size", arguments: [(400, 300), (1, 1), (3000, 2)])
+  @Test(
+    "the artwork URL leads to a picture of the requested size",
+    arguments: [(400, 300), (300, 700), (90, 8), (8, 90), (1, 1), (3000, 2)])
   func size(width: Int, height: Int) throws {
     let ground = try Ground()
     let target = try Self.target(ground, "\(width)x\(height)")
@@ -23,11 +25,13 @@ import Testing
   func colour() throws {
     let ground = try Ground()
     let picture = try #require(
-      Picture(ground.sandbox.respond(SandboxRequest("GET", try Self.target(ground, "10x10"))).content))
+      Picture(ground.sandbox.respond(SandboxRequest("GET", try Self.target(ground, "100x100"))).content))
     let artwork = try ground.json("/v1/catalog/us/albums/1200868601").at("data.0.attributes.artwork")
     let digits = picture.palette.prefix(3).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }
     #expect(artwork?["bgColor"]?.text == digits.joined())
-    #expect(picture.pixels[1] == 0 && picture.pixels.last == 255)
+    #expect(picture.pixels[1...100].allSatisfy { $0 == 0 })
+    // The colours of the shape follow those of the background.
+    #expect(picture.pixels.contains { $0 >= 128 } && picture.pixels.contains { (1..<128).contains($0) })
   }
 
   @Test("a picture is never larger than the size of the artwork")

@@ -3,26 +3,33 @@ import CZlib
 import HTTPTypes
 import JSON
 
-/// The picture of a resource: a gradient of a colour that depends only on the resource.
+/// The picture of a resource: a shape before a gradient. Colours and shape depend only on the resource.
 struct Artwork {
   /// The maximum side in pixels, which is also the value of `width` and `height`.
   static let maximumSide = 3000
 
   let key: ResourceKey
   private let seed: UInt64
-  /// The colours from the top to the bottom, each as red, green and blue.
+  /// The colours, each as red, green and blue: from the top to the bottom of the background, then of the shape.
   private let colours: [[UInt8]]
+  /// The number of colours of the background, and of the shape.
+  private static let shades = 128
 
   init(of key: ResourceKey) {
     self.key = key
     let seed = UInt64(fnv1a: "\(key.type)/\(key.id)".utf8)
     let top = [0, 8, 16].map { UInt8(truncatingIfNeeded: seed >> UInt64($0)) / 2 + 0x20 }
-    (self.seed, colours) = (seed, (0...255).map { shade in top.map { $0 + UInt8(0x60 * shade / 255) } })
+    // Opposite to the background, with the channels turned by one, so that the two differ in hue as well.
+    let shape = [top[1], top[2], top[0]].map { 0xF0 - $0 / 2 }
+    self.seed = seed
+    colours =
+      (0..<Self.shades).map { shade in top.map { $0 + UInt8(0x60 * shade / Self.shades) } }
+      + (0..<Self.shades).map { shade in shape.map { $0 - UInt8(0x50 * shade / Self.shades) } }
   }
 
   /// The `artwork` attribute. Each response puts the beginning of the URL in place of `{base}`.
   var document: JSONValue {
-    let (top, bottom) = (colours[0], colours[255])
+    let (top, bottom) = (colours[0], colours[Self.shades - 1])
     var digits: [UInt8] = []
     digits.append(hexadecimal: seed)
     let name = String(decoding: digits, as: UTF8.self)
@@ -37,13 +44,21 @@ struct Artwork {
 
   /// Returns the picture as PNG (ISO/IEC 15948); nil if zlib has no memory.
   ///
-  /// A pixel is one byte, an index into the colours. A row has one colour, so it compresses to nearly nothing.
+  /// A pixel is one byte, an index into the colours. A row has a few runs of one colour, so it compresses well.
   func picture(_ width: Int, _ height: Int) -> [UInt8]? {
     var rows: [UInt8] = []
+    rows.reserveCapacity((width + 1) * height)
     for y in 0..<height {
-      let colour = UInt8(truncatingIfNeeded: y * 255 / max(height - 1, 1))
+      let shade = UInt8(truncatingIfNeeded: y * (Self.shades - 1) / max(height - 1, 1))
       // Zero says that the row has no filter.
-      rows += [0] + repeatElement(colour, count: width)
+      rows += [0]
+      var x = 0
+      for run in runs(ofRow: y, width, height) {
+        rows += repeatElement(shade, count: max(0, run.lowerBound - x))
+        rows += repeatElement(shade + UInt8(Self.shades), count: run.count)
+        x = run.upperBound
+      }
+      rows += repeatElement(shade, count: width - x)
     }
     var count = compressBound(UInt(rows.count))
     var data = [UInt8](repeating: 0, count: Int(count))
@@ -55,6 +70,52 @@ struct Artwork {
       ("IHDR", header), ("PLTE", colours.flatMap(\.self)), ("IDAT", Array(data.prefix(Int(count)))), ("IEND", []),
     ]
     return [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A] + chunks.flatMap(Self.chunk)
+  }
+
+  /// The parts of a row that the shape covers, from the left to the right, within the width. The first row has none, so
+  /// that it has the colour of `bgColor`.
+  private func runs(ofRow y: Int, _ width: Int, _ height: Int) -> [Range<Int>] {
+    let side = min(width, height)
+    guard y > 0, side >= 8 else { return [] }
+    let (left, row) = ((width - side) / 2, y - (height - side) / 2)
+    let spans: [(Int, Int)]
+    switch seed >> 24 & 3 {
+    case 0:  // A ring.
+      let outer = half(ofChord: row, radius: side * 3 / 8, centre: side / 2)
+      let inner = half(ofChord: row, radius: side / 8, centre: side / 2)
+      let middle = left + side / 2
+      spans = [(middle - outer, middle - inner), (middle + inner, middle + outer)]
+    case 1:  // The bars of an equalizer.
+      spans = (0..<8).map { bar in
+        let length = side * Int(2 + (seed >> UInt64(27 + 4 * bar)) % 6) / 10
+        let begin = left + side * (2 * bar + 2) / 20
+        return (begin, row <= side * 9 / 10 && row >= side * 9 / 10 - length ? begin + side / 16 : begin)
+      }
+    case 2:  // Diagonal stripes.
+      let step = side / 4
+      spans = (0...width / step + 1).map { stripe in
+        let begin = stripe * step - y % step
+        return (begin, begin + step / 3)
+      }
+    default:  // A sun above a mountain.
+      let sun = half(ofChord: row, radius: side / 6, centre: side / 3)
+      let slope = max(0, row - side * 5 / 9)
+      spans = [
+        sun > 0
+          ? (left + side * 2 / 3 - sun, left + side * 2 / 3 + sun)
+          : (left + side / 3 - slope, left + side / 3 + slope)
+      ]
+    }
+    return spans.compactMap { begin, end in
+      let (begin, end) = (max(0, begin), min(width, end))
+      return begin < end ? begin..<end : nil
+    }
+  }
+
+  /// Half of the width of a circle in a row, rounded; 0 outside of it.
+  private func half(ofChord row: Int, radius: Int, centre: Int) -> Int {
+    let rest = radius * radius - (row - centre) * (row - centre)
+    return rest > 0 ? Int(Double(rest).squareRoot()) : 0
   }
 
   private static func bigEndian(_ number: Int) -> [UInt8] {
