@@ -119,7 +119,7 @@ let package = Package(
       ], exclude: ["Data"]),
     module("DeveloperToken", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks"]),
     module("Access", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks", httpTypes]),
-    module("WebFiles", ["CEmbeddedFiles"], exclude: ["Resources"]),
+    module("WebFiles", ["CEmbeddedFiles"], exclude: ["Module", "Resources"]),
     module("Telemetry", ["Bytes", "Locks", "Tracing", logging], confined),
     module(
       "ServerSettings",

@@ -67,11 +67,41 @@ static const struct {
     {"live.js", (const uint8_t[]){
 #embed "../WebFiles/Resources/live.js" suffix(, 0)
      }},
+    {"/page/recipes/page.html", (const uint8_t[]){
+#embed "../../docs/recipes/page.html" suffix(, 0)
+     }},
+    {"/page/recipes/node.mjs", (const uint8_t[]){
+#embed "../../docs/recipes/node.mjs" suffix(, 0)
+     }},
+    {"/page/recipes/next.mjs", (const uint8_t[]){
+#embed "../../docs/recipes/next.mjs" suffix(, 0)
+     }},
+    {"/page/recipes/recipe.go", (const uint8_t[]){
+#embed "../../docs/recipes/recipe.go" suffix(, 0)
+     }},
+    {"/page/recipes/recipe.php", (const uint8_t[]){
+#embed "../../docs/recipes/recipe.php" suffix(, 0)
+     }},
+    {"/page/recipes/recipe.py", (const uint8_t[]){
+#embed "../../docs/recipes/recipe.py" suffix(, 0)
+     }},
+    {"/page/recipes/recipe.sh", (const uint8_t[]){
+#embed "../../docs/recipes/recipe.sh" suffix(, 0)
+     }},
+    {"/page/recipes/recipe.swift", (const uint8_t[]){
+#embed "../../docs/recipes/recipe.swift" suffix(, 0)
+     }},
+    {"/page/recipes/musickit.swift", (const uint8_t[]){
+#embed "../../docs/recipes/musickit.swift" suffix(, 0)
+     }},
+    {"/page/recipes/recipe.kt", (const uint8_t[]){
+#embed "../../docs/recipes/recipe.kt" suffix(, 0)
+     }},
     {"musickit-token.js", (const uint8_t[]){
-#embed "../WebFiles/Resources/musickit-token.js" suffix(, 0)
+#embed "../WebFiles/Module/musickit-token.js" suffix(, 0)
      }},
     {"musickit-token.d.ts", (const uint8_t[]){
-#embed "../WebFiles/Resources/musickit-token.d.ts" suffix(, 0)
+#embed "../WebFiles/Module/musickit-token.d.ts" suffix(, 0)
      }},
 };
 

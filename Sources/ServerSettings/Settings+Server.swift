@@ -79,6 +79,8 @@ extension Settings {
     public var hosts: [String] = []
     /// Whether the listener serves the page.
     public var page = false
+    /// Whether the listener serves the module for web apps; with the page it does in any case.
+    public var module = false
     /// The limits on what a client can make the server store and wait for.
     public var limits: ServerLimits
     /// The time during which readiness fails before the listeners close.
@@ -172,6 +174,10 @@ extension Settings.Server {
   static let page = Setting(
     "server.page", .bool, default: false, fixed: .of(\.server.page),
     "Whether the public listener serves [the page](page.md). Its callers need the same credentials there as elsewhere.")
+  static let module = Setting(
+    "server.module", .bool, default: false, fixed: .of(\.server.module),
+    "Whether the public listener serves `musickit-token.js`, [the module for web apps](clients.md#the-module), without "
+      + "the page. With `server.page` it does in any case.")
   static let drainDelay = Setting(
     "server.drain.delay", .duration(seconds: 0...3600), default: .zero, fixed: .of(\.server.drainDelay),
     "How long after `SIGTERM` the server still serves everything while `/readyz` has 503, for load balancers to "
@@ -189,7 +195,7 @@ extension Settings.Server {
   static let known: [any SettingRow] =
     [
       host, port, unixSocket, reusePort, certificateFile, keyFile, certificates, clientCAFile, ticketKeyFiles,
-      hsts, http2, trustedProxies, forwarded, proxyProtocol, hosts, page,
+      hsts, http2, trustedProxies, forwarded, proxyProtocol, hosts, page, module,
       drainDelay, drainTimeout, loops, poller, landlock,
     ] + ServerLimits.table.map(\.known)
 
@@ -210,6 +216,7 @@ extension Settings.Server {
     let proxyProtocol = Self.readProxyProtocol(&reader, trustedProxies: trustedProxies)
     let hosts = reader.read(Self.hosts) ?? []
     let page = reader.read(Self.page) ?? false
+    let module = reader.read(Self.module) ?? false
     guard let trustedProxies, let forwarded, let proxyProtocol, let address, let reusePort, let drainDelay,
       let drainTimeout,
       let loops, let poller, let landlock
@@ -218,7 +225,7 @@ extension Settings.Server {
     self.init(
       address: address, isPortOfPlatform: isPortOfPlatform, reusePort: reusePort, landlock: landlock, tls: tls,
       trustedProxies: trustedProxies, forwarded: forwarded, proxyProtocol: proxyProtocol,
-      hosts: hosts, page: page,
+      hosts: hosts, page: page, module: module,
       limits: limits,
       drainDelay: drainDelay, drainTimeout: drainTimeout, loops: loops, poller: poller, descriptors: descriptors)
   }

@@ -9,7 +9,7 @@ public struct WebFile: Sendable {
   /// The content.
   public let content: [UInt8]
 
-  /// Creates the file with a name in `Resources`. A test serves each of them, so none is empty.
+  /// Creates the file with a name in `CEmbeddedFiles`. A test serves each of them, so none is empty.
   private init(_ path: StaticString, _ mediaType: String, _ name: String) {
     (self.path, self.mediaType) = (path, mediaType)
     var count = 0
@@ -18,7 +18,7 @@ public struct WebFile: Sendable {
   }
 }
 
-/// The files of the page. Each is a file in `Resources/`, which the build embeds.
+/// The files of the page, of the recipes and of the module. Each is a file of this folder or of `docs/recipes`, which the build embeds.
 extension WebFile {
   /// The document.
   public static let page = WebFile("/", "text/html; charset=utf-8", "page.html")
@@ -38,11 +38,23 @@ extension WebFile {
     script("/page/live.js", "live.js"),
   ]
 
+  /// The recipes, whose addresses and credentials the page fills in.
+  public static let recipes = [
+    recipe("/page/recipes/page.html"), recipe("/page/recipes/node.mjs"), recipe("/page/recipes/next.mjs"),
+    recipe("/page/recipes/recipe.go"), recipe("/page/recipes/recipe.php"), recipe("/page/recipes/recipe.py"),
+    recipe("/page/recipes/recipe.sh"), recipe("/page/recipes/recipe.swift"), recipe("/page/recipes/musickit.swift"),
+    recipe("/page/recipes/recipe.kt"),
+  ]
+
   /// The module for web apps, and its types for TypeScript.
   public static let module = [
     script("/musickit-token.js", "musickit-token.js"),
     WebFile("/musickit-token.d.ts", "text/plain; charset=utf-8", "musickit-token.d.ts"),
   ]
+
+  private static func recipe(_ path: StaticString) -> WebFile {
+    WebFile(path, "text/plain; charset=utf-8", "\(path)")
+  }
 
   private static func script(_ path: StaticString, _ name: String) -> WebFile {
     WebFile(path, "text/javascript; charset=utf-8", name)

@@ -13,11 +13,13 @@ struct WebModuleTests {
   }
 
   @Test(
-    "is the same for all origins, and exists with server.page only",
+    "is the same for all origins, and exists with server.page or server.module only",
     arguments: ["musickit-token.js", "musickit-token.d.ts"])
   func file(name: String) throws {
-    let server = try AccessGround("", Self.page).server
-    let content = Array(try TextFile.read("\(Repository.path)/Sources/WebFiles/Resources/\(name)").utf8)
+    let server = try AccessGround("", ["SERVER_MODULE": "true"]).server
+    #expect(try server.request("/").status == 404 && server.request("/page/page.js").status == 404)
+    #expect(try AccessGround("", Self.page).server.request("/\(name)").status == 200)
+    let content = Array(try TextFile.read("\(Repository.path)/Sources/WebFiles/Module/\(name)").utf8)
     let type = name.hasSuffix(".js") ? "text/javascript; charset=utf-8" : "text/plain; charset=utf-8"
     for origin in [nil, Self.app, "https://evil.example", "null"] {
       let response = try server.request("/\(name)", "--compressed", "-H", "Origin:\(origin.map { " \($0)" } ?? "")")

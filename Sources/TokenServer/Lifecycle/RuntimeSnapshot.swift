@@ -125,23 +125,30 @@ struct RuntimeSnapshot: Sendable {
     let page = Page(
       settings: settings, isDemo: source.isDemo, gate: gate,
       keys: [minter.key, source.files.key, source.files.nextKey].compactMap { $0 }, listeners: listeners)
-    let offersPage = settings.server.page
-    openAPI = OpenAPI((routes + (offersPage ? page.describedRoutes : [])).flatMap(\.patterns), of: settings)
+    let moduleRoutes = settings.server.module ? Page.moduleRoutes : []
+    let (described, files) =
+      settings.server.page ? (page.describedRoutes, page.publicRoutes) : (moduleRoutes, moduleRoutes)
+    openAPI = OpenAPI((routes + described).flatMap(\.patterns), of: settings)
     let decided = Router(
-      routes + [openAPI.route] + (offersPage ? page.publicRoutes : []), hosts: settings.publicHosts,
+      routes + [openAPI.route] + files, hosts: settings.publicHosts,
       lastingField: CrossOrigin.field, finish: { crossOrigin.finish(&$0, $1) })
     let explain = ExplainEndpoint(
       gate: gate, publicRouter: decided, token: token, catalog: catalog, limits: settings.server.limits.http1)
-    // The demo serves this machine only, so its public page explains decisions as well.
+    let figures = metrics.route(minter, tls) { health.report(doing) }
+    // The demo's public page has all that the page of operators has.
+    let demoRoutes = [
+      explain.route(checksHosts: settings.publicHosts != nil), figures,
+      page.audit(OwnPageRule(checksHosts: settings.publicHosts != nil)),
+    ]
     publicRouter =
       source.isDemo
       ? Router(
-        routes + [openAPI.route] + page.publicRoutes + [explain.route(checksHosts: settings.publicHosts != nil)],
+        routes + [openAPI.route] + page.publicRoutes + demoRoutes,
         hosts: settings.publicHosts, lastingField: CrossOrigin.field, finish: { crossOrigin.finish(&$0, $1) })
       : decided
     adminRouter = Router(
       [
-        health.livenessOfLoops, health.detailedReadiness(doing), metrics.route(minter, tls) { health.report(doing) },
+        health.livenessOfLoops, health.detailedReadiness(doing), figures,
         explain.route(checksHosts: settings.adminHosts != nil),
         SettingsEndpoint(settings: settings, entries: entries, written: written, load: metrics.load).route,
       ] + (settings.admin?.page ?? false ? page.adminRoutes : []),

@@ -11,7 +11,7 @@ import WebFiles
 ///
 /// The page has no right of its own. On the public listener it sends what any caller can send, with the credential that
 /// the person enters. Explanations, audit records and metrics are on the admin listener only. The demo's public listener
-/// has explanations too, because it serves this machine only.
+/// has them too, so that its page is complete: Apple does not know the demo's key, and its callers only try it.
 struct Page: Sendable {
   let settings: Settings
   let isDemo: Bool
@@ -29,9 +29,11 @@ struct Page: Sendable {
   var describedRoutes: [Route] {
     let security = PageSecurity(publicPageOf: settings, isDemo: isDemo)
     let inspection = InspectionEndpoint(keys: keys, gate: gate, asksGate: true, rule: nil)
-    return [WebFileEndpoint(.page, fields: security.fields).route, facts(nil), inspection.route]
-      + WebFile.module.map { WebModuleEndpoint($0).route }
+    return [WebFileEndpoint(.page, fields: security.fields).route, facts(nil), inspection.route] + Self.moduleRoutes
   }
+
+  /// The routes of the module for web apps, which needs no page.
+  static var moduleRoutes: [Route] { WebFile.module.map { WebModuleEndpoint($0).route } }
 
   /// The routes of the admin listener.
   var adminRoutes: [Route] {
@@ -41,7 +43,7 @@ struct Page: Sendable {
   }
 
   private func files(_ security: PageSecurity) -> [Route] {
-    let parts = WebFile.partsOfPage.map { WebFileEndpoint($0, fields: PageSecurity.ofParts).route }
+    let parts = (WebFile.partsOfPage + WebFile.recipes).map { WebFileEndpoint($0, fields: PageSecurity.ofParts).route }
     return [WebFileEndpoint(.page, fields: security.fields).route] + parts
   }
 
@@ -57,7 +59,8 @@ struct Page: Sendable {
       ])
   }
 
-  private func audit(_ rule: OwnPageRule) -> Route {
+  /// The last audit records, for the page of the listener alone.
+  func audit(_ rule: OwnPageRule) -> Route {
     Route(
       "/page/audit",
       [

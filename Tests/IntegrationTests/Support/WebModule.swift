@@ -3,7 +3,7 @@ import TestSupport
 
 /// `musickit-token.js`, the module for web apps, in the browser.
 enum WebModule {
-  static let path = "\(Repository.path)/Sources/WebFiles/Resources/musickit-token.js"
+  static let path = "\(Repository.path)/Sources/WebFiles/Module/musickit-token.js"
 
   /// Runs a script in a page, with the module of this checkout, and in a world with its own clock and server.
   ///

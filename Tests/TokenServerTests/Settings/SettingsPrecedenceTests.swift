@@ -51,6 +51,7 @@ struct SettingsPrecedenceTests {
       "server.reusePort": ["true", "false", "true"],
       "server.http2": ["true", "false", "true"],
       "server.page": ["true", "false", "true"],
+      "server.module": ["true", "false", "true"],
       "server.tls.certificateFile": ["\"a\"", "\"b\"", "\"c\""],
       "server.tls.keyFile": ["\"a\"", "\"b\"", "\"c\""],
       "server.tls.certificates": [

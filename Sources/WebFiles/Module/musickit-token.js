@@ -1,4 +1,5 @@
-// Keeps a valid Apple Music developer token in a web page. musickit-token.d.ts describes what it exports.
+// Keeps a valid Apple Music developer token in a web page, or in a program for Node 18 and later. musickit-token.d.ts
+// describes what it exports.
 
 /** The version of the server that this module belongs to. */
 export const version = "0.1.0";
@@ -71,6 +72,10 @@ export class DeveloperTokens {
 
   constructor({ url = "token", headers, timeout = 10 * second } = {}) {
     this.#url = new URL(url, import.meta.url);
+    if (!this.#url.protocol.startsWith("http")) {
+      throw new TokenError(
+        `DeveloperTokens needs the address of the server: { url: "https://…/token" }, not ${this.#url}.`, { final: true });
+    }
     this.#headers = async () => {
       try {
         return typeof headers === "function" ? await headers() : headers;
@@ -173,7 +178,7 @@ export class DeveloperTokens {
       try {
         subscriber[name]?.(value);
       } catch (error) {
-        reportError(error);
+        (globalThis.reportError ?? console.error)(error);  // Node has no reportError
       }
     }
   }
@@ -221,7 +226,10 @@ export class DeveloperTokens {
     if (this.#request || this.#failure?.final || this.#end.signal.aborted) return;
     const wait = (this.#failure ? this.#retryAt : this.#held?.refreshAt) - this.#now();
     if (wait <= 0) this.#refresh();
-    else if (wait > 0) this.#timer = setTimeout(() => this.#check(), Math.min(wait, longestTimer));
+    else if (wait > 0) {
+      this.#timer = setTimeout(() => this.#check(), Math.min(wait, longestTimer));
+      this.#timer.unref?.();  // of Node: it ends a program that has nothing else to do
+    }
   }
 
   /** A connection that failed is tried at once, but a Retry-After of the server stands. */
@@ -252,7 +260,10 @@ export class DeveloperTokens {
       return { token, sent, life: expiresIn * second, due: due * second };
     } catch (cause) {
       if (cause instanceof TokenError) throw cause;
-      throw new TokenError(`${place} cannot be reached, or does not allow pages of ${globalThis.origin}.`, { cause });
+      const isPage = globalThis.origin !== undefined;
+      throw new TokenError(
+        isPage ? `${place} cannot be reached, or does not allow pages of ${globalThis.origin}.`
+          : `${place} cannot be reached: ${cause?.cause?.message ?? cause?.message}.`, { cause });
     } finally {
       clearTimeout(timer);
       this.#end.signal.removeEventListener("abort", end);

@@ -17,7 +17,7 @@ export interface DeveloperTokensOptions {
 }
 
 /**
- * The developer token of a page. One object serves the whole page: it keeps the token in memory, has at most one request
+ * The developer token of a page, or of a program for Node. One object serves all of it: it keeps the token in memory, has at most one request
  * in flight, and gets the next token at `refreshAfter` plus a random delay.
  *
  * The clock of the device may be wrong, and may jump. The object measures durations only, by the server's clock.
