@@ -22,11 +22,12 @@ struct DemoPageTests {
       await choose("#ttl", "3600");
       await type("#token-origin", "http://localhost:3000");
       await click("#token-form button");
-      await shows("#verdict", "A valid token of this server");
+      await shows("#verdict", "It is for http://localhost:3000, and not for this page");
+      await click("#verdict summary");
       const first = text("#verdict");
       await type("#token-origin", location.origin);
       await press("Enter");
-      await shows("#verdict", "It works on this page");
+      await shows("#verdict", "It is for this page");
       return [first, find("#pasted").value, text("#verdict"), find(".life .track").getAttribute("aria-label")];
       """)
     guard case .array(let parts) = view, parts.count == 4 else {
@@ -34,12 +35,78 @@ struct DemoPageTests {
       return
     }
     let (first, second) = (parts[0].string ?? "", parts[2].string ?? "")
-    #expect(first.contains("It works on http://localhost:3000.") && first.contains("does not work here"))
+    #expect(first.contains("A valid token of this server") && first.contains("17 of 17 rules hold"), "\(first)")
     #expect(first.contains("DEMOKEY001") && first.contains("DEMOTEAM01") && first.contains("This server’s key made"))
     let claims = try CompactToken(try #require(parts[1].string)).claims
     #expect(claims["origin"]?.strings == ["http://localhost:\(demo.port)"])
     #expect(second.contains("http://localhost:\(demo.port)"))
     #expect(parts[3].string?.contains("left of") == true)
+  }
+
+  @Test("tells its story: a token is there, and what this is, and what comes next")
+  func story() throws {
+    let view = try PageVisit.run(
+      url,
+      """
+      await shows("#verdict", "A valid token of this server");
+      const first = [text("#story"), text("#verdict"), find("#verdict details").open];
+      await click("#story a");
+      await shows("#results", "American Teen");
+      for (const chip of [...document.querySelectorAll("#chips button")]) {
+        await click(chip);
+        await until(() => find("#term").value === chip.innerText && find("#results h2"), chip.innerText + " finds something");
+      }
+      return [...first, document.querySelectorAll("#chips button").length];
+      """)
+    guard case .array(let parts) = view, parts.count == 4 else {
+      Issue.record("\(view)")
+      return
+    }
+    #expect(parts[0].string?.contains("Apple refuses tokens of this key") == true)
+    #expect(parts[0].string?.contains("from the emulator") == true && parts[0].string?.contains("Next: ") == true)
+    #expect(parts[1].string?.contains("Apple refuses it all the same") == true)
+    #expect(parts[2] == .bool(false) && parts[3].integer == 4, "\(parts)")
+  }
+
+  @Test("goes back and forward through views, searches and albums, and shows any of them by its address")
+  func history() throws {
+    let view = try PageVisit.run(
+      url,
+      """
+      await click("#tab-catalog");
+      await type("#term", "khalid");
+      await press("Enter");
+      await shows("#results", "American Teen");
+      await click(".grid a");
+      await shows("#results", "15 tracks");
+      const album = location.href;
+      await click("#tab-live");
+      await until(() => !find("#live").hidden);
+      history.back();
+      await until(() => !find("#catalog").hidden && text("#results").includes("15 tracks"), "back to the album");
+      history.back();
+      await shows("#results", "Songs");
+      const focus = document.activeElement.closest(".grid a") !== null;
+      await click("#tab-token");
+      await click("#tab-catalog");
+      await shows("#results", "Songs");
+      const requests = document.querySelectorAll("#costs > details").length;
+      history.go(-2);
+      await until(() => !find("#catalog").hidden);
+      return [album, String(focus), String(requests), document.title];
+      """)
+    let parts = view.strings ?? []
+    #expect(parts.first?.hasSuffix("#catalog/album/us/1200868601") == true, "\(view)")
+    #expect(parts.dropFirst().elementsEqual(["true", "2", "Catalog – MusicKit token server"]), "\(view)")
+    let reloaded = try PageVisit.text(
+      try #require(parts.first),
+      """
+      await shows("#results", "15 tracks");
+      await click("#results button");
+      await shows("#results", "Search for an artist");
+      return "well";
+      """)
+    #expect(reloaded == "well")
   }
 
   @Test("judges any pasted token, and names each broken rule")
@@ -52,7 +119,7 @@ struct DemoPageTests {
       await shows("#verdict", "Apple would refuse this token");
       const foreign = text("#verdict");
       await type("#pasted", "no token");
-      await until(() => !text("#verdict").includes("Team"));
+      await shows("#verdict", "It breaks one rule.");
       const garbage = text("#verdict");
       await click("#clear-token");
       await shows("#verdict", "No token yet.");
@@ -61,7 +128,25 @@ struct DemoPageTests {
     let parts = (view ?? "").split(separator: "---")
     #expect(parts.first?.contains("The token expired") == true)
     #expect(parts.first?.contains("which is only for Apple") == true, "\(parts)")
+    // The rules that it breaks come first, and the others are behind a summary.
+    #expect(parts.first?.contains("rules hold") == true && parts.first?.contains("The algorithm is ES256") == false)
     #expect(parts.last?.contains("It breaks one rule.") == true, "\(parts)")
+    for word in ["page", "Origins", "Team"] { #expect(parts.last?.contains(word) == false, "\(parts)") }
+  }
+
+  @Test("drops the old verdict when a request is refused")
+  func refusedToken() throws {
+    let view = try PageVisit.text(
+      url,
+      """
+      await shows("#verdict", "A valid token of this server");
+      await type("#token-origin", "https://evil.example");
+      await press("Enter");
+      await shows("#token-problem", "403");
+      await shows("#verdict", "No token yet.");
+      return find("#pasted").value + text("#token-problem");
+      """)
+    #expect(view?.contains("origin_not_allowed") == true && view?.contains("eyJ") == false, "\(view ?? "")")
   }
 
   /// A token of another key, long expired, with a claim that only Apple's own player has.
@@ -89,30 +174,38 @@ struct DemoPageTests {
       """)
     let parts = (view ?? "").split(separator: "---")
     #expect(parts.first?.contains("No client has the origin https://evil.example") == true)
-    #expect(parts.first?.contains("Add the origin to the origins of the client") == true)
+    // The demo has no settings that a person could change.
+    #expect(parts.first?.contains("The demo serves pages of this machine") == true)
+    #expect(parts.first?.contains("Add the origin") == false)
     #expect(parts.last?.contains("http://localhost:3000") == true && parts.last?.contains("GET, POST") == true)
   }
 
-  @Test("has code that works, in each language")
+  @Test("has each recipe with its own address, a warning where a person would misuse it, and the request for a shell")
   func snippets() throws {
     let view = try PageVisit.run(
       "\(url)#access",
       """
       const snippets = {};
       for (const button of document.querySelectorAll("#languages button")) {
+        const before = text("#snippet");
         await click(button);
-        snippets[button.innerText] = text("#snippet");
+        if (button !== find("#languages button")) await until(() => text("#snippet") !== before);
+        snippets[button.innerText] = text("#caution") + "\\n" + text("#snippet");
+        if (!find("#about-recipe").hidden) snippets["file of " + button.innerText] = find("#recipe").href;
       }
       return snippets;
       """)
-    for name in ["JavaScript", "Swift", "Kotlin", "Python", "curl"] {
-      #expect(view[name]?.string?.contains("http://localhost:\(demo.port)/token") == true, "\(name): \(view)")
+    for name in ["Web page", "iOS", "Android", "Node", "Next.js", "Go", "PHP", "Python", "Shell"] {
+      let snippet = try #require(view[name]?.string, "\(name): \(view)")
+      #expect(snippet.contains(name == "Web page" ? "\(url)musickit-token.js" : "\(url)token"), "\(name): \(snippet)")
+      #expect(!snippet.contains("example.com"), "\(name)")
+      let file = try #require(view["file of \(name)"]?.string)
+      #expect(try demo.request("/" + file.dropFirst(url.count)).status == 200, "\(file)")
     }
-    let curl = try run("sh", ["-c", try #require(view["curl"]?.string) + " --noproxy '*'"])
-    #expect(curl.status == 0 && curl.stdout.contains(#""token""#), "\(curl.stderr)")
-    let python = try #require(view["Python"]?.string) + "\nprint(token)"
-    let result = try run("python3", ["-c", python])
-    #expect(result.status == 0 && result.stdout.hasPrefix("eyJ"), "\(result.stderr)")
+    #expect(view["Python"]?.string?.contains("The demo needs no credential") == true)
+    let curl = try #require(view["This request"]?.string?.split(separator: "\n").drop { !$0.hasPrefix("curl") })
+    let result = try run("sh", ["-c", curl.joined(separator: "\n") + " --noproxy '*'"])
+    #expect(result.status == 0 && result.stdout.contains(#""token""#), "\(result.stderr)")
   }
 
   @Test("searches the catalog, shows artwork and costs, pages, and opens an album with its tracks")
@@ -133,7 +226,7 @@ struct DemoPageTests {
       await click("#costs summary");
       await shows("#costs pre", '"results"');
       const costs = text("#costs");
-      await click(".grid button");
+      await click(".grid a");
       await shows("#results", "Back to the results");
       const album = text("#results");
       await click("#results button");
@@ -141,7 +234,7 @@ struct DemoPageTests {
       return [costs, album, violations.join()];
       """)
     let parts = view.strings ?? []
-    #expect(parts.first?.contains("From memory, without a request to Apple.") == true, "\(parts)")
+    #expect(parts.first?.contains("From memory, without a request to the emulator.") == true, "\(parts)")
     #expect(parts.first?.contains("musickit-token-server; hit") == true)
     #expect(parts.count == 3 && parts[1].contains("15 tracks") && parts[1].contains("4:10"))
     #expect(parts.last == "", "\(parts)")
@@ -182,29 +275,36 @@ struct DemoPageTests {
     #expect(view?.contains("sandbox-user-token") == false)
   }
 
-  @Test("shows live figures, clients, keys and audit records on the admin listener")
+  @Test("shows live figures with axes and legends, clients, keys and audit records, also in the demo's page")
   func live() throws {
     #expect(try demo.request("/token").status == 200)
+    #expect(try demo.request("/v1/catalog/us/genres/20").status == 200)
     #expect(try demo.request("/token", "-H", "Origin: https://evil.example").status == 403)
-    let link = try PageVisit.text(url, "return find('#live-link').href")
-    #expect(link == "\(demo.adminURL ?? "")/#live")
-    let view = try PageVisit.text(
-      "\(admin)#live",
-      """
-      await shows("#audit", "https://evil.example");
-      await shows("#clients", "anonymous");
-      await shows("#keys", "DEMOKEY001");
-      await until(() => find(".chart path"), "the charts have lines");
-      await type("#audit-filter", "refused");
-      await until(() => !text("#audit").includes("granted"));
-      const filtered = text("#audit");
-      await type("#audit-filter", "xyzzy");
-      await shows("#audit", "No record matches the filter.");
-      await click("#pause");
-      return filtered + find("#pause").getAttribute("aria-pressed") + text("#charts");
-      """)
-    #expect(view?.contains("origin_not_allowed") == true && view?.contains("true") == true)
-    #expect(view?.contains("1 granted, 1 refused") == true, "\(view ?? "")")
+    for page in [url, admin] {
+      let view = try PageVisit.text(
+        page,
+        """
+        await click("#tab-live");
+        await shows("#audit", "https://evil.example");
+        await shows("#clients", "anonymous");
+        await shows("#keys", "DEMOKEY001");
+        await until(() => document.querySelectorAll(".chart path").length > 6, "the charts have lines");
+        await until(() => text("#charts").includes("No traffic since"), "a chart without traffic says so");
+        await type("#audit-filter", "refused");
+        await until(() => !text("#audit").includes("granted"));
+        const filtered = text("#audit");
+        await type("#audit-filter", "xyzzy");
+        await shows("#audit", "No record matches the filter.");
+        await click("#pause");
+        return filtered + find("#pause").getAttribute("aria-pressed") + text("#charts") + text("#clients");
+        """)
+      let shown = try #require(view)
+      #expect(shown.contains("origin_not_allowed") && shown.contains("true"))
+      for words in ["ago", "now", "half of the requests", "429 of Apple", "Sent to Apple", "99 % within", "1 refused"] {
+        #expect(shown.contains(words), "\(words): \(shown)")
+      }
+      #expect(shown.contains("1 since the start"), "a request to Apple: \(shown)")
+    }
     let tabs = try PageVisit.text(
       admin, "return [...document.querySelectorAll('[role=tab]:not([hidden])')].map((t) => t.innerText).join()")
     #expect(tabs == "Token,Access,Live")
@@ -221,15 +321,15 @@ struct DemoPageTests {
         await press(key);
         seen.push(document.activeElement.innerText);
       }
-      for (let turn = 0; turn < 6 && document.activeElement.id !== "ttl"; turn += 1) await press("Tab");
+      for (let turn = 0; turn < 12 && document.activeElement.id !== "ttl"; turn += 1) await press("Tab");
       await press("Tab");
       await browser("Input.insertText", { text: location.origin });
       await press("Tab");
       await press("Enter");
-      await shows("#verdict", "It works on this page");
+      await shows("#verdict", "It is for this page");
       return seen.join();
       """)
-    #expect(view == "Access,Catalog,User,Token,User,Token", "\(view ?? "")")
+    #expect(view == "Access,Catalog,Live,Token,Live,Token", "\(view ?? "")")
   }
 
   @Test(
@@ -286,6 +386,9 @@ struct DemoPageTests {
           const wide = document.documentElement.scrollWidth;
           if (wide > width) throw new Error(tab.innerText + " is " + wide + " wide on " + width);
         }
+        await shows("#audit", "granted");
+        const audit = find("#audit");
+        if (audit.scrollWidth > audit.clientWidth) throw new Error("The audit records do not fit on " + width);
       }
       return violations.join();
       """)

@@ -143,7 +143,9 @@ struct PageRouteTests {
     let demo = try RunningServer(["demo", "--port", "0"], environment: [:])
     let explained = ["-d", "{}", "\(demo.url)/access/explain"]
     #expect(try ParsedResponse(curl: Self.json + explained).status == 200)
+    #expect(try demo.request("/page/audit").status == 200 && demo.request("/metrics").status == 200)
     let foreign = ["-H", "Origin: http://localhost:3000"]
+    #expect(try ParsedResponse(curl: foreign + ["\(demo.url)/page/audit"]).status == 403)
     #expect(try ParsedResponse(curl: Self.json + foreign + explained).status == 403)
   }
 

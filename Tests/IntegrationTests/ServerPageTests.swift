@@ -33,7 +33,7 @@ struct ServerPageTests {
       return lifetime + text("#decision") + text("#snippet");
       """)
     #expect(view?.contains("of 2 h") == true && view?.contains("Allowed") == true, "\(view ?? "")")
-    #expect(view?.contains("API_KEY") == true && view?.contains(AccessGround.android) == false)
+    #expect(view?.contains("musickit-token.js") == true && view?.contains(AccessGround.android) == false)
   }
 
   @Test("asks for no credential in vain: an invalid one is refused")
@@ -145,13 +145,19 @@ struct ServerPageTests {
       await choose("#client", "android");
       await shows("#decision", "As client android.");
       await type("#server", "https://tokens.example.com/");
+      const app = find("#languages button:nth-child(2)");
+      await click(app);
+      await shows("#snippet", "https://tokens.example.com/token");
+      const warning = text("#caution");
       await click("#languages button:last-child");
-      return [...web, studio, text("#snippet")];
+      await shows("#snippet", "curl");
+      return [...web, studio, warning, text("#snippet")];
       """)
     let parts = view.strings ?? []
-    #expect(parts.first == "https://app.example.com" && parts.count == 4, "\(view)")
+    #expect(parts.first == "https://app.example.com" && parts.count == 5, "\(view)")
     #expect(parts.dropFirst().first?.contains("Access-Control-Allow-Origin") == true)
     #expect(parts.last?.contains("'https://tokens.example.com/token'") == true)
-    #expect(parts.last?.contains("Authorization: Bearer $API_KEY") == true, "\(parts)")
+    #expect(parts.last?.contains("Authorization: Bearer $MUSICKIT_API_KEY") == true, "\(parts)")
+    #expect(parts.dropFirst(3).first?.contains("An app cannot keep an API key") == true, "\(parts)")
   }
 }

@@ -22,6 +22,7 @@ struct PageFacts: Sendable {
       ("listener", JSONText.string(isAdmin ? "admin" : "public")), ("demo", "\(isDemo)"),
       ("catalog", "\(settings.catalog != nil)"),
       ("me", "\(settings.catalog?.me ?? false)"), ("explains", "\(isAdmin || isDemo)"),
+      ("live", "\(isAdmin || isDemo)"),
       ("anonymous", "\(known.servesWithoutCredential)"),
       ("credentials", JSONText.array(kinds.compactMap { $0.map(JSONText.string) })),
       (
@@ -37,8 +38,7 @@ struct PageFacts: Sendable {
     let urls = listeners.urls
     return JSONText.object(
       members + [
-        ("publicURL", isAdmin ? urls?.public.map(JSONText.string) : nil),
-        ("liveURL", isDemo && !isAdmin ? urls?.admin.map { JSONText.string("\($0)/#live") } : nil),
+        ("publicURL", isAdmin ? urls?.public.map(JSONText.string) : nil)
       ])
   }
 

@@ -1,11 +1,11 @@
 // The panel of access: what the policy decides, and code for a client.
 import { $, copy, h, tick } from "./dom.js";
 import { hasCredential, problem, requestToken, send } from "./api.js";
-import { caution, languages } from "./snippets.js";
+import { address, caution, code, languages } from "./snippets.js";
 
 /** @type {import("./page.js").Facts} */
 let facts;
-let language = "JavaScript";
+let language = languages[0];
 
 const credentials = {
   anonymous: "no credential", origin: "its origin", apiKey: "an API key", jwt: "a JSON Web Token",
@@ -17,7 +17,7 @@ export function start(given) {
   facts = given;
   offerRoutes();
   offerClients();
-  for (const name of Object.keys(languages)) {
+  for (const name of languages) {
     $("languages").append(h("button", { type: "button", "aria-pressed": String(name === language), onclick: () => {
       language = name;
       for (const button of $("languages").children) button.setAttribute(
@@ -30,10 +30,10 @@ export function start(given) {
   $("copy-snippet").addEventListener("click", () => copy($("copy-snippet"), $("snippet").textContent));
   $("access-form").addEventListener("submit", (event) => { event.preventDefault(); decide(); });
   $("access-form").addEventListener("change", changed);
-  showSnippet();
   $("server-label").hidden = facts.publicURL === undefined;
   $("server").value = facts.publicURL ?? location.origin;
   $("server").addEventListener("input", showSnippet);
+  showSnippet();
   $("credential").addEventListener("input", () => {
     const kind = facts.credentials.find((kind) => kind !== "certificate");
     if (hasCredential() && $("client").value === "anonymous" && kind) $("client").value = kind;
@@ -62,6 +62,7 @@ function offerClients() {
       if (kind !== "anonymous") $("client").append(h("option", { value: id }, `${id}: ${credentials[kind]}`));
     }
     $("ask").hidden = true;
+    $("client-label").hidden = $("client").options.length === 1;
   } else {
     $("client-label").firstChild.textContent = "Credential ";
     const kinds = [...(facts.anonymous ? ["anonymous"] : []), ...facts.credentials];
@@ -121,7 +122,12 @@ function explained({ allowed, client, status, code, reason, detail, evidence, fi
   if (evidence.length > 0) nodes.push(
     group("What the server knows", h("ul", { class: "sentences" }, ...evidence.map((text) => h("li", {}, text)))),
   );
-  if (fix) nodes.push(group("What you can do", h("p", {}, fix)));
+  // The demo has no settings to change.
+  const advice = facts.demo && code === "origin_not_allowed"
+    ? "The demo serves pages of this machine, such as http://localhost:3000. A server of yours has your origins in its "
+      + "settings: access.clients, origins."
+    : fix;
+  if (advice) nodes.push(group("What you can do", h("p", {}, advice)));
   if (cors) {
     nodes.push(
       h(
@@ -171,16 +177,23 @@ function fields(title, object) {
   );
 }
 
-function showSnippet() {
+let shownCode = 0;
+
+async function showSnippet() {
   const kind = facts.explains ? chosen()?.kind ?? "anonymous" : $("client").value;
   const given = {
     kind,
     base: $("server").value.trim().replace(/\/+$/, ""),
     path: path(),
     origin: $("access-origin").value.trim(),
+    demo: facts.demo,
   };
-  const warning = caution(language, given);
-  $("snippet").textContent = languages[language](given);
-  document.getElementById("caution")?.remove();
-  if (warning) $("snippet").before(h("p", { id: "caution", class: "notice" }, warning));
+  const turn = ++shownCode;
+  const text = await code(language, given);
+  if (turn !== shownCode) return;
+  $("snippet").textContent = text ?? "The server does not respond.";
+  $("caution").textContent = caution(language, given);
+  $("caution").hidden = $("caution").textContent === "";
+  $("about-recipe").hidden = address(language) === undefined;
+  $("recipe").href = address(language) ?? "";
 }

@@ -6,12 +6,69 @@ import { problem, raw, send } from "./api.js";
 const mostCosts = 12;
 const page = 12;
 
-/** The search to return to from an album. @type {Node[]} */
-let previous = [];
+/** Searches that find something: in Apple's catalog, and in the emulator's. */
+const suggestions = ["Khalid", "Jazz", "Love", "Summer"];
+const emulated = ["Khalid", "Horizon", "Mutex Marlene", "Satellite"];
+
+/** The views of this visit by their addresses, with what to focus on return, so that going back costs no request. */
+const views = new Map();
+const mostViews = 20;
+let current = "";
+
+/** What the server gets the catalog from. */
+let source = "Apple";
+const within = () => source.replace("The", "the");
 
 /** @param {import("./page.js").Facts} facts */
-export function start() {
-  $("search").addEventListener("submit", (event) => { event.preventDefault(); search(); });
+export function start(facts) {
+  if (facts.demo) source = "The emulator";
+  $("search").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const term = $("term").value.trim();
+    if (term) go(address("search", storefront(), term));
+  });
+  for (const term of facts.demo ? emulated : suggestions) {
+    $("chips").append(h("button", { type: "button", onclick: () => go(address("search", storefront(), term)) }, term));
+  }
+}
+
+const address = (kind, ...parts) => `#catalog/${kind}/${parts.map(encodeURIComponent).join("/")}`;
+
+/** Goes to a view. A search that is there already is sent again, as the person wants. */
+function go(to) {
+  if (to !== location.hash) history.pushState(null, "", to);
+  views.delete(to);
+  open(to);
+}
+
+/** Shows the view of an address, which has these parts after `#catalog`. @param {string[]} parts */
+export function shown(parts) {
+  if (parts.length > 0) return open(location.hash);
+  if (current === "") return;
+  current = "";
+  show(h("p", { class: "empty" }, "Search for an artist, an album or a song."));
+}
+
+async function open(to) {
+  if (to === current && views.has(to)) return;
+  const leaving = views.get(current);
+  if (leaving) Object.assign(leaving, { nodes: [...$("results").childNodes], focus: document.activeElement });
+  current = to;
+  const [, kind, place = "", ...rest] = to.split("/").map(readable);
+  if (kind === "search") $("term").value = rest.join("/");
+  if (/^[a-z]{2}$/i.test(place)) $("storefront").value = place;
+  const known = views.get(to);
+  if (known) {
+    show(...known.nodes);
+    known.focus?.focus();
+    return;
+  }
+  const nodes = kind === "album" ? await album(place, rest.join("/")) : await search(rest.join("/"));
+  if (current !== to) return;
+  show(...nodes);
+  if (kind === "album") $("results").querySelector("h2")?.focus();
+  views.set(to, { nodes });
+  if (views.size > mostViews) views.delete(views.keys().next().value);
 }
 
 const storefront = () => $("storefront").value.trim().toLowerCase();
@@ -25,18 +82,18 @@ async function get(path) {
   return result;
 }
 
-async function search() {
-  const query = new URLSearchParams({ term: $("term").value.trim(), types: "albums,songs", limit: String(page) });
+async function search(term) {
+  const query = new URLSearchParams({ term, types: "albums,songs", limit: String(page) });
   const result = await get(`/v1/catalog/${storefront()}/search?${query}`);
-  if (!result.ok) return show(problem(result));
+  if (!result.ok) return [problem(result)];
   const { albums, songs } = result.json?.results ?? {};
   if (!albums && !songs) {
     announce("Nothing found.");
-    return show(h("p", { class: "empty" }, `Nothing matches “${$("term").value.trim()}”.`));
+    return [h("p", { class: "empty" }, `Nothing matches “${term}”. Try one of the suggestions above.`)];
   }
   announce(`${albums?.data.length ?? 0} albums, ${songs?.data.length ?? 0} songs.`);
-  show(section("Albums", albums, "albums", h("ul", { class: "grid" }), albumItem),
-    section("Songs", songs, "songs", h("ol", { class: "songs" }), songItem));
+  return [section("Albums", albums, "albums", h("ul", { class: "grid" }), albumItem),
+    section("Songs", songs, "songs", h("ol", { class: "songs" }), songItem)];
 }
 
 function show(...nodes) {
@@ -60,16 +117,16 @@ function section(title, found, type, list, item) {
     if (!result.ok) return more.before(problem(result));
     const first = list.children.length;
     add(result.json.results?.[type] ?? result.json);
-    (list.children[first]?.querySelector("button") ?? list).focus?.();
+    (list.children[first]?.querySelector("a") ?? list).focus?.();
   });
   add(found);
   return h("section", { class: "stack", "aria-label": title }, h("h2", {}, title), list, h("div", {}, more));
 }
 
-function albumItem({ attributes: a, href }) {
-  const open = h("button", { type: "button", onclick: () => openAlbum(href) }, artwork(a, 300),
+function albumItem({ attributes: a, id }) {
+  const link = h("a", { href: address("album", storefront(), id) }, artwork(a, 300),
     h("span", { class: "name" }, a.name), h("span", { class: "by" }, a.artistName));
-  return h("li", {}, open);
+  return h("li", {}, link);
 }
 
 function songItem({ attributes: a }) {
@@ -87,9 +144,9 @@ function songItem({ attributes: a }) {
   );
 }
 
-/** A picture in the colour that Apple names for it, also while it loads or if it cannot. */
+/** A picture in the colour that Apple names for it, also while it loads. If it cannot load, the name's first letter. */
 function artwork({ artwork, name }, width, kind = "") {
-  const frame = h("span", { class: `art ${kind}` });
+  const frame = h("span", { class: `art ${kind}`, "data-letter": [...(name ?? "")][0] ?? "" });
   if (!artwork?.url) return frame;
   if (/^[0-9a-f]{6}$/i.test(artwork.bgColor ?? "")) frame.style.background = `#${artwork.bgColor}`;
   const url = artwork.url.replace("{w}", width).replace("{h}", width).replace("{f}", "jpg").replace("{c}", "bb");
@@ -103,44 +160,27 @@ function minutes(ms) {
   return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
 }
 
-async function openAlbum(href) {
-  const opener = document.activeElement;
-  const result = await get(href);
-  if (!result.ok) return $("results").prepend(problem(result));
-  previous = [...$("results").childNodes];
-  const album = result.json.data[0];
-  const a = album.attributes;
+async function album(place, id) {
+  const result = await get(`/v1/catalog/${encodeURIComponent(place)}/albums/${encodeURIComponent(id)}`);
+  // Without an earlier view of this visit, such as after a reload, there is nothing to go back to but the search.
   const goBack = () => {
-    show(...previous);
-    opener?.focus();
+    if (views.size > 1) history.back();
+    else location.hash = "catalog";
   };
-  const back = h("button", { type: "button", onclick: goBack }, "← Back to the results");
-  const tracks = album.relationships?.tracks?.data ?? [];
-  const facts = [a.releaseDate?.slice(0, 4), a.genreNames?.[0], `${a.trackCount} tracks`].filter(Boolean).join(" · ");
-  show(
-    h("div", {}, back),
-    h(
-      "div",
-      { class: "album" },
-      artwork(a, 400),
-      h("div", {}, h("h2", {}, a.name), h("p", {}, a.artistName), h("p", { class: "soft" }, facts)),
-    ),
-    h(
-      "ol",
-      { class: "songs" },
-      ...tracks.map(
-        ({ attributes: t }) => h(
-          "li",
-          {},
-          h("span", { class: "number" }, t.trackNumber),
-          h("span", { class: "grow name" }, t.name),
-          h("span", { class: "time" }, minutes(t.durationInMillis)),
-        ),
-      ),
-    ),
-  );
-  back.focus();
+  const back = h("div", {}, h("button", { type: "button", onclick: goBack }, "← Back to the results"));
+  if (!result.ok) return [back, problem(result)];
+  const { attributes: a, relationships } = result.json.data[0];
+  const tracks = relationships?.tracks?.data ?? [];
+  const facts = [a.releaseDate?.slice(0, 4), a.genreNames?.[0], a.trackCount === 1 ? "1 track" : `${a.trackCount} tracks`].filter(Boolean).join(" · ");
   announce(`${a.name}, ${tracks.length} tracks.`);
+  return [
+    back,
+    h("div", { class: "album" }, artwork(a, 400),
+      h("div", {}, h("h2", { tabindex: -1 }, a.name), h("p", {}, a.artistName), h("p", { class: "soft" }, facts))),
+    h("ol", { class: "songs" }, ...tracks.map(({ attributes: t }) => h("li", {},
+      h("span", { class: "number" }, t.trackNumber), h("span", { class: "grow name" }, t.name),
+      h("span", { class: "time" }, minutes(t.durationInMillis))))),
+  ];
 }
 
 function readable(path) {
@@ -202,12 +242,12 @@ export function cacheWords(result) {
   if (detail === "stale-if-error") return {
     word: "Stale",
     kind: "warn",
-    sentence: `Apple failed, so the server sent a response that is ${span(ttl)} too old.`,
+    sentence: `${source} failed, so the server sent a response that is ${span(ttl)} too old.`,
   };
   if (detail === "stale-after") return {
     word: "Stale",
     kind: "warn",
-    sentence: `Apple was slow, so the server sent a response that is ${span(ttl)} too old.`,
+    sentence: `${source} was slow, so the server sent a response that is ${span(ttl)} too old.`,
   };
   if (field.includes("; collapsed")) return {
     word: "Collapsed",
@@ -216,16 +256,16 @@ export function cacheWords(result) {
   };
   if (field.includes("; hit")) {
     return ttl < 0 ? { word: "Stale", kind: "warn", sentence: "From memory, while the server fetches a new response." }
-      : { word: "Hit", kind: "good", sentence: `From memory, without a request to Apple.${life}` };
+      : { word: "Hit", kind: "good", sentence: `From memory, without a request to ${within()}.${life}` };
   }
   const stored = field.includes("; stored") ? " The server keeps it." : "";
   if (field.includes("fwd-status=304")) return {
     word: "Valid",
     kind: "good",
-    sentence: `Apple says that the response in memory is still right.${life}`,
+    sentence: `${source} says that the response in memory is still right.${life}`,
   };
   if (!result.ok) return { word: "Failed", kind: "bad", sentence: failure(result) };
-  return { word: "Miss", kind: "", sentence: `From Apple, at the cost of one request.${stored}${life}` };
+  return { word: "Miss", kind: "", sentence: `From ${within()}, at the cost of one request.${stored}${life}` };
 }
 
 function failure(result) {

@@ -10,7 +10,7 @@ const fewest = 30;
 
 /** @typedef {Map<string, { labels: Record<string, string>, value: number }[]>} Metrics */
 
-/** @type {{ at: number, metrics: Metrics }[]} */
+/** @type {{ at: number, wall: number, metrics: Metrics }[]} */
 const looks = [];
 let timer = 0;
 let records = [];
@@ -38,7 +38,7 @@ async function look() {
       [send("/metrics", { isOwn: true }), send("/page/audit", { isOwn: true })],
     );
     if (metrics.ok) {
-      looks.push({ at: performance.now(), metrics: parse(metrics.text) });
+      looks.push({ at: performance.now(), wall: Date.now(), metrics: parse(metrics.text) });
       if (looks.length > shown + 1) looks.shift();
       draw();
     }
@@ -47,7 +47,7 @@ async function look() {
       showRecords();
     }
     $("live-problem").replaceChildren(
-      ...(metrics.ok ? [] : [notice("The admin listener does not respond", "The charts continue when it does.")]),
+      ...(metrics.ok ? [] : [notice("The server does not respond", "The charts continue when it does.")]),
     );
   }
   clearTimeout(timer);
@@ -85,93 +85,146 @@ function rates(count) {
 const latest = () => looks[looks.length - 1].metrics;
 const last = (list) => list[list.length - 1] ?? 0;
 const number = (value) => value >= 100 ? String(Math.round(value)) : String(Math.round(value * 10) / 10);
+const duration = (seconds) => seconds >= 1 ? `${number(seconds)} s` : `${number(seconds * 1000)} ms`;
 
-const requests = (m) => sum(m, "musickit_http_requests_total");
+/** Whether a route is one of callers, and not of this page. */
+const isOfCallers = ({ route }) => route !== "/metrics" && route !== "/" && !route.startsWith("/page/");
+
+const requests = (m) => sum(m, "musickit_http_requests_total", isOfCallers);
 const tokens = (m) => sum(m, "musickit_http_requests_total", ({ route, code }) => route === "/token" && code === "200");
 const refusals = (m) => sum(m, "musickit_http_requests_total", ({ code }) => code === "429");
 const hits = (m) => sum(m, "musickit_cache_hits_total") + sum(m, "musickit_cache_collapsed_total");
 const misses = (m) => sum(m, "musickit_cache_misses_total");
 const decisions = (word) => (m) => sum(m, "musickit_access_decisions_total", ({ outcome }) => outcome === word);
 const attempts = (m) => sum(m, "musickit_upstream_attempts_total");
-
 const waiting = (m) => sum(m, "musickit_upstream_requests_waiting");
 const limited = (m) => sum(m, "musickit_upstream_rate_limited_total");
 
-/** `lines` has the values to draw, the first of which is the number beside it; `also` is the sentence below. */
+/**
+ * The time within which a part of the requests between two looks got their responses, in seconds; undefined without a
+ * request. As Prometheus does, it assumes that times within a bucket of the histogram are spread evenly.
+ */
+function quantile(part, name, filter, from, to) {
+  const counts = new Map();
+  for (const [metrics, sign] of [[to, 1], [from, -1]]) {
+    for (const { labels, value } of metrics?.get(`${name}_bucket`) ?? []) {
+      if (!filter(labels)) continue;
+      const bound = labels.le === "+Inf" ? Infinity : Number(labels.le);
+      counts.set(bound, (counts.get(bound) ?? 0) + sign * value);
+    }
+  }
+  const buckets = [...counts].sort(([one], [other]) => one - other);
+  const rank = part * (buckets.at(-1)?.[1] ?? 0);
+  if (!(rank > 0)) return undefined;
+  let [lower, below] = [0, 0];
+  for (const [bound, count] of buckets) {
+    if (count >= rank) return bound === Infinity ? lower : lower + (bound - lower) * ((rank - below) / (count - below));
+    [lower, below] = [bound, count];
+  }
+  return undefined;
+}
+
+const responseTimes = "musickit_http_request_duration_seconds";
+const byClient = "musickit_client_request_duration_seconds";
+
+/** The quantile over the last looks, up to ten of them, at each look. Without a request the time before counts on. */
+function times(part) {
+  let before = 0;
+  return looks.slice(1).map(({ metrics }, i) =>
+    (before = quantile(part, responseTimes, isOfCallers, looks[Math.max(0, i - 9)].metrics, metrics) ?? before));
+}
+
+/**
+ * `lines` has the values to draw, each with its name. The first one is the number beside it, unless `value` says another.
+ * `count` grows with the traffic of the chart, and `also` is the sentence below.
+ */
 const charts = [
   {
-    title: "Requests",
-    unit: "a second",
-    lines: () => [rates(requests)],
+    title: "Requests", unit: "a second", count: requests,
+    lines: () => [["requests", rates(requests)]],
     also: () => `${requests(latest())} since the start`,
   },
   {
-    title: "Tokens given",
-    unit: "a second",
-    lines: () => [rates(tokens)],
+    title: "Response time", unit: "", count: requests, write: duration,
+    lines: () => [["half of the requests", times(0.5)], ["99 %", times(0.99)]],
+    also: () => "up to this time, without the requests of this page",
+  },
+  {
+    title: "Tokens given", unit: "a second", count: tokens,
+    lines: () => [["tokens", rates(tokens)]],
     also: () => `${tokens(latest())} since the start`,
   },
   {
-    title: "Cache hits",
-    unit: "%",
-    lines: () => [ratios()],
-    value: () => ratio(),
-    top: 100,
+    title: "Cache hits", unit: "%", top: 100, count: (m) => hits(m) + misses(m),
+    lines: () => [["hits since the start", ratios()]],
     also: () => `${hits(latest())} of ${hits(latest()) + misses(latest())} requests`,
   },
   {
-    title: "Requests to Apple",
-    unit: "a second",
-    lines: () => [rates(attempts), looks.slice(1).map(({ metrics }) => waiting(metrics))],
-    also: () => `${waiting(latest())} wait · ${pace(sum(latest(), "musickit_upstream_rate"))}`,
+    title: "Requests to Apple", unit: "a second", count: attempts,
+    lines: () => [["sent", rates(attempts)], ["waiting", looks.slice(1).map(({ metrics }) => waiting(metrics))]],
+    also: () => `${attempts(latest())} since the start · ${pace(sum(latest(), "musickit_upstream_rate"))}`,
   },
   {
-    title: "429 responses",
-    unit: "a second",
-    lines: () => [rates(refusals), rates(limited)],
-    also: () => `${refusals(latest())} to callers, ${limited(latest())} by Apple`,
-  },
-  {
-    title: "Decisions",
-    unit: "granted a second",
-    lines: () => ["granted", "refused", "limited"].map((word) => rates(decisions(word))),
-    also: () => ["granted", "refused", "limited"].map((word) => `${decisions(word)(latest())} ${word}`).join(", "),
+    title: "Refusals", unit: "a second", none: "None", count: (m) => decisions("refused")(m) + refusals(m) + limited(m),
+    lines: () => [
+      ["refused", rates(decisions("refused"))], ["429 to callers", rates(refusals)], ["429 of Apple", rates(limited)],
+    ],
+    also: () => `${decisions("refused")(latest())} refused, ${refusals(latest())} and ${limited(latest())} times 429`,
   },
 ];
 
 const pace = (rate) => (rate ? `pace ${number(rate)} a second` : "no limit known");
 
-/** The part of hits in all, in percent, at each look since the first. */
+/** The part of hits in all, in percent, at each look but the first. */
 function ratios() {
-  return looks.map(({ metrics }) => {
+  return looks.slice(1).map(({ metrics }) => {
     const all = hits(metrics) + misses(metrics);
     return all ? (100 * hits(metrics)) / all : 0;
   });
 }
 
-function ratio() {
-  return hits(latest()) + misses(latest()) ? number(last(ratios())) : "–";
-}
-
-function frame({ title, unit }) {
+function frame({ title }) {
   return h(
     "figure",
     { class: "card chart", "aria-label": title },
     h("figcaption", {}, h("h3", {}, title)),
-    h("p", { class: "value" }, h("span", {}, "–"), " ", h("small", {}, unit)),
-    svg("svg", { viewBox: `0 0 ${shown} 40`, preserveAspectRatio: "none", "aria-hidden": "true" }),
+    h("p", { class: "value" }),
+    h("div", { class: "plot", "aria-hidden": "true" },
+      h("span", { class: "most" }), svg("svg", { viewBox: `0 0 ${shown} 40`, preserveAspectRatio: "none" }),
+      h("span", { class: "begin" }), h("span", { class: "end" }, "now")),
+    h("ul", { class: "legend" }),
     h("p", { class: "also" }),
   );
+}
+
+/** Since when a count has not grown, as a time; undefined if it grew between the last two looks. */
+function quietSince(count) {
+  const now = count(latest());
+  if (now === 0) return "the start";
+  let index = looks.length - 1;
+  while (index > 0 && count(looks[index - 1].metrics) === now) index -= 1;
+  return index === looks.length - 1 ? undefined : new Date(looks[index].wall).toLocaleTimeString();
 }
 
 function draw() {
   charts.forEach((chart, index) => {
     const element = $("charts").children[index];
-    const lines = chart.lines();
-    element.querySelector(".value span").textContent = chart.value?.() ?? number(last(lines[0]));
-    element.querySelector(".also").textContent = chart.also();
+    const part = (name) => element.querySelector(`.${name}`);
+    const names = chart.lines().map(([name]) => name);
+    const lines = chart.lines().map(([, line]) => line);
+    const write = chart.write ?? number;
+    const quiet = quietSince(chart.count);
+    part("value").replaceChildren(...quiet && chart.unit !== "%" ? [h("small", {}, `${chart.none ?? "No traffic"} since ${quiet}`)]
+      : chart.unit === "%" && quiet === "the start" ? [h("small", {}, "No traffic since the start")]
+      : [write(last(lines[0])), " ", h("small", {}, chart.unit)]);
+    part("also").textContent = chart.also();
     const width = Math.max(fewest, lines[0].length - 1);
-    const top = chart.top ?? Math.max(1, ...lines.flat()) * 1.15;
+    const least = chart.write ? 0.001 : 1;
+    const top = chart.top ?? Math.max(least, ...lines.flat()) * 1.15;
+    part("most").textContent = chart.top ? "100 %" : write(top);
+    part("begin").textContent = `${span(width * interval / 1000)} ago`;
+    part("legend").replaceChildren(...names.length > 1
+      ? names.map((name, i) => h("li", { class: `key${i}` }, name)) : []);
     element.querySelector("svg").setAttribute("viewBox", `0 0 ${width} 40`);
     element.querySelector("svg").replaceChildren(...lines.flatMap((line, i) => {
       const begin = width - line.length + 1;
@@ -186,12 +239,16 @@ function draw() {
   showKeys();
 }
 
+/** A table. On a narrow screen each row is a block of lines with these names (page.css), so the roles are explicit. */
 function table(head, rows, kind = "") {
+  const cell = (content, i) =>
+    h("td", { role: "cell", class: i ? kind : "", "data-name": i ? head[i] : "" }, content);
   return h(
     "table",
-    {},
-    h("thead", {}, h("tr", {}, ...head.map((name, i) => h("th", { scope: "col", class: i ? kind : "" }, name)))),
-    h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map((cell, i) => h("td", { class: i ? kind : "" }, cell))))),
+    { role: "table" },
+    h("thead", { role: "rowgroup" }, h("tr", { role: "row" },
+      ...head.map((name, i) => h("th", { role: "columnheader", scope: "col", class: i ? kind : "" }, name)))),
+    h("tbody", { role: "rowgroup" }, ...rows.map((row) => h("tr", { role: "row" }, ...row.map(cell)))),
   );
 }
 
@@ -214,17 +271,16 @@ function showClients() {
     row[labels.outcome] = (row[labels.outcome] ?? 0) + value;
     counts.set(labels.client, row);
   }
-  const rows = [...counts].map(
-    ([id, c]) => [
-      h("div", {}, id === "-" ? "unknown" : id, mix([c.granted, c.refused, c.limited])),
-      c.granted,
-      c.refused,
-      c.limited,
-    ],
-  );
+  const sent = new Map((latest().get("musickit_upstream_client_attempts_total") ?? []).map(
+    ({ labels, value }) => [labels.client, value]));
+  const slowest = (id) => quantile(0.99, byClient, ({ client }) => client === id, undefined, latest());
+  const rows = [...counts].map(([id, c]) => [
+    h("div", {}, id === "-" ? "unknown" : id, mix([c.granted, c.refused, c.limited])),
+    c.granted, c.refused, c.limited, sent.get(id) ?? 0, slowest(id) === undefined ? "–" : duration(slowest(id)),
+  ]);
   $("clients").replaceChildren(
     rows.length
-      ? table(["Client", "Granted", "Refused", "Limited"], rows, "n")
+      ? table(["Client", "Granted", "Refused", "Limited", "Sent to Apple", "99 % within"], rows, "n")
       : h("p", { class: "empty" }, "No caller yet."),
   );
 }
@@ -274,15 +330,8 @@ function showRecords() {
       h("p", { class: "empty" }, records.length ? "No record matches the filter." : "No record yet."),
     );
   }
-  const head = ["Time", "Outcome", "Client", "Address", "Request", "More"];
   $("audit").replaceChildren(
-    h(
-      "table",
-      {},
-      h("thead", {}, h("tr", {}, ...head.map((name) => h("th", { scope: "col" }, name)))),
-      h("tbody", {}, ...rows.map(row)),
-    ),
-  );
+    table(["Time", "Outcome", "Client", "Address", "Request", "More"], rows.map(row)));
 }
 
 function row(r) {
@@ -294,14 +343,12 @@ function row(r) {
     token && `token ${token.slice(0, 12)}… for ${r["token.origins"]?.join(", ") || "any origin"}`,
     r["key.id"] && `key ${r["key.id"]}`,
   ];
-  return h(
-    "tr",
-    {},
-    h("td", {}, h("time", { datetime: r.time }, new Date(r.time).toLocaleTimeString())),
-    h("td", {}, h("span", { class: `pill ${outcomes[outcome] ?? ""}` }, outcome)),
-    h("td", {}, r["client.id"] === "-" ? "unknown" : r["client.id"]),
-    h("td", {}, r["client.address"]),
-    h("td", {}, h("code", {}, r["http.route"])),
-    h("td", { class: "wide" }, more.filter(Boolean).join(" · ")),
-  );
+  return [
+    h("time", { datetime: r.time }, new Date(r.time).toLocaleTimeString()),
+    h("span", { class: `pill ${outcomes[outcome] ?? ""}` }, outcome),
+    r["client.id"] === "-" ? "unknown" : r["client.id"],
+    r["client.address"],
+    h("code", {}, r["http.route"]),
+    h("span", { class: "wide" }, more.filter(Boolean).join(" · ")),
+  ];
 }

@@ -20,7 +20,7 @@ import * as live from "./live.js";
  * @property {{ default: number, maximum: number }} lifetime
  * @property {{ id: string, kind: string, origins: string[] }[]} [clients]
  * @property {string} [publicURL] of the public listener, for pages of the admin listener
- * @property {string} [liveURL] of the live panel, for the demo's public page
+ * @property {boolean} live whether the listener has metrics and audit records
  */
 
 async function begin() {
@@ -34,11 +34,8 @@ async function begin() {
   $("badge").hidden = $("badge").textContent === "";
   offer("catalog", isPublic && facts.catalog);
   offer("user", isPublic && facts.me);
-  offer("live", !isPublic);
-  if (facts.liveURL) {
-    $("live-link").href = facts.liveURL;
-    $("live-link").hidden = false;
-  }
+  offer("live", facts.live);
+  $("story").hidden = $("emulated").hidden = !facts.demo;
   if (isPublic && facts.credentials.some((kind) => kind === "apiKey" || kind === "jwt")) {
     $("credential-bar").hidden = false;
     offerCredential();
@@ -47,9 +44,9 @@ async function begin() {
   }
   offerOrigins(facts);
   for (const part of [token, access, catalog, user]) part.start(facts);
-  if (!isPublic) live.start();
-  const wanted = location.hash.slice(1);
-  select(tabs().some((tab) => tab.id === `tab-${wanted}`) ? wanted : isPublic ? "token" : "live", false);
+  if (facts.live) live.start();
+  home = isPublic ? "token" : "live";
+  show();
   document.body.dataset.ready = "true";
 }
 
@@ -65,8 +62,14 @@ function offerOrigins({ clients = [] }) {
 /** @returns {HTMLElement[]} */
 const tabs = () => [...document.querySelectorAll("[role=tab]:not([hidden])")];
 
-/** Shows a panel (the pattern "tabs" of ARIA). */
-function select(name, movesFocus) {
+/** The view without a fragment. */
+let home = "token";
+
+/** Shows the view that the address names: `#live`, or one of the catalog such as `#catalog/album/us/1200868601`. */
+function show(movesFocus = false) {
+  const [wanted, ...rest] = location.hash.slice(1).split("/");
+  const name = tabs().some((tab) => tab.id === `tab-${wanted}`) ? wanted : home;
+  // The pattern "tabs" of ARIA.
   for (const tab of tabs()) {
     const isChosen = tab.id === `tab-${name}`;
     tab.setAttribute("aria-selected", String(isChosen));
@@ -74,9 +77,21 @@ function select(name, movesFocus) {
     $(tab.getAttribute("aria-controls")).hidden = !isChosen;
     if (isChosen && movesFocus) tab.focus();
   }
+  addresses.set(name, location.hash || `#${name}`);
+  document.title = `${$(`tab-${name}`).textContent} – MusicKit token server`;
   live.watch(name === "live");
   if (name === "access") access.shown();
-  history.replaceState(null, "", `#${name}`);
+  if (name === "catalog") catalog.shown(rest);
+}
+
+/** The last address of each view, such as that of an album. */
+const addresses = new Map();
+
+/** Goes to a view, with an entry in the history. */
+function select(name, movesFocus) {
+  const address = addresses.get(name) ?? `#${name}`;
+  if (location.hash !== address) history.pushState(null, "", address);
+  show(movesFocus);
 }
 
 function move(event) {
@@ -93,8 +108,6 @@ document.querySelector("[role=tablist]").addEventListener("click", (event) => {
   if (tab) select(tab.id.slice(4), false);
 });
 document.querySelector("[role=tablist]").addEventListener("keydown", move);
-addEventListener("hashchange", () => {
-  const name = location.hash.slice(1);
-  if (tabs().some((tab) => tab.id === `tab-${name}`)) select(name, false);
-});
+// Links, the back button, and addresses that a person types.
+addEventListener("popstate", () => show());
 begin();

@@ -1,95 +1,80 @@
-// Code for a client, with this server's address.
+// Code for a client: the recipes of docs/clients.md, with this server's address and what the client's credential needs.
+import { send } from "./api.js";
 
-/** @typedef {{ kind: string, base: string, path: string, origin: string }} Case */
+/** @typedef {{ kind: string, base: string, path: string, origin: string, demo: boolean }} Case */
 
-/** The names of the credentials in the code. */
-const secrets = { apiKey: "API_KEY", jwt: "ID_TOKEN" };
+const app = "An app cannot keep an API key: a person can read it in the app. "
+  + "Give the app a client with jwt, for Firebase App Check or for your users’ sign-in; this code sends such a token.";
+const appOrigin = "This client is for web pages, and an app sends no Origin. "
+  + "Give the app a client with jwt, for Firebase App Check or for your users’ sign-in; this code sends such a token.";
+const serverOrigin = "This client is for web pages, and any program can send its Origin. Give a program an API key.";
 
-/** The snippets, each by its language. @type {Record<string, (c: Case) => string>} */
-export const languages = {
-  "JavaScript": (c) => (c.path === "/token" ? page(c) : script(c)),
+/** Each recipe: its name, its file, what it is, and a warning for each kind of credential that does not fit. */
+const recipes = [
+  { name: "Web page", file: "page.html", cautions: {
+    apiKey: "Everybody who opens a page can read its API key. Give pages a client with origins: this code needs no key.",
+    certificate: "A page cannot choose a client certificate. Give pages a client with origins: this code needs no more.",
+  } },
+  { name: "iOS", file: "recipe.swift", cautions: { apiKey: app, origin: appOrigin } },
+  { name: "MusicKit for Swift", file: "musickit.swift", cautions: { apiKey: app, origin: appOrigin } },
+  { name: "Android", file: "recipe.kt", cautions: { apiKey: app, origin: appOrigin } },
+  ...[
+    ["Node", "node.mjs"], ["Next.js", "next.mjs"], ["Go", "recipe.go"], ["PHP", "recipe.php"], ["Python", "recipe.py"],
+    ["Shell", "recipe.sh"],
+  ].map(([name, file]) => ({ name, file, isServer: true, cautions: { origin: serverOrigin } })),
+  { name: "This request", isServer: true, cautions: { origin: serverOrigin } },
+];
 
-  "Swift": (c) => `import Foundation
+/** The names, in the order of the buttons. */
+export const languages = recipes.map(({ name }) => name);
 
-var request = URLRequest(url: URL(string: "${c.base}${c.path}")!)${
-    fields(c, (name, value) => `\nrequest.setValue("${named(value, "\\($1)")}", forHTTPHeaderField: "${name}")`)}
-let (data, response) = try await URLSession.shared.data(for: request)
-guard (response as? HTTPURLResponse)?.statusCode == 200 else {
-  throw URLError(.badServerResponse, userInfo: ["body": String(decoding: data, as: UTF8.self)])
-}${isToken(c, `
-struct Token: Decodable { let token: String; let refreshAfter: Int }
-let token = try JSONDecoder().decode(Token.self, from: data)`)}`,
+const of = (language) => recipes.find(({ name }) => name === language);
 
-  "Kotlin": (c) => `import java.net.HttpURLConnection
-import java.net.URL
-
-val connection = URL("${c.base}${c.path}").openConnection() as HttpURLConnection${
-    fields(c, (name, value) => `\nconnection.setRequestProperty("${name}", "${named(value, "$$$1")}")`)}
-check(connection.responseCode == 200) { connection.errorStream?.bufferedReader()?.readText().orEmpty() }
-val json = connection.inputStream.bufferedReader().readText()${isToken(c, `
-val token = org.json.JSONObject(json).getString("token")`)}`,
-
-  "Python": (c) => `import json
-import urllib.request
-
-request = urllib.request.Request("${c.base}${c.path}")${
-    fields(c, (name, value) => `\nrequest.add_header("${name}", ${value.includes("{") ? "f" : ""}"${value}")`)}
-with urllib.request.urlopen(request) as response:
-    ${c.path === "/token" ? `token = json.load(response)["token"]` : "document = json.load(response)"}`,
-
-  "curl": (c) => `curl --fail-with-body -sS${c.kind === "certificate" ? " --cert client.pem --key client.key" : ""}${
-    fields(c, (name, value) => ` \\\n  -H "${name}: ${named(value, "$$$1")}"`)} \\
-  '${c.base}${c.path}'`,
-};
-
-const page = (c) => `<script src="https://js-cdn.music.apple.com/musickit/v3/musickit.js" async></script>
-<script>
-  document.addEventListener("musickitloaded", async () => {
-    const response = await fetch("${c.base}/token"${options(c)});
-    if (!response.ok) throw new Error(await response.text());
-    const { token } = await response.json();
-    await MusicKit.configure({ developerToken: token, app: { name: "My App", build: "1.0" } });
-  });
-</script>`;
-
-const script = (c) => `const response = await fetch("${c.base}${c.path}"${options(c)});
-if (!response.ok) throw new Error(await response.text());
-const document = await response.json();`;
-
-const isToken = (c, code) => (c.path === "/token" ? code : "");
-
-/** The second argument of fetch(). A browser writes the origin itself. */
-function options(c) {
-  const lines = [];
-  fields({ ...c, kind: c.kind === "origin" ? "" : c.kind }, (name, value) => {
-    lines.push(`${JSON.stringify(name)}: \`${named(value, "$${$1}")}\``);
-    return "";
-  });
-  return lines.length ? `, { headers: { ${lines.join(", ")} } }` : "";
-}
-
-/** The code for each field of the request. In a value, a name in braces stands for a secret. */
-function fields(c, line) {
-  const all = [];
-  if (secrets[c.kind]) all.push(line("Authorization", `Bearer {${secrets[c.kind]}}`));
-  if (c.path.startsWith("/v1/me")) all.push(line("Music-User-Token", "{MUSIC_USER_TOKEN}"));
-  if (c.origin && c.kind === "origin") all.push(line("Origin", c.origin));
-  return all.join("");
-}
-
-/** Writes the names in braces as a language does. */
-const named = (value, form) => value.replace(/\{(.*)\}/, form);
+/** Where the recipe is a file; undefined if it is none. @param {string} language */
+export const address = (language) => of(language).file && `/page/recipes/${of(language).file}`;
 
 /**
- * A sentence about what a client must know, or nothing.
+ * The code, or undefined if the server does not respond.
+ * @param {string} language
+ * @param {Case} c
+ * @returns {Promise<string | undefined>}
+ */
+export async function code(language, c) {
+  const from = address(language);
+  if (!from) return curl(c);
+  const result = await send(from, { isOwn: true });
+  if (!result.ok) return undefined;
+  const text = result.text.replaceAll("https://tokens.example.com", c.base).trimEnd();
+  if (language !== "Web page" || c.kind !== "jwt") return text;
+  return text.replace("DeveloperTokens()", "DeveloperTokens({\n    "
+    + "headers: async () => ({ Authorization: `Bearer ${await tokenOfTheUser()}` }),  // of your sign-in\n  })");
+}
+
+/**
+ * What a client must know, or nothing.
  * @param {string} language
  * @param {Case} c
  */
 export function caution(language, c) {
-  if (c.kind === "origin" && language !== "JavaScript") {
-    return "This client is known by the origin of its pages. Programs can send any Origin, so give them an API key.";
+  const { isServer, cautions } = of(language);
+  if (cautions[c.kind]) return cautions[c.kind];
+  if (c.kind === "certificate" && language !== "This request") {
+    return "The program also has to present its client certificate, in place of the Authorization field.";
   }
-  if (language === "JavaScript" && c.kind === "apiKey") return "Everybody who opens the page can read its API key.";
-  if (c.kind === "certificate" && language !== "curl") return "The program also has to present its client certificate.";
-  return "";
+  if (!isServer) return "";
+  if (c.demo) return "The demo needs no credential, and ignores the one in this code: MUSICKIT_API_KEY may be any word.";
+  if (c.kind === "anonymous") return "This server also serves callers without a credential, by its access.anonymous.";
+  return c.kind === "jwt" ? "Send the JWT of your identity provider in place of the API key." : "";
+}
+
+/** The chosen request, for a shell. */
+function curl(c) {
+  const fields = [
+    { apiKey: "Authorization: Bearer $MUSICKIT_API_KEY", jwt: "Authorization: Bearer $ID_TOKEN" }[c.kind],
+    c.path.startsWith("/v1/me") && "Music-User-Token: $MUSIC_USER_TOKEN",
+    c.origin && c.kind === "origin" && `Origin: ${c.origin}`,
+  ].filter(Boolean);
+  const certificate = c.kind === "certificate" ? " --cert client.pem --key client.key" : "";
+  return `curl --fail-with-body -sS${certificate}${fields.map((field) => ` \\\n  -H "${field}"`).join("")} \\
+  '${c.base}${c.path.replaceAll("'", "%27")}'`;
 }

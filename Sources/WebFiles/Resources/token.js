@@ -4,11 +4,16 @@ import { problem, requestToken, send } from "./api.js";
 
 const lifetimes = [300, 3600, 43200, 86400, 604800, 2592000];
 
+let isDemo = false;
+
 /** @param {import("./page.js").Facts} facts */
 export function start(facts) {
+  isDemo = facts.demo;
   if (facts.listener === "public") {
     offerLifetimes(facts.lifetime);
-    $("token-form").addEventListener("submit", request);
+    $("token-form").addEventListener("submit", (event) => { event.preventDefault(); request(); });
+    // In the demo a token is there at once. Elsewhere each token is somebody's.
+    if (isDemo) request();
   } else {
     // The admin listener makes no tokens.
     $("token-form").remove();
@@ -33,15 +38,15 @@ function offerLifetimes({ default: usual, maximum }) {
   }
 }
 
-async function request(event) {
-  event.preventDefault();
+async function request() {
   const wish = {};
   if ($("ttl").value) wish.ttl = Number($("ttl").value);
   if ($("token-origin").value.trim()) wish.origin = $("token-origin").value.trim();
   const result = await requestToken(wish);
   if (!result.ok) {
     $("token-problem").replaceChildren(problem(result));
-    return;
+    $("pasted").value = "";
+    return judge();
   }
   $("token-problem").replaceChildren();
   $("pasted").value = result.json.token;
@@ -63,7 +68,9 @@ async function judge() {
   const { checks, origin = [] } = result.json;
   const here = checks.find(({ rule }) => rule === "claims.origin.match");
   const rules = checks.filter((check) => check !== here);
-  show(headline(result.json, rules), life(result.json), content(result.json), place(here, origin), list(rules));
+  const isBroken = rules.some(({ verdict }) => verdict === "fail");
+  show(headline(result.json, rules), life(result.json), content(result.json), !isBroken && place(here, origin),
+    ...list(rules));
 }
 
 function show(...nodes) {
@@ -82,7 +89,8 @@ function headline({ kid }, rules) {
     : signature === "pass" ? [
       "good",
       "A valid token of this server",
-      "Only Apple knows whether it accepts this key and team.",
+      isDemo ? "Apple refuses it all the same: it does not know the demo’s key."
+        : "Only Apple knows whether it accepts this key and team.",
     ]
     : ["warn", "Well-formed, signature not checked", kid ? `Key ${kid} is not a key of this server.` : ""];
   return h("div", { class: "headline" }, tick(kind, { good: "Valid", bad: "Invalid", warn: "Not sure" }[kind]),
@@ -103,34 +111,20 @@ function life({ iat, exp }) {
 }
 
 function content({ alg, kid, iss, origin }) {
+  if (!alg && !kid && !iss) return null;
   const rows = [["Algorithm", alg], ["Key", kid], ["Team", iss], ["Origins", origin?.join(", ") ?? "any"]];
   return h("dl", { class: "facts" },
     ...rows.flatMap(([name, value]) => value ? [h("dt", {}, name), h("dd", {}, h("code", {}, value))] : []));
 }
 
+/** Whether the token's origins fit this page, whatever else Apple says of the token. */
 function place(check, origins) {
   const page = h("strong", {}, location.origin);
-  if (!check) return h(
-    "div",
-    { class: "here" },
-    tick("good", "Works here"),
-    h("span", {}, "It works on every web page, ", page, " included."),
-  );
-  const isHere = check.verdict === "pass";
-  return h(
-    "div",
-    { class: "here" },
-    tick(isHere ? "good" : "warn", isHere ? "Works here" : "Does not work here"),
-    isHere ? h("span", {}, "It works on this page’s origin, ", page, ".") : h(
-      "span",
-      {},
-      "This page has the origin ",
-      page,
-      ", so the token does not work here. It works on ",
-      origins.join(", ") || "no page",
-      ".",
-    ),
-  );
+  const isHere = !check || check.verdict === "pass";
+  return h("div", { class: "here" }, tick(isHere ? "good" : "warn", isHere ? "For this page" : "Not for this page"),
+    !check ? h("span", {}, "It is for every web page, ", page, " included.")
+    : isHere ? h("span", {}, "It is for this page’s origin, ", page, ".")
+    : h("span", {}, `It is for ${origins.join(", ") || "no page"}, and not for this page, `, page, "."));
 }
 
 const kinds = {
@@ -140,26 +134,18 @@ const kinds = {
   unknown: ["", "Unknown"],
 };
 
+/** The rules that need attention, the worst first, and the others behind a summary. */
 function list(rules) {
-  const order = { fail: 0, warning: 1, unknown: 2, pass: 3 };
-  const sorted = rules.toSorted((a, b) => order[a.verdict] - order[b.verdict]);
-  return h(
-    "div",
-    { class: "stack" },
-    h("h3", {}, "Apple’s rules"),
-    h(
-      "ul",
-      { class: "rules" },
-      ...sorted.map(
-        ({ rule, verdict, explanation }) => h(
-          "li",
-          {},
-          tick(...kinds[verdict]),
-          h("span", {}, inWords(rule, explanation)),
-        ),
-      ),
-    ),
-  );
+  const kept = rules.filter(({ verdict }) => verdict === "pass");
+  const order = { fail: 0, warning: 1, unknown: 2 };
+  const others = rules.filter((rule) => !kept.includes(rule)).toSorted((a, b) => order[a.verdict] - order[b.verdict]);
+  const items = (part) => h("ul", { class: "rules" }, ...part.map(({ rule, verdict, explanation }) => h("li", {},
+    tick(...kinds[verdict]), h("span", {}, inWords(rule, explanation)))));
+  return [
+    others.length > 0 && items(others),
+    kept.length > 0 && h("details", { class: "rest" },
+      h("summary", {}, `${kept.length} of ${rules.length} rules hold`), items(kept)),
+  ];
 }
 
 /** The sentence of `inspect`, with times and names as people say them. */
