@@ -7,33 +7,73 @@ import UpstreamAdmission
 
 /// Turns at the upstream. Clients and callers share the quota fairly, and requests beyond it wait.
 extension CatalogGateway {
+  /// What a visit to the state requires outside of the lock.
+  struct Duties: Sendable {
+    /// The turns to hand to the flights that wait for them.
+    var grants: [CatalogLimit.Grant] = []
+    var pacing: PacingTask?
+    var needs: QuotaNeeds?
+  }
+
+  /// Does what a visit to the state requires.
+  func perform(_ duties: Duties) {
+    if let pacing = duties.pacing { start(pacing) }
+    duties.needs?.request()
+    hand(duties.grants)
+  }
+
   /// Releases a turn with the outcome, and grants the free turns to waiting requests.
   func release(_ permit: ConcurrencyPermit, _ outcome: ConcurrencyOutcome) {
     let now = clock.elapsed
-    let (grants, pacing, needs) = withState { state in
-      let grants = state.limit.release(permit, outcome, now: now)
-      return (grants, state.startsPacing(), state.needs(now: now))
-    }
-    if let pacing { start(pacing) }
-    needs?.request()
-    hand(grants)
+    perform(
+      withState { state in
+        let grants = state.limit.release(permit, outcome, now: now)
+        return state.duties(now: now, handing: grants)
+      })
   }
 
   /// Ends an attempt whose response is complete.
   func settle(_ attempt: CatalogAttempt, of call: CatalogCall) {
     let (permit, now) = (attempt.takePermit(), clock.elapsed)
-    finish(withState { $0.settle(attempt, of: call, permit, now: now) })
+    let (noted, duties) = withState { $0.settle(attempt, of: call, permit, now: now) }
+    report(noted)
+    perform(duties)
   }
 
-  /// Does what the end of an attempt requires.
-  func finish(_ settlement: State.Settlement) {
-    report(settlement.noted)
-    if let pacing = settlement.pacing { start(pacing) }
-    settlement.needs?.request()
-    hand(settlement.grants)
+  /// Notes what the head of a response shows, unless the state knows it.
+  func noteHead(of attempt: CatalogAttempt) {
+    if attempt.head != nil { report(withState { $0.noteHead(of: attempt) }) }
   }
 
-  func hand(_ grants: [ConcurrencyLimit<OneShot<Admission>>.Grant]) {
+  /// Records what an attempt has shown about the upstream.
+  func record(_ outcome: CircuitOutcome, of pass: UpstreamCircuit.Pass) {
+    let now = clock.elapsed
+    report(withState { $0.record(outcome, of: pass, now: now) })
+  }
+
+  func report(_ noted: State.Noted) {
+    report(noted.circuit)
+    if noted.isAcceptedAgain { observer.noticed(.tokenAccepted) }
+  }
+
+  private func report(_ change: State.CircuitChange) {
+    switch change {
+    case .none: break
+    case .opened(let news):
+      observer.noticed(.circuitOpened)
+      tell(news)
+    case .closed(let news):
+      observer.noticed(.circuitClosed)
+      tell(news)
+    }
+  }
+
+  /// Ends the wait for a turn. On any thread.
+  func leave(_ place: QueuePlace) {
+    withState { $0.limit.cancel(place.ticket) }?.resume(.cancelled)
+  }
+
+  private func hand(_ grants: [CatalogLimit.Grant]) {
     for grant in grants where !grant.waiter.resume(.granted(grant.permit, to: grant.caller)) {
       // The request was cancelled or timed out at the same moment.
       release(grant.permit, .inconclusive)
@@ -42,7 +82,7 @@ extension CatalogGateway {
 
   // MARK: Pacing
 
-  func start(_ pacing: PacingTask) {
+  private func start(_ pacing: PacingTask) {
     let task = Task(executorPreference: pacing.route.executor) {
       await self.pace(pacing.route.upstream, pacing.number)
     }
@@ -59,17 +99,14 @@ extension CatalogGateway {
   private func pace(_ upstream: any Upstream, _ number: Int) async {
     while true {
       let now = clock.elapsed
-      let (grants, next, needs) = withState { state in
-        guard state.pacingTask == number else {
-          return ([] as [ConcurrencyLimit<OneShot<Admission>>.Grant], nil as Duration?, nil as QuotaNeeds?)
-        }
+      let (duties, next) = withState { state in
+        guard state.pacingTask == number else { return (Duties(), nil as Duration?) }
         let grants = state.limit.advance(now: now)
         let needs = state.needs(now: now)
         state.pacesAt = state.limit.opening
-        return (grants, state.pacesAt, needs)
+        return (Duties(grants: grants, needs: needs), state.pacesAt)
       }
-      needs?.request()
-      hand(grants)
+      perform(duties)
       guard let next else { return }
       guard (try? await upstream.pause(for: max(next - clock.elapsed, .milliseconds(1)))) != nil else {
         // The event loop stops, or another task has taken over.
@@ -94,8 +131,8 @@ extension CatalogGateway {
   private func watchDeadlines(_ upstream: any Upstream) async {
     while true {
       let now = clock.elapsed
-      let (waits, turns, next) = withState { state -> ([OneShot<Admission>], [CatalogAttempt], Duration?) in
-        var waits: [OneShot<Admission>] = []
+      let (waits, turns, next) = withState { state -> ([OneShot<QueueResult>], [CatalogAttempt], Duration?) in
+        var waits: [OneShot<QueueResult>] = []
         var turns: [CatalogAttempt] = []
         for item in state.deadlines.removeExpired(now: now) {
           switch item {
@@ -119,10 +156,17 @@ extension CatalogGateway {
 }
 
 extension CatalogGateway.State {
+  /// Returns what a visit requires outside of the lock.
+  mutating func duties(
+    now: Duration, by route: UpstreamRoute? = nil, handing grants: [CatalogLimit.Grant] = []
+  ) -> CatalogGateway.Duties {
+    CatalogGateway.Duties(grants: grants, pacing: startsPacing(by: route), needs: needs(now: now))
+  }
+
   /// Returns the pacing task to start; nil if none is needed, or if one wakes in time.
   ///
   /// - Parameter route: The route for pacing tasks; nil keeps the first one.
-  mutating func startsPacing(by route: UpstreamRoute? = nil) -> PacingTask? {
+  private mutating func startsPacing(by route: UpstreamRoute?) -> PacingTask? {
     if pacingRoute == nil, let route { pacingRoute = route }
     guard let opening = limit.opening, let pacingRoute else { return nil }
     if let pacesAt, opening > pacesAt - Self.leastGain { return nil }
@@ -140,34 +184,6 @@ extension CatalogGateway.State {
 struct PacingTask: Sendable {
   let route: UpstreamRoute
   let number: Int
-}
-
-/// Content that releases the turn at its end, if that was not known before.
-final class PermittedContent: ContentReader, @unchecked Sendable {
-  // Sendable by confinement, as is the content itself.
-  private let reader: any ContentReader
-  private let attempt: CatalogAttempt
-
-  init(_ reader: any ContentReader, _ attempt: CatalogAttempt) {
-    self.reader = reader
-    self.attempt = attempt
-  }
-
-  func read() async throws(ContentError) -> [UInt8]? {
-    do throws(ContentError) {
-      let part = try await reader.read()
-      if part == nil { attempt.release(.answered) }
-      return part
-    } catch {
-      attempt.release(.inconclusive)
-      throw error
-    }
-  }
-
-  func cancel() {
-    reader.cancel()
-    attempt.release(.inconclusive)
-  }
 }
 
 extension CircuitSubject {

@@ -53,14 +53,16 @@ extension CatalogGateway {
         compressInTurns(response, of: call, by: miss.route)
       }
       return .response(fromCache(selection, to: call, status, at: now, isValidated: true))
-    case .shared(let response):
+    case .found(let response):
       let selection = Selection(response, now: now)
       var hit = CacheStatus(.hit, timeToLive: selection.timeToLive)
       hit.detail = "shared"
       return .response(fromCache(selection, to: call, hit, at: now, isValidated: false))
     case .stream(let response):
       return .response(passThrough(response, to: call, status))
-    case .failure(let failure):
+    case .failure(let failure, mayBeReplaced: false):
+      return .failure(failure.response(status))
+    case .failure(let failure, mayBeReplaced: true):
       return serveStale(stored(for: miss, at: now), for: failure, to: call, status, at: now)
     case .late:
       guard let stored = miss.stored else { return .cancelled }

@@ -1,4 +1,3 @@
-import Locks
 package import UpstreamAdmission
 
 /// The group of replicas with which the gateway shares Apple's quota. Any thread may call it, and nothing waits.
@@ -104,16 +103,12 @@ extension CatalogGateway {
   }
 
   /// Changes the limit, and does what that requires.
-  private func change(
-    _ body: (inout State, Duration) -> [ConcurrencyLimit<OneShot<Admission>>.Grant]
-  ) {
+  private func change(_ body: (inout State, Duration) -> [CatalogLimit.Grant]) {
     let now = clock.elapsed
-    let (grants, pacing, needs) = withState { state in
-      let grants = body(&state, now)
-      return (grants, state.startsPacing(), state.needs(now: now))
-    }
-    if let pacing { start(pacing) }
-    needs?.request()
-    hand(grants)
+    perform(
+      withState { state in
+        let grants = body(&state, now)
+        return state.duties(now: now, handing: grants)
+      })
   }
 }

@@ -14,37 +14,30 @@ extension CatalogGateway {
     max(miss.end - clock.elapsed, .zero) / 2
   }
 
-  /// What a lookup means for a flight.
-  enum SharedVerdict: Sendable {
-    /// The response of another replica is fresh.
-    case usable(StoredResponse)
-    /// The response must come from Apple. The stored response, local or shared, may be validated.
-    case fetch(validating: StoredResponse?)
-  }
-
-  /// Judges a finding by this replica's settings and clock, and stores a newer response locally.
-  func judge(
-    _ finding: SharedFinding, of miss: CatalogMiss, _ key: SharedEntryKey, from shared: any SharedCache
-  ) -> SharedVerdict {
+  /// Judges a finding by this replica's settings and clock, and stores a newer response locally. Returns what it means for
+  /// the flight.
+  func event(
+    after finding: SharedFinding, of miss: CatalogMiss, _ key: SharedEntryKey, from shared: any SharedCache
+  ) -> Flight.Event {
     switch finding {
     case .alone(let reason):
       shared.count(reason == .noReply ? .timeout : .vain)
-      return .fetch(validating: miss.stored?.response)
+      return .notFound(validating: miss.stored?.response, at: clock.now)
     case .lead(let stale):
       let response = stale.flatMap { newest($0, key, miss, at: shared) }
       shared.count(stale != nil && response == nil ? .invalid : .miss)
-      return .fetch(validating: response ?? miss.stored?.response)
+      return .notFound(validating: response ?? miss.stored?.response, at: clock.now)
     case .entry(let entry, let hasWaited):
       guard let response = newest(entry, key, miss, at: shared) else {
         shared.count(.invalid)
-        return .fetch(validating: miss.stored?.response)
+        return .notFound(validating: miss.stored?.response, at: clock.now)
       }
       guard isUsable(response, for: miss.call) else {
         shared.count(.miss)
-        return .fetch(validating: response)
+        return .notFound(validating: response, at: clock.now)
       }
       shared.count(hasWaited ? .waited : .hit)
-      return .usable(response)
+      return .found(response)
     }
   }
 
@@ -76,7 +69,7 @@ extension CatalogGateway {
     _ outcome: Outcome, of miss: CatalogMiss, as key: SharedEntryKey, at shared: any SharedCache
   ) {
     switch outcome {
-    case .shared: return
+    case .found: return
     case .response(let response, isStored: true, _) where shared.isReady:
       // Compressed even if no caller of this replica wants that.
       let response = cache.compress(response, for: miss.call.key)
@@ -88,13 +81,5 @@ extension CatalogGateway {
     case .stream, .alone, .unshared: shared.finish(key, .unshared(replaces: false))
     case .late, .failure, .cancelled: shared.finish(key, .failed)
     }
-  }
-
-  /// Does the same for a fetch that no flight has made.
-  func share(_ outcome: Outcome, of miss: CatalogMiss) {
-    guard let shared = miss.route.shared, case .response(_, isStored: true, _) = outcome,
-      let key = sharedKey(of: miss.call, at: shared)
-    else { return }
-    share(outcome, of: miss, as: key, at: shared)
   }
 }

@@ -9,7 +9,7 @@ extension CatalogGateway {
   struct State {
     var coalescer = RequestCoalescer<CatalogWaiter>()
     var unsharedTargets = UnsharedTargets()
-    var limit: ConcurrencyLimit<OneShot<Admission>>
+    var limit: CatalogLimit
     /// When the task that grants turns at the pacer's times does so next; nil without such a task.
     var pacesAt: Duration?
     /// That task, and its number.
@@ -44,38 +44,108 @@ extension CatalogGateway {
   }
 }
 
-/// What a request changes in the state before it is sent, after the head of its response, and at the end of the attempt.
+/// The limit of the requests in flight, with the flights that wait for a turn.
+typealias CatalogLimit = ConcurrencyLimit<OneShot<QueueResult>>
+
+/// A place in the queue of requests that wait for a turn.
+struct QueuePlace: Sendable {
+  let ticket: QueueTicket
+  let waiting: OneShot<QueueResult>
+}
+
+/// The result of a wait in the queue.
+enum QueueResult: Sendable {
+  /// The request may be sent, and this caller pays for it.
+  case granted(ConcurrencyPermit, to: QuotaCaller)
+  /// The turn did not come before the deadline.
+  case timedOut
+  /// The caller has disconnected.
+  case cancelled
+}
+
+/// What a flight changes in the state before its request is sent, after the head of the response, and at the end of the
+/// attempt.
 extension CatalogGateway.State {
+  /// What the state decides about a request, and what that requires outside of the lock.
+  struct Entry: Sendable {
+    enum Result: Sendable {
+      case launched(Launch)
+      case queued(QueuePlace)
+      /// The turn would come too late, or the queue is full.
+      case rejected(retryAfter: Duration)
+      /// The circuit may refuse the request. Then it need not wait for a turn.
+      case circuitOpen(UpstreamCircuit.Refusal)
+      /// Too little time is left to send anything.
+      case tooLate
+    }
+
+    let result: Result
+    var duties = CatalogGateway.Duties()
+  }
+
+  /// Takes a turn at the upstream for a request, or a place in the queue.
+  ///
+  /// - Parameters:
+  ///   - miss: What the caller misses that has begun the flight.
+  ///   - gateway: The gateway that has this state.
+  mutating func enter(
+    _ flight: inout Flight, of miss: CatalogMiss, at time: CacheTime, on gateway: CatalogGateway
+  ) -> Entry {
+    let now = time.elapsed
+    let patience = miss.end - now - gateway.leastTime
+    if flight.number > 1 { counts.retries += 1 }
+    guard patience >= .zero else { return Entry(result: .tooLate) }
+    if flight.number == 1 { retryBudget.requested() }
+    if let refusal = circuit.refusal(for: flight.subject, now: now) { return Entry(result: .circuitOpen(refusal)) }
+    var request = CatalogLimit.Request(flight.caller)
+    (request.isRepeated, request.isRetry) = (flight.number > 1, flight.limited != nil)
+    (request.waited, request.patience) = (miss.waited, patience)
+    var waiting: OneShot<QueueResult>?
+    let admission = limit.acquire(request, waiter: OneShot(keptIn: &waiting), now: now)
+    let result: Entry.Result =
+      switch admission {
+      case .granted(let permit): .launched(launch(flight, permit, at: time, on: gateway))
+      case .refused(let retryAfter): .rejected(retryAfter: retryAfter)
+      case .queued(let ticket):
+        if let permit = addPlaces(for: ticket, to: &flight, at: now, on: gateway) {
+          .launched(launch(flight, permit, at: time, on: gateway))
+        } else {
+          .queued(QueuePlace(ticket: ticket, waiting: waiting ?? OneShot()))
+        }
+      }
+    return Entry(result: result, duties: duties(now: now, by: miss.route))
+  }
+
   /// Whether a request with a turn may be sent.
   enum Launch: Sendable {
     case ready(CatalogAttempt)
     /// A token must be minted first.
     case withoutToken(ConcurrencyPermit, UpstreamCircuit.Pass)
-    case refused(ConcurrencyPermit, UpstreamCircuit.Refusal)
+    case rejected(ConcurrencyPermit, UpstreamCircuit.Refusal)
   }
 
   /// Lets a request with a turn pass the circuit, gives it the current token, and counts it.
   ///
   /// - Parameter gateway: The gateway that has this state.
   mutating func launch(
-    _ exchange: CatalogExchange, _ permit: ConcurrencyPermit, at time: CacheTime, on gateway: CatalogGateway
+    _ flight: borrowing Flight, _ permit: ConcurrencyPermit, at time: CacheTime, on gateway: CatalogGateway
   ) -> Launch {
-    switch circuit.admit(exchange.subject, now: time.elapsed) {
-    case .refused(let refusal): return .refused(permit, refusal)
+    switch circuit.admit(flight.subject, now: time.elapsed) {
+    case .refused(let refusal): return .rejected(permit, refusal)
     case .pass(let pass):
       guard let token = usableToken(now: time) else { return .withoutToken(permit, pass) }
-      return .ready(attempt(exchange, permit, pass, token, at: time, on: gateway))
+      return .ready(attempt(flight, permit, pass, token, at: time, on: gateway))
     }
   }
 
   /// Counts a request that is sent, and returns its attempt.
   mutating func attempt(
-    _ exchange: CatalogExchange, _ permit: ConcurrencyPermit, _ pass: UpstreamCircuit.Pass, _ token: ProxyToken,
+    _ flight: borrowing Flight, _ permit: ConcurrencyPermit, _ pass: UpstreamCircuit.Pass, _ token: ProxyToken,
     at time: CacheTime, on gateway: CatalogGateway
   ) -> CatalogAttempt {
     counts.attempts += 1
-    clientCounts[exchange.caller.client, default: ClientCounts()].attempts += 1
-    let span = exchange.call.span?.child(spanIDs.next())
+    clientCounts[flight.caller.client, default: ClientCounts()].attempts += 1
+    let span = flight.call.span?.child(spanIDs.next())
     return CatalogAttempt(permit, of: gateway, pass, token, span, at: time)
   }
 
@@ -100,27 +170,18 @@ extension CatalogGateway.State {
     return noted
   }
 
-  /// What the end of an attempt requires outside of the lock.
-  struct Settlement: Sendable {
-    let noted: Noted
-    let grants: [ConcurrencyLimit<OneShot<Admission>>.Grant]
-    let pacing: PacingTask?
-    let needs: QuotaNeeds?
-  }
-
   /// Changes what the end of an attempt changes.
   ///
   /// - Parameter permit: The attempt's turn; nil if it was released before.
   mutating func settle(
     _ attempt: CatalogAttempt, of call: CatalogCall, _ permit: ConcurrencyPermit?, now: Duration
-  ) -> Settlement {
+  ) -> (Noted, CatalogGateway.Duties) {
     let noted = noteHead(of: attempt)
-    var grants: [ConcurrencyLimit<OneShot<Admission>>.Grant] = []
-    if let permit { grants = limit.release(permit, .answered, now: now) }
+    let grants = permit.map { limit.release($0, .answered, now: now) } ?? []
     if let isShareable = attempt.isShareable {
       unsharedTargets.note(call.key, isShareable: isShareable, now: now)
     }
-    return Settlement(noted: noted, grants: grants, pacing: startsPacing(), needs: needs(now: now))
+    return (noted, duties(now: now, handing: grants))
   }
 
   /// What an outcome changes about the circuit, for the log.

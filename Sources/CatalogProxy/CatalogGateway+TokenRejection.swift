@@ -6,58 +6,10 @@ import HTTPTypes
 import Tracing
 public import UpstreamAdmission
 
-/// Phase 8 for a 401: Apple refuses the developer token or the user's token.
+/// The evidence after a 401 on whether Apple refuses the developer token or the user's token.
 extension CatalogGateway {
-  /// Sends the request again with another developer token, responds with the likely reason, or passes a 401 about the
-  /// user's token to the caller.
-  func evaluateUnauthorized(
-    _ response: UpstreamResponse, _ exchange: CatalogExchange, _ attempt: CatalogAttempt
-  ) async -> Step {
-    let token = attempt.token
-    // The clock was set after this token was minted, which may be why Apple refuses it. The current token is a new one.
-    if token.isFromAnotherClock(at: clock.now) {
-      _ = currentToken()
-      exchange.hasFreshToken = false
-    }
-    if exchange.isForUser {
-      switch await verdict(on: token, exchange) {
-      case .accepted, .unknown: return .done(.response(response, attempt))
-      case .abandoned: return end(response, attempt, givenUp(exchange))
-      case .refused: break
-      }
-    }
-    if hasTokenAgain(after: token, isRetry: exchange.hasFreshToken), exchange.isUntouched,
-      withState({ $0.retryBudget.withdraw() })
-    {
-      withState { $0.counts.tokenRejections += 1 }
-      response.content.cancel()
-      attempt.release(.answered)
-      exchange.hasFreshToken = true
-      return .again(after: .zero)
-    }
-    if !exchange.isForUser {
-      switch await verdict(on: token, exchange) {
-      case .accepted:
-        return failed(response, attempt, .status(response.status, nextHop: configuration.nextHop))
-      case .abandoned: return end(response, attempt, givenUp(exchange))
-      case .refused, .unknown: break
-      }
-    }
-    return failed(response, attempt, rejected(token, by: response))
-  }
-
-  private func failed(_ response: UpstreamResponse, _ attempt: CatalogAttempt, _ failure: UpstreamFailure) -> Step {
-    attempt.release(.answered)
-    return failed(response, failure)
-  }
-
-  private func end(_ response: UpstreamResponse, _ attempt: CatalogAttempt, _ result: CatalogExchange.Result) -> Step {
-    response.content.cancel()
-    attempt.release(.answered)
-    return .done(result)
-  }
-
-  private func rejected(_ token: ProxyToken, by response: UpstreamResponse) -> UpstreamFailure {
+  /// Notes that Apple refuses a token, and that no other token helps.
+  func rejected(_ token: ProxyToken, by response: UpstreamResponse) -> UpstreamFailure {
     withState { state in
       state.counts.tokenRejections += 1
       if let version = token.version { state.tokenRefresh.rejected(version) }
@@ -74,7 +26,7 @@ extension CatalogGateway {
   }
 
   /// Returns whether there is another token to send.
-  private func hasTokenAgain(after token: ProxyToken, isRetry: Bool) -> Bool {
+  func hasTokenAgain(after token: ProxyToken, isRetry: Bool) -> Bool {
     let now = clock.elapsed
     guard let version = token.version else { return false }
     switch withState({ $0.tokenRefresh.unauthorized(version, isRetry: isRetry, now: now) }) {
@@ -85,20 +37,26 @@ extension CatalogGateway {
   }
 
   /// Finds out with `/v1/test` whether Apple accepts the developer token of a request with a 401 response.
-  private func verdict(on token: ProxyToken, _ exchange: CatalogExchange) async -> TokenRefreshPolicy.Verdict {
+  ///
+  /// - Parameters:
+  ///   - end: The deadline of that request.
+  ///   - cause: The span of that request.
+  func verdict(
+    on token: ProxyToken, until end: Duration, by route: UpstreamRoute, of cause: SpanContext?
+  ) async -> TokenRefreshPolicy.Verdict {
     guard let version = token.version else { return .unknown }
-    while clock.elapsed < exchange.end {
+    while clock.elapsed < end {
       let now = clock.elapsed
       switch withState({ $0.tokenRefresh.suspected(version, now: now) }) {
       case .accepted: return .accepted
       case .refused: return .refused
       case .unknown: return .unknown
       case .wait(let delay):
-        guard (try? await exchange.route.upstream.pause(for: delay)) != nil else { return .abandoned }
+        guard (try? await route.upstream.pause(for: delay)) != nil else { return .abandoned }
       case .askTest:
-        let verdict = await test(token, by: exchange.route, end: exchange.end, of: exchange.call.span).verdict
-        let end = clock.elapsed
-        withState { $0.tokenRefresh.tested(verdict, version, now: end) }
+        let verdict = await test(token, by: route, end: end, of: cause).verdict
+        let now = clock.elapsed
+        withState { $0.tokenRefresh.tested(verdict, version, now: now) }
         return verdict
       }
     }

@@ -18,9 +18,9 @@ public import UpstreamAdmission
 ///     8 evaluate (RetryPolicy, TokenRefreshPolicy), again from 5 if another attempt is useful
 ///     9 store (ResponseCache) ─ 10 reply
 ///
-/// ``start(_:content:contentLength:waited:by:then:)`` calls 3, 4 and 10. `fetch`, which coalesced requests share, calls the
-/// rest, 5 to 8 by way of `exchange`. The policies (circuit, limit, retries, token refresh) are values that take the time as an
-/// argument. The gateway holds them behind a lock, and waits only outside the lock.
+/// ``start(_:content:contentLength:waited:by:then:)`` calls 3 and 4. From then on the request is a ``Flight``, with one
+/// caller (``CatalogWaiter``) or several, and ``FlightDriver`` takes it through the others. The policies (circuit, limit,
+/// retries, token refresh) are values that take the time as an argument. The gateway holds them behind a lock.
 public final class CatalogGateway: Sendable {
   /// The settings of a gateway.
   public struct Configuration: Sendable {
@@ -152,10 +152,10 @@ extension CatalogGateway {
     let now = clock.now
     let end = now.elapsed + configuration.timeouts.whole
     guard call.isCacheable else {
-      let exchange = CatalogExchange(
-        forwarding: call, content: content, contentLength: contentLength, waited: waited, end: end, route: route,
-        at: now)
-      return OwnRequest(by: route, then: receive) { await self.forward(exchange) }
+      let miss = CatalogMiss(passing: call, waited: waited, end: end, route: route)
+      let waiter = CatalogWaiter(miss, for: .reply(receive), on: self)
+      waiter.fly(.passed, content: content, contentLength: contentLength)
+      return waiter
     }
     // Another request may have stored the response since the first lookup.
     let lookup = lookUp(call, at: now, isRepeated: true)
@@ -171,11 +171,11 @@ extension CatalogGateway {
     return waiter
   }
 
-  /// Returns whether a caller must not have what its flight has brought.
+  /// Returns whether a caller must not have the outcome of its flight.
   func needsOwnRequest(_ miss: CatalogMiss, _ outcome: Outcome) -> Bool {
     switch outcome {
     case .unshared: true
-    case .shared(let response): !isUsable(response, for: miss.call)
+    case .found(let response): !isUsable(response, for: miss.call)
     default: false
     }
   }
@@ -196,65 +196,5 @@ extension CatalogGateway {
     let end = now.elapsed + configuration.timeouts.whole
     let miss = CatalogMiss(call, after: lookup, waited: .zero, end: end, route: route)
     coalesce(CatalogWaiter(miss, for: .refresh(finish), on: self), at: now)
-  }
-}
-
-/// Requests without the cache: those for a user, for `/v1/test`, and with `no-store`.
-extension CatalogGateway {
-  /// Forwards a request to the upstream, and returns the response while its content still arrives.
-  ///
-  /// - Parameter reason: Why the cache had no response; nil if the request does not concern the cache.
-  @inline(never)
-  func forward(_ exchange: CatalogExchange, because reason: ForwardReason? = nil) async -> CatalogReply {
-    let usual: ForwardReason = exchange.call.target.isStorable ? .request : .bypass
-    let status = CacheStatus(.forwarded(reason ?? usual))
-    if let content = exchange.content, let failure = await collect(content, of: exchange) {
-      return reply(to: exchange, failure, status)
-    }
-    return reply(to: exchange, await self.exchange(exchange), status)
-  }
-
-  /// Waits until the content has arrived, or as much of it as the server keeps, so that the request takes its turn when it
-  /// can be sent at Apple's pace. Returns the result of a request that cannot be sent.
-  @inline(never)
-  private func collect(
-    _ content: CatalogExchange.WatchedContent, of exchange: CatalogExchange
-  ) async -> CatalogExchange.Result? {
-    var arriving = PartialContent(
-      content.reader, length: nil, upTo: Self.contentAhead, configuration.memory, chargedTo: exchange.call.holder,
-      for: .request)
-    do throws(ContentError) {
-      if case .refused = try await arriving.read() { return .failure(.overMemory) }
-    } catch { return .cancelled }
-    exchange.content = CatalogExchange.WatchedContent(arriving.readAgain())
-    return nil
-  }
-
-  /// The most content of a request that arrives before its turn, and of a response that waits for its caller after its
-  /// turn, in bytes: 1 MiB. Apple's requests have a few kilobytes, and nearly all responses fewer than this.
-  static var contentAhead: Int { 1 << 20 }
-
-  @inline(never)
-  private func reply(
-    to exchange: CatalogExchange, _ result: CatalogExchange.Result, _ status: CacheStatus
-  ) -> CatalogReply {
-    switch result {
-    case .response(let response, let attempt):
-      noteHead(of: attempt)
-      let held = held(response, attempt, of: exchange)
-      return .response(passThrough(held, to: exchange.call, status))
-    case .failure(let failure): return .failure(failure.response(status))
-    case .cancelled: return .cancelled
-    }
-  }
-
-  /// Returns the response with content that releases the turn when Apple has sent all of it. More than the server keeps for
-  /// a caller that reads slowly holds the turn until the deadline at most.
-  func held(_ response: UpstreamResponse, _ attempt: CatalogAttempt, of exchange: CatalogExchange) -> UpstreamResponse {
-    response.content.arriveAhead(upTo: Self.contentAhead, chargedTo: exchange.call.holder) { result in
-      if case .success = result { attempt.release(.answered) } else { attempt.release(.inconclusive) }
-    }
-    if !attempt.isOver { expire(.turn(attempt), at: exchange.end, exchange.route) }
-    return response.read(by: PermittedContent(response.content, attempt))
   }
 }

@@ -1,4 +1,3 @@
-import Locks
 import UpstreamAdmission
 
 /// A queue of deadlines: of waits for a turn, and of turns that a slow reader holds.
@@ -11,7 +10,7 @@ struct DeadlineQueue {
     case turn(CatalogAttempt)
 
     /// Returns whether the wait or the turn has not ended.
-    func isOpen(in limit: borrowing ConcurrencyLimit<OneShot<Admission>>) -> Bool {
+    func isOpen(in limit: borrowing CatalogLimit) -> Bool {
       switch self {
       case .wait(let ticket): limit.isWaiting(ticket)
       case .turn(let attempt): !attempt.isOver

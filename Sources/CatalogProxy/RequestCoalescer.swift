@@ -13,7 +13,7 @@ import UpstreamAdmission
 ///
 /// The type is a value without a lock: protect it with one, and resume the waiters outside of that lock.
 struct RequestCoalescer<Waiter> {
-  fileprivate struct Flight {
+  fileprivate struct Members {
     let serial: UInt64
     /// The work that sends the upstream request.
     var work: (any CancellableWork)?
@@ -48,7 +48,7 @@ struct RequestCoalescer<Waiter> {
   }
 
   /// The flights that new requests may join.
-  private var flights: [FlightKey: Flight] = [:]
+  private var flights: [FlightKey: Members] = [:]
   private var lastSerial: UInt64 = 0
 
   /// Creates a coalescer without flights.
@@ -66,11 +66,11 @@ struct RequestCoalescer<Waiter> {
     _ key: FlightKey, _ waiter: Waiter, _ makeWork: (FlightID) -> Work
   ) -> (ticket: FlightTicket, work: Work?) {
     lastSerial &+= 1
-    return Self.join(&flights[key, default: Flight(serial: lastSerial)], key, waiter, lastSerial, makeWork)
+    return Self.join(&flights[key, default: Members(serial: lastSerial)], key, waiter, lastSerial, makeWork)
   }
 
   private static func join<Work: CancellableWork>(
-    _ flight: inout Flight, _ key: FlightKey, _ waiter: Waiter, _ serial: UInt64, _ makeWork: (FlightID) -> Work
+    _ flight: inout Members, _ key: FlightKey, _ waiter: Waiter, _ serial: UInt64, _ makeWork: (FlightID) -> Work
   ) -> (ticket: FlightTicket, work: Work?) {
     let id = FlightID(key: key, serial: flight.serial)
     guard flight.serial == serial else {
@@ -136,7 +136,7 @@ struct RequestCoalescer<Waiter> {
   }
 }
 
-extension RequestCoalescer.Flight: Sendable where Waiter: Sendable {}
+extension RequestCoalescer.Members: Sendable where Waiter: Sendable {}
 extension RequestCoalescer.Departure: Sendable where Waiter: Sendable {}
 extension RequestCoalescer: Sendable where Waiter: Sendable {}
 

@@ -1,6 +1,7 @@
 import HTTP1
 import HTTPMessages
 import HTTPTypes
+import Locks
 import TestSupport
 import Testing
 
@@ -54,5 +55,32 @@ struct LostCallerTests {
     // What Apple says counts all the same.
     try await until("no turn is taken") { ground.proxy.status.inFlight == 0 }
     #expect(ground.proxy.status.counts.limited == 1 && ground.upstream.requests.count == 1)
+  }
+  @Test("ends the wait of a follower that has a request of its own, because the leader's response is not for others")
+  func follower() async throws {
+    let (gate, own) = (Gate(), Gate())
+    (gate.isShut, own.isShut) = (true, true)
+    let sent = Locked(0)
+    let ground = ProxyGround { _ in
+      let isFirst = sent.withLock { sent in
+        sent += 1
+        return sent == 1
+      }
+      await (isFirst ? gate : own).pass()
+      return .scripted(.ok, [.cacheControl: "private"])
+    }
+    let call = try ground.call("/v1/catalog/us/songs/1")
+    let leader = Task { await ground.respond(call) }
+    try await until("it is at the upstream") { ground.upstream.requests.count == 1 }
+    let follower = Task { await ground.respond(call) }
+    try await until("the follower has joined") { ground.proxy.status.counts.collapsed == 1 }
+    gate.isShut = false
+    #expect(await leader.value.status == 200)
+    try await until("the follower's own request is at the upstream") { ground.upstream.requests.count == 2 }
+    follower.cancel()
+    guard case .cancelled = await follower.value else { return #expect(Bool(false), "The caller waits.") }
+    #expect(ground.proxy.status.inFlight == 1)
+    own.isShut = false
+    try await until("no turn is taken") { ground.proxy.status.inFlight == 0 }
   }
 }

@@ -1,0 +1,148 @@
+import HTTPMessages
+import Locks
+
+/// A caller that waits for the outcome of a flight, without a task. It gets its reply once. It may wait for another flight
+/// after one that has no outcome for it.
+final class CatalogWaiter: CancellableWork, Sendable {
+  let miss: CatalogMiss
+  /// Whether the wait is for the cache, and lasts to the end even if the cache has a usable stale response.
+  let isRefresh: Bool
+  private let gateway: CatalogGateway
+  private let state: Locked<State>
+
+  /// What the outcome is for.
+  enum Purpose: Sendable {
+    /// A reply to a caller.
+    case reply(@Sendable (CatalogReply) -> Void)
+    /// The cache. The function is called at the end.
+    case refresh(@Sendable () -> Void)
+  }
+
+  /// What the caller waits for.
+  private enum Place: Sendable {
+    case none
+    /// A flight that other callers may have joined. Its leader has begun it; the others are followers.
+    case shared(FlightTicket, isLeader: Bool)
+    /// A flight that no other caller can join.
+    case own(FlightDriver)
+  }
+
+  private struct State {
+    /// Nil once the caller has its reply: a flight that goes on must not keep the caller's connection.
+    var purpose: Purpose?
+    var isCancelled = false
+    /// What ends the wait after `staleAfter`.
+    var alarm: (any CancellableWork)?
+    var place = Place.none
+  }
+
+  init(_ miss: CatalogMiss, for purpose: Purpose, on gateway: CatalogGateway) {
+    (self.miss, self.gateway) = (miss, gateway)
+    isRefresh = if case .refresh = purpose { true } else { false }
+    state = Locked(State(purpose: purpose))
+  }
+
+  /// Takes note of the place in a flight. Returns false if the caller has gone.
+  func joined(_ ticket: FlightTicket, isLeader: Bool) -> Bool {
+    waits(at: .shared(ticket, isLeader: isLeader))
+  }
+
+  private func waits(at place: Place) -> Bool {
+    state.withLock { state in
+      guard !state.isCancelled else { return false }
+      state.place = place
+      return true
+    }
+  }
+
+  /// Takes note of what ends the wait.
+  func waits(atMost alarm: any CancellableWork) {
+    let isOver = state.withLock { state in
+      state.alarm = alarm
+      return state.purpose == nil
+    }
+    if isOver { alarm.cancel() }
+  }
+
+  /// Waits for a flight that no other caller can join.
+  func fly(_ kind: Flight.Kind, content: (any ContentReader)? = nil, contentLength: Int? = nil) {
+    let flight = Flight(kind, of: miss, content: content, contentLength: contentLength, at: gateway.clock.now)
+    let driver = FlightDriver(flight, leader: self, on: gateway)
+    if waits(at: .own(driver)) { driver.begin() }
+  }
+
+  /// Ends the wait with an outcome. Returns false if it has ended before.
+  ///
+  /// - Parameter isElsewhere: Whether the caller of this method is not on the route's loop.
+  @discardableResult
+  func resume(_ outcome: Outcome, isElsewhere: Bool = false) -> Bool {
+    let (purpose, alarm, place) = state.withLock { state in
+      defer { state.place = .none }
+      return (state.purpose.take(), state.alarm.take(), state.place)
+    }
+    guard let purpose else { return false }
+    alarm?.cancel()
+    let isFollower =
+      switch place {
+      // A caller that gets a stale response because the flight takes long has not joined it.
+      case .none, .shared(_, isLeader: false): true
+      case .own, .shared(_, isLeader: true): false
+      }
+    if isElsewhere {
+      Task(executorPreference: miss.route.executor) { self.finish(purpose, outcome, isFollower: isFollower) }
+    } else {
+      finish(purpose, outcome, isFollower: isFollower)
+    }
+    return true
+  }
+
+  private func finish(_ purpose: Purpose, _ outcome: Outcome, isFollower: Bool) {
+    switch purpose {
+    case .reply(let receive):
+      if gateway.needsOwnRequest(miss, outcome) { return goOn(purpose) { fly(.single) } }
+      if case .alone = outcome { return goOn(purpose) { fly(.passed) } }
+      if isFollower, gateway.mayJoinAgain(miss, outcome) {
+        return goOn(purpose) { gateway.coalesce(self, at: gateway.clock.now, isAgain: true) }
+      }
+      receive(gateway.reply(to: miss, outcome, isCollapsed: isFollower))
+    case .refresh(let done):
+      if case .stream(let response) = outcome { response.content.cancel() }
+      done()
+    }
+  }
+
+  /// Waits for another flight, unless the caller has gone meanwhile.
+  private func goOn(_ purpose: Purpose, _ begin: () -> Void) {
+    let isCancelled = state.withLock { state in
+      if !state.isCancelled { state.purpose = purpose }
+      return state.isCancelled
+    }
+    isCancelled ? purpose.cancel() : begin()
+  }
+
+  /// Ends the wait of a caller that has gone. It gets its reply at once, so that nothing keeps its connection. Its request
+  /// goes on if it was sent.
+  func cancel() {
+    let (purpose, alarm, place) = state.withLock { state in
+      defer { state.place = .none }
+      state.isCancelled = true
+      return (state.purpose.take(), state.alarm.take(), state.place)
+    }
+    alarm?.cancel()
+    switch place {
+    case .none: break
+    case .shared(let ticket, _): gateway.leave(ticket)
+    case .own(let driver): driver.cancel()
+    }
+    purpose?.cancel()
+  }
+}
+
+extension CatalogWaiter.Purpose {
+  fileprivate func cancel() {
+    switch self {
+    case .reply(let receive): receive(.cancelled)
+    case .refresh(let done): done()
+    }
+  }
+}

@@ -1,0 +1,210 @@
+import HTTP1
+import HTTPCache
+import HTTPMessages
+import HTTPTypes
+import Tracing
+import UpstreamAdmission
+
+/// Phase 8: what the result of an attempt means, for the flight and for admission.
+extension FlightDriver {
+  func evaluate(_ result: Result<UpstreamResponse, UpstreamError>) -> Flight.Event? {
+    guard let attempt else { return nil }
+    switch result {
+    case .failure(let error): return failed(attempt, error)
+    case .success(let response):
+      self.response = response
+      let head = head(of: response, attempt)
+      attempt.head = head
+      // Nearly always the content has come as well, and the state is visited once for both.
+      guard !head.isFinal else { return .responded }
+      gateway.noteHead(of: attempt)
+      return response.status == .unauthorized ? unauthorized(attempt) : rejected(response, attempt)
+    }
+  }
+
+  @inline(never)
+  private func failed(_ attempt: CatalogAttempt, _ error: UpstreamError) -> Flight.Event {
+    note(.failure(error.cause), attempt)
+    // After a long wait for a turn or for the caller's content, a timeout does not show a failure of Apple.
+    let hadLittleTime = timeouts(of: attempt).whole < gateway.configuration.timeouts.firstByte
+    let isOurs = error.isTimeout && (hadLittleTime || !flight.isUntouched)
+    gateway.record(isOurs ? .neutral : CircuitOutcome(error), of: attempt.pass)
+    endAttempt(.inconclusive)
+    guard error.cause != .cancelled else { return .interrupted(byCaller: flight.content?.isBroken == true) }
+    gateway.withState { $0.counts.failures += 1 }
+    gateway.observer.noticed(.exchangeFailed(error))
+    switch decision(.failed(error)) {
+    case .retry(let delay): return .retry(after: delay, limited: nil)
+    case .giveUp: return .failed(UpstreamFailure(error, nextHop: gateway.configuration.nextHop))
+    }
+  }
+
+  /// Releases the turn of the attempt.
+  private func endAttempt(_ outcome: ConcurrencyOutcome) {
+    attempt.take()?.release(outcome)
+  }
+
+  /// Reports a sampled attempt.
+  private func note(_ result: UpstreamAttempt.Result, _ attempt: CatalogAttempt) {
+    guard let span = attempt.span, span.isSampled, let parent = flight.call.span else { return }
+    gateway.observer.noticed(
+      .attempted(
+        UpstreamAttempt(
+          span: span, parent: parent.spanID, method: flight.method, route: flight.call.target.route,
+          client: flight.caller.client, resends: flight.number - 1,
+          duration: gateway.clock.elapsed - attempt.start.elapsed, result: result)))
+  }
+
+  /// Returns what the head of a response shows, and tells the observer. A response with an Age comes from a cache, so its
+  /// `Date` is too old to show the skew of the clocks.
+  private func head(of response: UpstreamResponse, _ attempt: CatalogAttempt) -> HeadFacts {
+    let now = gateway.clock.now
+    gateway.observer.noticed(.responded(after: now.elapsed - attempt.start.elapsed))
+    note(.status(response.status.code, response.version), attempt)
+    var date: Int?
+    if !response.fields.has("age") || response.fields.text(of: "age") == "0" {
+      date = FieldDate.seconds(ofOnly: "date", in: response.fields, now: now.wall)
+    }
+    receivedAt = now
+    return HeadFacts(
+      circuit: CircuitOutcome(response.status),
+      provesToken: response.status.provesToken && (response.status != .forbidden || response.isJSON),
+      isFinal: response.isFinal(for: flight), date: date, receivedAt: now)
+  }
+
+  /// Evaluates a response that is an error of Apple, or does not match the request.
+  @inline(never)
+  private func rejected(_ response: UpstreamResponse, _ attempt: CatalogAttempt) -> Flight.Event {
+    guard response.status != .tooManyRequests else { return limited(response) }
+    endAttempt(response.status.code >= 500 ? .inconclusive : .answered)
+    gateway.withState { $0.counts.failures += 1 }
+    gateway.observer.noticed(.upstreamStatus(response.status.code))
+    let nextHop = gateway.configuration.nextHop
+    guard response.status.isOfTheRequest else {
+      return .rejected(.status(response.status, retryAfter: retryAfter(response), nextHop: nextHop))
+    }
+    return .rejected(.content(of: response, isUsers: flight.call.target.wantsUserToken, nextHop: nextHop))
+  }
+
+  private func limited(_ response: UpstreamResponse) -> Flight.Event {
+    let (asked, now) = (retryAfter(response), gateway.clock.elapsed)
+    endAttempt(.limited(retryAfter: asked))
+    let rate = gateway.withState { state in
+      state.counts.limited += 1
+      state.clientCounts[flight.caller.client, default: ClientCounts()].limited += 1
+      state.recentRefusals.record(now: now)
+      return state.limit.rate
+    }
+    gateway.observer.noticed(.limited(rate: rate))
+    switch decision(.limited(retryAfter: asked)) {
+    case .retry(let delay):
+      return .retry(after: delay, limited: response.readAtOnce(gateway.configuration.memory))
+    case .giveUp:
+      return .rejected(.rateLimited(retryAfter: asked ?? .seconds(1), nextHop: gateway.configuration.nextHop))
+    }
+  }
+
+  private func retryAfter(_ response: UpstreamResponse) -> Duration? {
+    response.fields.text(of: "retry-after").flatMap { Duration(retryAfter: $0, now: gateway.clock.now.wall) }
+  }
+
+  private func decision(_ ending: Attempt.Ending) -> RetryPolicy.Decision {
+    var attempt = Attempt(
+      flight.method, ending, number: flight.number, timeLeft: miss.end - gateway.clock.elapsed)
+    attempt.hasReadContent = !flight.isUntouched
+    return gateway.withState { state in
+      state.retries.decision(after: attempt, budget: &state.retryBudget, using: &state.random)
+    }
+  }
+
+  // MARK: 401
+
+  private func unauthorized(_ attempt: CatalogAttempt) -> Flight.Event {
+    // The clock was set after this token was minted, which may be why Apple refuses it. The current token is a new one.
+    let hasNewClock = attempt.token.isFromAnotherClock(at: gateway.clock.now)
+    if hasNewClock { _ = gateway.currentToken() }
+    return .unauthorized(isForUser: flight.call.target.asksForUser, hasNewClock: hasNewClock)
+  }
+
+  /// Finds out with `/v1/test` whether Apple accepts the developer token.
+  func test() -> Flight.Event? {
+    guard let token = attempt?.token else { return .tested(.unknown) }
+    let (gateway, miss, span) = (gateway, miss, flight.call.span)
+    return wait { .tested(await gateway.verdict(on: token, until: miss.end, by: miss.route, of: span)) }
+  }
+
+  /// Returns whether the request is sent again, with another developer token.
+  func renewsToken() -> Bool {
+    guard let attempt, gateway.hasTokenAgain(after: attempt.token, isRetry: flight.hasFreshToken), flight.isUntouched,
+      gateway.withState({ $0.retryBudget.withdraw() })
+    else { return false }
+    gateway.withState { $0.counts.tokenRejections += 1 }
+    response?.content.cancel()
+    endAttempt(.answered)
+    return true
+  }
+
+  /// Fails because of a 401.
+  func fail401(isOfToken: Bool) -> Flight.Event? {
+    guard let response, let token = attempt?.token else { return nil }
+    let failure =
+      isOfToken
+      ? gateway.rejected(token, by: response)
+      : .status(response.status, nextHop: gateway.configuration.nextHop)
+    endAttempt(.answered)
+    return .rejected(failure)
+  }
+
+  // MARK: Responses that the server replaces by errors of its own
+
+  /// Reads what Apple says in a response that the callers do not get. Only JSON has words of Apple's to read. A response
+  /// that does not come to its end soon must not hold the callers up.
+  func readWords(_ failure: UpstreamFailure) -> Flight.Event? {
+    guard let response = response.take() else { return .failed(failure) }
+    guard response.isJSON, response.contentLength != 0 else {
+      response.content.cancel()
+      return .failed(failure.saying(response.words))
+    }
+    let (upstream, memory) = (miss.route.upstream, gateway.configuration.memory)
+    return wait {
+      let alarm = upstream.alarm(after: Self.timeForWords) { response.content.cancel() }
+      defer { alarm.cancel() }
+      return .failed(failure.saying(await response.read(memory)))
+    }
+  }
+
+  private static var timeForWords: Duration { .seconds(1) }
+}
+
+extension UpstreamResponse {
+  /// Whether the caller gets the response. Otherwise it is an error of Apple, or does not match the request: 206,
+  /// although the server never sends `Range`, or 304 to a request without preconditions. The caller would treat a part as
+  /// the whole (RFC 9110 §15.3.7, §15.4.5).
+  ///
+  /// Content that a browser could run does not pass either. It comes from a server before Apple's, as does a 403 that is
+  /// not JSON: without a user token it would tell an app to fetch a new one.
+  fileprivate func isFinal(for flight: borrowing Flight) -> Bool {
+    switch status.code {
+    case 206, 401, 429, 500...: false
+    case 204: true
+    case 304: flight.isConditional
+    case 403: hasPassableType && (isJSON || flight.call.target.wantsUserToken)
+    default: hasPassableType
+    }
+  }
+}
+
+extension HTTPResponse.Status {
+  /// Whether a response with this status can be one to a request of this server.
+  fileprivate var isOfTheRequest: Bool { code < 500 && code != 206 && code != 304 }
+}
+
+extension UpstreamError {
+  /// Whether a deadline passed.
+  fileprivate var isTimeout: Bool {
+    switch cause {
+    case .responseTimeout, .connectionReadTimeout, .connectionWriteTimeout, .connectionTimeout: true
+    default: false
+    }
+  }
+}

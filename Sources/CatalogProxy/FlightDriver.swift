@@ -1,0 +1,310 @@
+import HTTPCache
+import HTTPMessages
+import Locks
+import Memory
+import UpstreamAdmission
+
+/// The driver of a ``Flight``: reports events to it, and performs its actions. It waits for a turn and for Apple's response
+/// without a task, because a task keeps its frames for as long as that takes. Tasks are for what is rare: content that has
+/// not arrived, a pause before another attempt, and `/v1/test`.
+///
+/// Confined to the loop of the flight's first caller, the leader. Only ``cancel()`` may run on any thread.
+final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable {
+  // Sendable by confinement; what `cancel` uses is behind a lock.
+  let gateway: CatalogGateway
+  let leader: CatalogWaiter
+  var flight: Flight
+  /// The present attempt; nil before it, and once its turn is released or belongs to the content of the response.
+  var attempt: CatalogAttempt?
+  /// Apple's response to the attempt.
+  var response: UpstreamResponse?
+  /// When its head arrived.
+  var receivedAt: CacheTime
+  /// The key of the response at the store; nil if it is not shared.
+  private var sharedKey: SharedEntryKey?
+
+  private struct Cancellation {
+    var isCancelled = false
+    var current: Wait?
+  }
+
+  /// What the flight waits for.
+  private enum Wait: Sendable {
+    case store(any SharedLookup)
+    case turn(QueuePlace)
+    case response(any UpstreamCall)
+    case task(Task<Void, Never>)
+  }
+
+  private let cancellation = Locked(Cancellation())
+
+  /// Creates the driver of a flight that its leader begins.
+  init(_ flight: Flight, leader: CatalogWaiter, on gateway: CatalogGateway) {
+    (self.flight, self.leader, self.gateway) = (flight, leader, gateway)
+    receivedAt = flight.requestedAt
+  }
+
+  var miss: CatalogMiss { leader.miss }
+
+  // MARK: Events
+
+  /// Begins a flight whose request has not been admitted.
+  func begin() {
+    go(on: perform(flight.begin(asksStore: flight.id != nil && miss.route.shared != nil)))
+  }
+
+  /// Begins after admission has decided about the request.
+  func begin(after entry: CatalogGateway.State.Entry) {
+    go(on: event(after: entry))
+  }
+
+  func received(_ result: Result<UpstreamResponse, UpstreamError>) {
+    resume { evaluate(result) }
+  }
+
+  /// Goes on after a wait.
+  private func resume(_ event: () -> Flight.Event?) {
+    flight.isCancelled = cancellation.withLock { state in
+      state.current = nil
+      return state.isCancelled
+    }
+    go(on: event())
+  }
+
+  /// Reports an event, and those that follow from it without a wait.
+  private func go(on event: Flight.Event?) {
+    var next = event
+    while let event = next.take() { next = perform(flight.on(event)) }
+  }
+
+  // MARK: Actions
+
+  /// Performs an action. Returns the event that it leads to, or nil if the flight waits for one, or has ended.
+  private func perform(_ action: Flight.Action) -> Flight.Event? {
+    switch action {
+    case .collect: return wait { await self.collect() }
+    case .lookUp: return lookUp()
+    case .admit:
+      let now = gateway.clock.now
+      return event(after: gateway.withState { $0.enter(&flight, of: miss, at: now, on: gateway) })
+    case .mint(let permit, let pass): return mint(permit, pass)
+    case .send: send()
+    case .test: return test()
+    case .renew: return .renewed(renewsToken())
+    case .pause(let delay): return pause(for: delay)
+    case .fail401(let isOfToken): return fail401(isOfToken: isOfToken)
+    case .readWords(let failure): return readWords(failure)
+    case .store: return store()
+    case .pass: return .stored(pass())
+    case .giveUp:
+      response?.content.cancel()
+      let failure = UpstreamFailure.givenUp(nextHop: gateway.configuration.nextHop)
+      complete(.failure(failure, mayBeReplaced: !flight.isPassed))
+    case .complete(let outcome): complete(outcome)
+    }
+    return nil
+  }
+
+  /// Waits until the content has arrived, or as much of it as the server keeps, so that the request takes its turn when it
+  /// can be sent at Apple's pace.
+  private func collect() async -> Flight.Event {
+    guard let content = flight.content else { return .collected }
+    var arriving = PartialContent(
+      content.reader, length: nil, upTo: CatalogGateway.contentAhead, gateway.configuration.memory,
+      chargedTo: miss.call.holder, for: .request)
+    do throws(ContentError) {
+      if case .refused = try await arriving.read() { return .failed(.overMemory) }
+    } catch { return .interrupted(byCaller: true) }
+    flight.content = WatchedContent(arriving.readAgain())
+    return .collected
+  }
+
+  /// Asks the replicas' store, unless Apple must be asked at once.
+  private func lookUp() -> Flight.Event? {
+    let now = gateway.clock.now
+    guard let shared = miss.route.shared, let key = gateway.sharedKey(of: miss.call, at: shared) else {
+      return .notFound(validating: miss.stored?.response, at: now)
+    }
+    sharedKey = key
+    // The caller wants Apple's response, so another replica's is of no use.
+    guard !miss.call.directives.noCache else { return .notFound(validating: miss.stored?.response, at: now) }
+    guard shared.isReady else {
+      shared.count(.skipped)
+      return .notFound(validating: miss.stored?.response, at: now)
+    }
+    waits(
+      for: .store(
+        shared.look(up: key, patience: gateway.sharedPatience(of: miss)) { finding in
+          self.resume {
+            // A flight that has no callers any more needs no response.
+            self.flight.isCancelled
+              ? .interrupted(byCaller: true) : self.gateway.event(after: finding, of: self.miss, key, from: shared)
+          }
+        }))
+    return nil
+  }
+
+  /// Returns the event after admission has decided, or nil if the request waits for its turn.
+  private func event(after entry: CatalogGateway.State.Entry) -> Flight.Event? {
+    gateway.perform(entry.duties)
+    switch entry.result {
+    case .launched(let launch): return event(after: launch)
+    case .queued(let place):
+      // A request with less time left is not sent, so its turn would be lost.
+      gateway.expire(.wait(place.ticket), at: miss.end - gateway.leastTime, miss.route)
+      awaitTurn(place)
+      return nil
+    case .rejected(let retryAfter):
+      guard let limited = flight.limited else { return .failed(.overloaded(retryAfter: retryAfter)) }
+      return .failed(.rateLimited(retryAfter: retryAfter, nextHop: gateway.configuration.nextHop).saying(limited))
+    case .circuitOpen(let refusal): return .failed(.circuitOpen(refusal, nextHop: gateway.configuration.nextHop))
+    case .tooLate: return .failed(.waitedTooLong(nextHop: gateway.configuration.nextHop))
+    }
+  }
+
+  private func event(after launch: CatalogGateway.State.Launch) -> Flight.Event {
+    switch launch {
+    case .ready(let attempt):
+      self.attempt = attempt
+      return .admitted
+    case .withoutToken(let permit, let pass): return .lacksToken(permit, pass)
+    case .rejected(let permit, let refusal):
+      gateway.release(permit, .inconclusive)
+      return .failed(.circuitOpen(refusal, nextHop: gateway.configuration.nextHop))
+    }
+  }
+
+  private func awaitTurn(_ place: QueuePlace) {
+    waits(for: .turn(place))
+    // Another loop may grant the turn.
+    place.waiting.whenSet { turn in
+      Task(executorPreference: self.miss.route.executor) { self.resume { self.event(after: turn) } }
+    }
+  }
+
+  private func event(after turn: QueueResult) -> Flight.Event {
+    switch turn {
+    case .granted(let permit, let caller):
+      flight.charge(to: caller)
+      let now = gateway.clock.now
+      guard miss.end - now.elapsed >= gateway.leastTime else {
+        gateway.release(permit, .inconclusive)
+        return .failed(.waitedTooLong(nextHop: gateway.configuration.nextHop))
+      }
+      return event(after: gateway.withState { $0.launch(flight, permit, at: now, on: gateway) })
+    case .timedOut: return .failed(.waitedTooLong(nextHop: gateway.configuration.nextHop))
+    case .cancelled: return .interrupted(byCaller: true)
+    }
+  }
+
+  private func mint(_ permit: ConcurrencyPermit, _ pass: UpstreamCircuit.Pass) -> Flight.Event {
+    guard let token = gateway.currentToken() else {
+      gateway.release(permit, .inconclusive)
+      gateway.record(.neutral, of: pass)
+      return .failed(.noToken)
+    }
+    let now = gateway.clock.now
+    attempt = gateway.withState { $0.attempt(flight, permit, pass, token, at: now, on: gateway) }
+    return .admitted
+  }
+
+  private func send() {
+    guard let attempt else { return }
+    response = nil
+    let call = miss.route.upstream.call(request(of: attempt), limits: timeouts(of: attempt))
+    waits(for: .response(call))
+    call.start(self)
+  }
+
+  private func request(of attempt: CatalogAttempt) -> UpstreamRequest {
+    var fields = flight.fields
+    if let span = attempt.span { HeaderPolicy.trace(&fields, as: span) }
+    return UpstreamRequest(
+      flight.method, flight.call.target.target, fields: fields, credential: attempt.token.credential,
+      content: flight.content, contentLength: flight.contentLength)
+  }
+
+  func timeouts(of attempt: CatalogAttempt) -> UpstreamTimeouts {
+    var timeouts = gateway.configuration.timeouts
+    timeouts.whole = miss.end - attempt.start.elapsed
+    return timeouts
+  }
+
+  private func pause(for delay: Duration) -> Flight.Event? {
+    wait { [upstream = miss.route.upstream] in
+      (try? await upstream.pause(for: delay)) == nil ? .interrupted(byCaller: false) : .paused
+    }
+  }
+
+  // MARK: The end
+
+  private func complete(_ outcome: Outcome) {
+    let attempt = attempt.take()
+    // A 401 whose meaning no caller waits for has its content still.
+    if case .cancelled = outcome { response?.content.cancel() }
+    response = nil
+    if let flight = flight.id {
+      gateway.complete(flight, outcome, attempt, leader: leader)
+    } else {
+      if let attempt { gateway.settle(attempt, of: miss.call) }
+      if !leader.resume(outcome), case .stream(let response) = outcome { response.content.cancel() }
+    }
+    share(outcome)
+  }
+
+  /// Tells the replicas' store about the outcome. A response that no flight has fetched is only stored there.
+  private func share(_ outcome: Outcome) {
+    guard let shared = miss.route.shared, !flight.isPassed else { return }
+    if let sharedKey { return gateway.share(outcome, of: miss, as: sharedKey, at: shared) }
+    guard flight.id == nil, case .response(_, isStored: true, _) = outcome,
+      let key = gateway.sharedKey(of: miss.call, at: shared)
+    else { return }
+    gateway.share(outcome, of: miss, as: key, at: shared)
+  }
+
+  // MARK: Waits
+
+  /// Waits in a task for an event.
+  func wait(_ work: @escaping @Sendable () async -> Flight.Event) -> Flight.Event? {
+    // Under the lock, so that the task cannot have gone on to another wait before it is known.
+    waits {
+      .task(
+        Task(executorPreference: miss.route.executor) {
+          let event = await work()
+          self.resume { event }
+        })
+    }
+    return nil
+  }
+
+  private func waits(for wait: Wait) {
+    waits { wait }
+  }
+
+  private func waits(_ begin: () -> sending Wait) {
+    let cancelled = cancellation.withLock { state -> Wait? in
+      let wait = begin()
+      state.current = wait
+      return state.isCancelled ? wait : nil
+    }
+    if let cancelled { end(cancelled) }
+  }
+
+  func cancel() {
+    let current = cancellation.withLock { state in
+      state.isCancelled = true
+      return state.current
+    }
+    if let current { end(current) }
+  }
+
+  private func end(_ wait: Wait) {
+    switch wait {
+    case .store(let lookup): lookup.cancel()
+    case .turn(let place): gateway.leave(place)
+    // Apple works on a request that was sent, so it keeps its turn, and its response is stored.
+    case .response(let call): call.cancelUnlessSent()
+    case .task(let task): task.cancel()
+    }
+  }
+}
