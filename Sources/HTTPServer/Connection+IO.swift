@@ -30,7 +30,7 @@ extension Connection {
     channel.loop.assertCurrent()
     guard state.isHandshaking, state.handshakeCompleted(at: now, isClosing: worker.stage == .closing) else { return }
     peer.certificate = transport.tls?.clientCertificate
-    if worker.http2 != .never, transport.tls?.applicationProtocol == HTTP2Connection.name { try beginHTTP2() }
+    if worker.http2 != .never, transport.tls?.applicationProtocol == HTTP2Streams.name { try beginHTTP2() }
   }
 
   /// Waits for more input in the middle of a request. First writes responses that the peer may wait for.

@@ -43,7 +43,7 @@ extension Connection {
   /// Charges the held memory. Returns false if the budget refuses the growth; the connection must then end.
   func account() -> Bool {
     channel.loop.assertCurrent()
-    hold.move(to: exchange.request.map { $0.holder } ?? peer.holder)
+    hold.move(to: receiver.request.map { $0.holder } ?? peer.holder)
     // Memory granted for a response stays granted until it is sent, so that a reader who makes progress does not lose
     // it to newer ones.
     let isGranted = hold.resize(
@@ -55,15 +55,15 @@ extension Connection {
   private var purpose: MemoryBudget.Purpose {
     if transport.isPending || state.isUnread { return .response }
     if state.isWorking { return .waiting }
-    return exchange.request == nil && transport.input.isEmpty && http2 == nil ? .connection : .request
+    return receiver.request == nil && transport.input.isEmpty && http2 == nil ? .connection : .request
   }
 
   /// The bytes that the connection makes the server hold at present.
   var heldBytes: Int {
     var bytes = Cost.connection + transport.heldBytes + sessionBytes
     if let certificate = peer.certificate { bytes += certificate.heldBytes }
-    if let request = exchange.request { bytes += Cost.request + request.heldBytes }
-    if let content = exchange.content { bytes += content.received.capacity }
+    if let request = receiver.request { bytes += Cost.request + request.heldBytes }
+    if let content = receiver.content { bytes += content.received.capacity }
     if let http2 { bytes += Cost.http2 + http2.heldBytes }
     if state.isWorking { bytes += Cost.work }
     if transport.isPending || state.isUnread { bytes += Cost.sendBuffer }
@@ -77,18 +77,6 @@ extension Connection {
     guard transport.tls != nil || http2 != nil else { return 0 }
     let bytes = (transport.tls?.memoryBytes ?? 0) + (http2?.session.heldBytes ?? 0)
     return (bytes + Cost.step - 1) / Cost.step * Cost.step
-  }
-
-  /// Replaces a response by a refusal if there is not enough memory to hold it for a slow reader.
-  func makeAffordable(_ response: inout Response, for request: Request) {
-    channel.loop.assertCurrent()
-    guard response.body.count >= Self.leastShared, request.method != .head, response.hasContent else { return }
-    guard worker.memory.charge(shared: response.body, to: peer.holder) else {
-      worker.observer.noticed(.memoryRefused(peer.address))
-      response = ErrorResponse.overMemory.response(id: request.id)
-      return worker.router.finish(&response, request)
-    }
-    transport.body = response.body
   }
 
   /// Waits until the peer has acknowledged the sent bytes, if many are outstanding. The kernel keeps them even after

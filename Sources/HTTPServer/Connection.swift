@@ -5,7 +5,7 @@ import TLS
 
 /// A connection, from the accepted descriptor to its close.
 ///
-/// `transport` has its bytes, `state` decides what happens next, and `exchange` is the present HTTP/1.1 request. This
+/// `transport` has its bytes, `state` decides what happens next, and `receiver` has the present HTTP/1.1 request. This
 /// class connects them with the loop and the handlers.
 ///
 /// A connection that waits without work has no task and no buffer. When bytes arrive, `serve` reads, responds and
@@ -19,9 +19,9 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   let transport: Transport
   var state: ConnectionState
   var peer: Peer
-  var exchange = HTTP1Exchange()
+  var receiver = HTTP1Receiver()
   /// The HTTP/2 session and its streams, as long as `state` is that of HTTP/2; else nil.
-  var http2: HTTP2Connection?
+  var http2: HTTP2Streams?
   /// What goes on for the connection besides its turns.
   var activity = Activity.none
   /// The memory that is charged for this connection.
@@ -40,7 +40,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     /// A task sends, or waits for a part of a response.
     case task(Task<Void, Never>)
     /// A request waits for its handler. The content is nil if all of it has been read.
-    case work(RequestWork, RequestContent?)
+    case work(RequestWork, HTTP1Content?)
 
     var isNone: Bool { if case .none = self { true } else { false } }
   }
@@ -116,7 +116,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
       }
     case .abandonWork:
       // The handler still uses the request, so the pool must not lend it again.
-      exchange.request = nil
+      receiver.request = nil
       close()
     }
   }
@@ -167,8 +167,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     channel.loop.assertCurrent()
     do throws(CloseReason) {
       if try serveHTTP2() { return }
-      let remainder = try respondToInput()
-      guard case .nothing = remainder else { return begin(remainder) }
+      let step = try respondToInput()
+      guard step.isDone else { return begin(step) }
     } catch { return begin(error) }
     guard transport.hasResponse else { return sendAndRest() }
     transport.releaseInput()
@@ -180,44 +180,14 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     channel.loop.assertCurrent()
     guard channel.raw >= 0 else { return }
     do throws(CloseReason) {
-      guard try transport.flushAtOnce(isLast: true) else { return begin(.nothing) }
+      guard try transport.flushAtOnce(isLast: true) else { return begin(.done) }
     } catch { return begin(error) }
     closeOrAwaitNext()
   }
 
-  /// Completes the rest of a turn, and waits where necessary.
-  private func run(_ remainder: PendingStep) async {
-    channel.loop.assertCurrent()
-    do throws(CloseReason) {
-      var remainder = remainder
-      repeat {
-        try await flush(before: remainder)
-        if case .work(let work, let router, let bodyIsRead) = remainder {
-          return try wait(for: work, router, bodyIsRead: bodyIsRead)
-        }
-        try await finish(remainder)
-        if transport.isPending { try await flush() }
-        remainder = try respondToInput()
-      } while !remainder.isNothing
-      try await flush()
-    } catch { return await end(with: error) }
-    activity = .none
-    closeOrAwaitNext()
-  }
-
-  private func closeOrAwaitNext() {
+  func closeOrAwaitNext() {
     guard transport.peerHasFinished else { return rest() }
     closeWhenRead()
-  }
-
-  func begin(_ remainder: PendingStep) {
-    if case .work(let work, let router, let bodyIsRead) = remainder {
-      do throws(CloseReason) {
-        if try flushAtOnce(before: remainder) { return try wait(for: work, router, bodyIsRead: bodyIsRead) }
-      } catch { return begin(error) }
-    }
-    // An unstructured task does not inherit the preference, and without it would run on the global pool.
-    activity = .task(Task(executorPreference: channel.loop) { await self.run(remainder) })
   }
 
   func begin(_ ending: CloseReason) {
@@ -225,26 +195,10 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     Task(executorPreference: channel.loop) { await self.end(with: ending) }
   }
 
-  /// The maximum number of requests that a connection handles before the loop's other connections: with a signature
-  /// each, they take about two milliseconds.
-  private static let requestsInOneGo = 64
-
-  /// Responds to the requests in the input, up to the first that has to wait.
-  private func respondToInput() throws(CloseReason) -> PendingStep {
-    for _ in 0..<Self.requestsInOneGo {
-      // Later responses must not be written before this body.
-      if !transport.body.isEmpty, try !transport.flushAtOnce() { return .turn }
-      guard let remainder = try respondToNext() else { return .nothing }
-      guard remainder.isNothing else { return remainder }
-      if transport.output.count >= worker.limits.sendBuffer { return .turn }
-    }
-    return .turn
-  }
-
   // MARK: The end
 
   /// Sends the last response or alert, if any, and closes the connection.
-  private func end(with ending: CloseReason) async {
+  func end(with ending: CloseReason) async {
     activity = .none
     transport.borrowBuffers()
     switch ending {
@@ -285,7 +239,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     channel.shutdownWriting()
     state.lingerBegan(at: now)
     transport.dropInput()
-    exchange.dropContent()
+    receiver.dropContent()
     transport.tls = nil
     discardInput()
   }
@@ -310,7 +264,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     http2?.abandon()
     http2 = nil
     state.closed()
-    exchange.dropContent()
+    receiver.dropContent()
     transport.close()
     returnRequest()
     worker.forget(self, counted: counted)

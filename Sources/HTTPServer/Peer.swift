@@ -52,10 +52,11 @@ struct Peer {
 
 /// The client of a request, behind the proxies that are trusted to name it.
 extension Connection {
-  /// Sets the ID, the trace and the client of the request: the ID and the client that trusted proxies name, else a new
+  /// Sets the router, the ID, the trace and the client of the request: the ID and the client that trusted proxies name, else a new
   /// ID and the peer; the trace that any caller names, else a new one.
   func identify(_ request: Request) {
     channel.loop.assertCurrent()
+    request.router = worker.router
     request.comesByTrustedProxy = peer.comesByTrustedProxy
     let parent = request.head.hasTraceParent ? parent(of: request) : nil
     request.begin(worker.freshID(), parent: parent, isParentTrusted: peer.isTrusted)

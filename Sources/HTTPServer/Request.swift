@@ -43,6 +43,9 @@ public final class Request {
   /// Whether the request came over HTTP/2. Its head is then rewritten as an HTTP/1.1 head.
   public internal(set) var isHTTP2 = false
 
+  /// The router of the request since its head was complete, even if the server replaces it meanwhile.
+  var router: Router?
+
   /// The time when the first byte of the head was read, or had arrived if that is known.
   var received = Deadline.now
   /// The time when the connection's last bytes arrived, if the server let them wait; else nil.
@@ -99,6 +102,7 @@ public final class Request {
     forgottenBytes = 0
     forgottenPath = []
     route = nil
+    router = nil
     arrival = nil
     isHTTP2 = false
     clientCertificate = nil
@@ -113,6 +117,12 @@ public final class Request {
     forgottenBytes = head.count
     bytes = parser.forgetHead(head.span, except: name)
   }
+
+  /// The same, except the lines of the field that the router reads last.
+  func forgetHead() { forgetHead(except: router?.lastingField) }
+
+  /// Lets the router change the response last.
+  func finish(_ response: inout Response) { router?.finish(&response, self) }
 
   /// The beginning of the path, as long as the observer records it; empty if the head could not be parsed.
   var recordedPath: [UInt8] {

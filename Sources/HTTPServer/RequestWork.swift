@@ -5,39 +5,29 @@ import HTTPMessages
 final class RequestWork: @unchecked Sendable {
   // Sendable by confinement, like the connection.
   let request: Request
-  let router: Router
   private let work: DeferredWork
   private var context: RequestContext
-  private let owner: any Owner
+  private let carrier: any ExchangeCarrier
   private let began: Deadline
   /// The work, once its turn has come.
   private var running: (any CancellableWork)?
   private var isCancelled = false
   private var hasEnded = false
 
-  /// What responds to the request.
-  protocol Owner: AnyObject {
-    var connection: Connection { get }
-    /// Responds after the work, once.
-    func ended(_ work: RequestWork, _ response: inout Response)
-  }
-
-  init(
-    _ work: DeferredWork, of request: Request, _ context: RequestContext, for owner: any Owner, _ router: Router
-  ) {
-    (self.work, self.request, self.context, self.owner, self.router) = (work, request, context, owner, router)
+  init(_ work: DeferredWork, of request: Request, _ context: RequestContext, on carrier: any ExchangeCarrier) {
+    (self.work, self.request, self.context, self.carrier) = (work, request, context, carrier)
     began = context.loop.now
   }
 
   /// Lines up for its turn.
   func lineUp() {
-    owner.connection.worker.lineUp(.work(self), .request, of: request.holder, since: request.arrival)
+    carrier.connection.worker.lineUp(.work(self), .request, of: request.holder, since: request.arrival)
   }
 
   /// Begins the work when its turn comes, unless that is too late.
   func isDue(isTimely: Bool) {
     guard isTimely, !isCancelled else {
-      return end(owner.connection.withoutWork(work, for: request, isTimely: isTimely))
+      return end(carrier.connection.withoutWork(work, for: request, isTimely: isTimely))
     }
     context.waited = Deadline.now.duration(since: began)
     switch work.form {
@@ -60,7 +50,7 @@ final class RequestWork: @unchecked Sendable {
     context.loop.assertCurrent()
     hasEnded = true
     running = nil
-    owner.ended(self, &response)
+    carrier.workEnded(self, response)
   }
 }
 

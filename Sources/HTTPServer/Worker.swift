@@ -182,12 +182,9 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     guard tls == nil else { return }
     let channel = loop.open(descriptor)
     var output: [UInt8] = []
-    var body: [UInt8] = []
     let id = RequestID(ids.next())
     let refusal = ErrorResponse(.overloaded, detail, retryAfter: 1, end: .connection)
-    append(
-      refusal.response(id: id), id: id, version: .http11, keepAlive: false, isHead: false, to: &output,
-      sharing: &body)
+    append(refusal.response(id: id), id: id, version: .http11, keepAlive: false, isHead: false, to: &output)
     _ = try? channel.send(output.span)
     channel.shutdownWriting()
     // Unread bytes would turn the close into a reset, and the response would be lost.
@@ -289,10 +286,17 @@ final class Worker: Listener.Owner, @unchecked Sendable {
 
   // MARK: Lending
 
-  func lendRequest() -> Request {
-    requests.popLast()
-      ?? Request(
-        limits: limits.http1, own: ids.next(), loop: loop, recordedPathBytes: observer.recordedPathBytes)
+  /// Lends an object for a request that begins now.
+  func lendRequest(to connection: Connection) -> Request {
+    let request =
+      requests.popLast()
+      ?? Request(limits: limits.http1, own: ids.next(), loop: loop, recordedPathBytes: observer.recordedPathBytes)
+    request.clientAddress = connection.peer.name
+    request.rateLimitPrefix = connection.peer.rateLimitPrefix
+    request.holder = connection.peer.holder
+    request.clientCertificate = connection.peer.certificate
+    request.received = connection.now
+    return request
   }
 
   /// The most spare requests, more than a loop uses at once.
@@ -330,35 +334,19 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   /// Returns an identifier for a request, which no other request has.
   func freshID() -> TraceID { ids.next() }
 
-  /// Appends a response in wire format. A long body is not copied but stored in `body`, to be sent after `output`.
-  /// Returns the number of content bytes.
+  /// Appends a response in wire format, without a body of `Connection.leastShared` bytes, which the caller sends. Returns
+  /// the number of content bytes.
   @discardableResult
   func append(
-    _ response: Response, id: RequestID, version: HTTPVersion, keepAlive: Bool, isHead: Bool, to output: inout [UInt8],
-    sharing body: inout [UInt8]
+    _ response: Response, id: RequestID, version: HTTPVersion, keepAlive: Bool, isHead: Bool, to output: inout [UInt8]
   ) -> Int {
     loop.assertCurrent()
     appendHead(
       response, contentLength: response.body.count, isChunked: false, id: id, version: version, keepAlive: keepAlive,
       to: &output)
     guard !isHead, response.hasContent else { return 0 }
-    if response.body.count >= Connection.leastShared {
-      body = response.body
-    } else {
-      output.append(contentsOf: response.body)
-    }
+    if response.body.count < Connection.leastShared { output.append(contentsOf: response.body) }
     return response.body.count
-  }
-
-  /// Appends the head of a response with content that comes in parts.
-  func append(
-    _ response: Response, framing: StreamFraming, id: RequestID, version: HTTPVersion, keepAlive: Bool,
-    to output: inout [UInt8]
-  ) {
-    loop.assertCurrent()
-    appendHead(
-      response, contentLength: framing.contentLength, isChunked: framing == .chunked, id: id, version: version,
-      keepAlive: keepAlive, to: &output)
   }
 
   func appendHead(

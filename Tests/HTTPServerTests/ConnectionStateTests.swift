@@ -31,8 +31,8 @@ import Testing
   private static func exchange(
     clientKeepsAlive: Bool = true, unreadContent: MessageFraming = .none, expectsContinue: Bool = false,
     bufferedBytes: Int = 0, readWouldBlock: Bool = true, peerHasFinished: Bool = false
-  ) -> ConnectionState.Exchange {
-    ConnectionState.Exchange(
+  ) -> ConnectionState.KeepAlive {
+    ConnectionState.KeepAlive(
       clientKeepsAlive: clientKeepsAlive, unreadContent: unreadContent, expectsContinue: expectsContinue,
       bufferedBytes: bufferedBytes, readWouldBlock: readWouldBlock, peerHasFinished: peerHasFinished)
   }
@@ -140,11 +140,11 @@ import Testing
 
   struct KeepAliveRow: Sendable, CustomTestStringConvertible {
     let testDescription: String
-    let exchange: ConnectionState.Exchange
+    let exchange: ConnectionState.KeepAlive
     let goesOn: Bool
     let whileDraining: Bool
 
-    init(_ label: String, _ exchange: ConnectionState.Exchange, _ goesOn: Bool, draining whileDraining: Bool) {
+    init(_ label: String, _ exchange: ConnectionState.KeepAlive, _ goesOn: Bool, draining whileDraining: Bool) {
       (testDescription, self.exchange, self.goesOn, self.whileDraining) = (label, exchange, goesOn, whileDraining)
     }
   }

@@ -117,7 +117,7 @@ import Testing
     try head.send("GET /hello HTTP/1.1\r\n")
     let body = try server.connect()
     try body.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe")
-    server.waitForConnections(2) { $0.exchange.request != nil }
+    server.waitForConnections(2) { $0.receiver.request != nil }
     let drained = DispatchGroup()
     DispatchQueue(label: "drain").async(group: drained) { server.server.drain(timeout: .seconds(1000)) }
     wait(for: "the server's last stage") { server.workers { $0.stage == .closing } == [true] }
@@ -139,7 +139,7 @@ import Testing
     try head.send("GET /hello HTTP/1.1\r\n")
     let body = try server.connect()
     try body.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe")
-    server.waitForConnections(2) { $0.exchange.request != nil }
+    server.waitForConnections(2) { $0.receiver.request != nil }
     let drained = DispatchGroup()
     DispatchQueue(label: "drain").async(group: drained) { server.server.drain(timeout: .milliseconds(10)) }
     for client in [head, body] {

@@ -40,7 +40,7 @@ extension ConnectionState {
   }
 
   /// The facts that decide whether a connection serves another request.
-  struct Exchange {
+  struct KeepAlive {
     /// Whether the client wants to send another request on the connection (RFC 9112 §9.3).
     var clientKeepsAlive: Bool
     /// The framing of the content that the server has not read, or `none` if it has read all content.
@@ -56,7 +56,7 @@ extension ConnectionState {
   }
 
   /// Returns whether the connection serves another request after the response to this one.
-  func goesOn(after exchange: Exchange, isDraining: Bool) -> Bool {
+  func goesOn(after exchange: KeepAlive, isDraining: Bool) -> Bool {
     guard exchange.clientKeepsAlive else { return false }
     let hasUnreadContent = exchange.unreadContent != .none
     if hasUnreadContent {
@@ -72,7 +72,7 @@ extension ConnectionState {
   }
 
   /// Returns whether more bytes may have arrived after the request. After unread content, only buffered bytes count.
-  private func isFollowed(_ exchange: Exchange) -> Bool {
+  private func isFollowed(_ exchange: KeepAlive) -> Bool {
     switch exchange.unreadContent {
     case .none: exchange.bufferedBytes > 0 || !exchange.readWouldBlock
     case .fixed(let length): exchange.bufferedBytes > length
@@ -90,7 +90,7 @@ extension ConnectionState {
   }
 
   /// Records that the response is complete, and returns the next step.
-  mutating func responded(to exchange: Exchange, goesOn: Bool) -> Next {
+  mutating func responded(to exchange: KeepAlive, goesOn: Bool) -> Next {
     let hasUnreadContent = exchange.unreadContent != .none
     guard goesOn else {
       let clientMayBeSending = exchange.clientKeepsAlive || hasUnreadContent || exchange.bufferedBytes > 0

@@ -1,12 +1,14 @@
 import HTTP1
 import HTTPMessages
 
-/// One HTTP/1.1 request and its content, parsed from the received bytes, without a socket or clock.
-struct HTTP1Exchange {
+/// Receives one HTTP/1.1 request and its content, from bytes, without a socket or clock.
+struct HTTP1Receiver {
   /// The request that is being read or handled.
   var request: Request?
   /// The present head if the codec has refused it, until its rest is read.
   var refused: RefusedHead?
+  /// The framing of the request's content as long as the server has not read it; else `none`.
+  var unreadContent = MessageFraming.none
   /// The content of `request` that is not complete, or nil if the connection waits for none.
   private(set) var content: PendingContent?
 
@@ -110,7 +112,7 @@ struct PendingContent {
   /// The purpose of reading the content.
   enum Use {
     /// The route's response.
-    case reply(limit: Int, @Sendable ([UInt8]) -> Reply, Router)
+    case reply(limit: Int, @Sendable ([UInt8]) -> Reply)
     /// None: the response was already sent.
     case none(limit: Int)
 
@@ -130,7 +132,7 @@ struct PendingContent {
 
   fileprivate mutating func take(_ part: ArraySlice<UInt8>) throws(CloseReason) {
     switch use {
-    case .reply(let limit, _, _):
+    case .reply(let limit, _):
       guard received.count + part.count <= limit else { throw .refused(.contentTooLarge(limit)) }
       received.append(contentsOf: part)
     case .none(let limit):

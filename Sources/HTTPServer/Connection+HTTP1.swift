@@ -1,0 +1,302 @@
+import EventLoop
+import HTTP1
+import HTTPMessages
+
+/// HTTP/1.1: requests and their responses, one after another, in the order of the requests (RFC 9112 §9.3.2).
+extension Connection {
+  /// The maximum number of requests that a connection handles before the loop's other connections: with a signature
+  /// each, they take about two milliseconds.
+  private static let requestsInOneGo = 64
+
+  /// Responds to the requests in the input, up to the first that has to wait.
+  func respondToInput() throws(CloseReason) -> ExchangeStep {
+    for _ in 0..<Self.requestsInOneGo {
+      // Later responses must not be written before this body.
+      if !transport.body.isEmpty, try !transport.flushAtOnce() { return .turn }
+      guard let step = try respondToNext() else { return .done }
+      guard step.isDone else { return step }
+      if transport.output.count >= worker.limits.sendBuffer { return .turn }
+    }
+    return .turn
+  }
+
+  /// Continues with pending content, or else with the next request. Returns nil if more bytes are needed.
+  private func respondToNext() throws(CloseReason) -> ExchangeStep? {
+    channel.loop.assertCurrent()
+    if receiver.content != nil { return try continueContent() }
+    guard try parseHead(), let request = receiver.request else { return nil }
+    identify(request)
+    return try serve(request)
+  }
+
+  /// Takes a step that has to wait. Earlier responses are sent first.
+  func begin(_ step: ExchangeStep) {
+    if case .work(let work) = step {
+      do throws(CloseReason) {
+        if try flushAtOnce(before: step) { return try wait(for: work) }
+      } catch { return begin(error) }
+    }
+    // An unstructured task does not inherit the preference, and without it would run on the global pool.
+    activity = .task(Task(executorPreference: channel.loop) { await self.run(step) })
+  }
+
+  /// Takes steps that have to wait for the socket, up to the first that needs no task, and then waits for requests.
+  private func run(_ first: ExchangeStep) async {
+    channel.loop.assertCurrent()
+    do throws(CloseReason) {
+      var step = first
+      repeat {
+        do throws(CloseReason) { try await flush() } catch {
+          cancel(step)
+          throw error
+        }
+        switch step {
+        case .done: break
+        case .work(let work): return try wait(for: work)
+        case .stream(let response, let content):
+          guard let request = receiver.request else { break }
+          _ = try await stream(response, content, to: request)
+        case .turn: await letOthersHaveTheirTurn()
+        }
+        if transport.isPending { try await flush() }
+        step = try respondToInput()
+      } while !step.isDone
+      try await flush()
+    } catch { return await end(with: error) }
+    activity = .none
+    closeOrAwaitNext()
+  }
+
+  @inline(never)
+  private func letOthersHaveTheirTurn() async {
+    transport.releaseBuffers()
+    _ = await channel.pause(until: now)
+    transport.borrowBuffers()
+  }
+
+  /// Sends earlier responses as far as the socket accepts them. Returns false if bytes are left.
+  private func flushAtOnce(before step: ExchangeStep) throws(CloseReason) -> Bool {
+    do throws(CloseReason) { return try transport.flushAtOnce() } catch {
+      cancel(step)
+      throw error
+    }
+  }
+
+  /// Cancels and records the request of a step that does not come, because the client has not taken earlier responses.
+  private func cancel(_ step: ExchangeStep) {
+    switch step {
+    case .done, .turn: return
+    case .work: break
+    case .stream(_, let content): content.cancel()
+    }
+    if let request = receiver.request { recordGone(request) }
+  }
+
+  // MARK: The request
+
+  /// Returns whether a whole head has arrived. It is then the receiver's request, and its bytes are consumed.
+  private func parseHead() throws(CloseReason) -> Bool {
+    let bytes = transport.input
+    let unread = bytes.span.extracting(transport.consumed...)
+    guard !unread.isEmpty else { return false }
+    if receiver.refused != nil { return try readRefusedHead(unread) }
+    if receiver.isEmptyLine(unread) {
+      transport.dropInput()
+      return false
+    }
+    let request = receiver.request ?? borrowRequest()
+    let length: Int
+    do throws(RequestError) {
+      guard let whole = try HTTP1Receiver.takeHead(unread, into: request) else { return false }
+      length = whole
+    } catch {
+      receiver.refuseHead(unread, error, keeping: worker.router.lastingField)
+      return try readRefusedHead(unread)
+    }
+    transport.consumed += length
+    receiver.unreadContent = request.head.framing
+    state.headCompleted()
+    return true
+  }
+
+  /// Reads more of a head that is refused. Returns false if more bytes are needed.
+  private func readRefusedHead(_ bytes: Span<UInt8>) throws(CloseReason) -> Bool {
+    receiver.refused?.read(bytes)
+    transport.dropInput()
+    guard let refused = receiver.refused, refused.isComplete else { return false }
+    throw .refused(refused.refusal)
+  }
+
+  private func borrowRequest() -> Request {
+    let request = worker.lendRequest(to: self)
+    receiver.request = request
+    state.headBegan(at: now)
+    return request
+  }
+
+  func returnRequest() {
+    channel.loop.assertCurrent()
+    if let request = receiver.request.take() { worker.takeBack(request) }
+  }
+
+  /// Responds with a refusal. The caller must then close the connection.
+  func refuse(_ refusal: ErrorResponse) {
+    channel.loop.assertCurrent()
+    let request = receiver.request ?? borrowRequest()
+    receiver.request = nil
+    defer { worker.takeBack(request) }
+    if request.route == nil { request.begin(worker.freshID()) }
+    let router = request.router ?? worker.router
+    let refused = receiver.refused.take()
+    if let refused { request.keepRefused(router.lastingField ?? "", refused.values) }
+    // If the rest of a refused head does not come in time, the first refusal is still the reason.
+    var response = (refused?.refusal ?? refusal).response(id: request.id)
+    if request.route != nil || refused != nil { router.finish(&response, request) }
+    secure(&response)
+    record(request, response, bytes: write(response, to: request, goesOn: false))
+  }
+
+  // MARK: Content that is read before the next step
+
+  private func beginContent(_ use: PendingContent.Use, _ framing: MessageFraming) {
+    receiver.beginContent(use, framing: framing, limits: worker.limits.http1)
+    state.contentBegan(at: now, isForResponse: use.isForResponse)
+  }
+
+  /// Reads the content that has arrived. Returns the next step if it is complete, or nil if more bytes are needed.
+  private func continueContent() throws(CloseReason) -> ExchangeStep? {
+    let complete: PendingContent?
+    do throws(CloseReason) {
+      let count: Int
+      (count, complete) = try receiver.takeContent(transport.input, from: transport.consumed)
+      transport.consumed += count
+    } catch .refused(let refusal) {
+      throw state.reason(for: refusal)
+    }
+    guard let complete else {
+      state.contentContinues(at: now)
+      return nil
+    }
+    state.contentCompleted()
+    receiver.unreadContent = .none
+    guard case .reply(_, let reply) = complete.use, let request = receiver.request else { return .done }
+    return try follow(reply(complete.received), to: request)
+  }
+
+  private func lengthOfArrivedContent(of request: Request) throws(CloseReason) -> Int? {
+    guard request.head.framing != .none else { return 0 }
+    let bytes = transport.input
+    return try HTTP1Receiver.lengthOfArrivedContent(
+      bytes.span.extracting(transport.consumed...), of: request.head, limits: worker.limits.http1,
+      limit: worker.limits.unreadBody)
+  }
+
+  // MARK: The response
+
+  /// Returns whether the connection serves another request after this response. First skips content that has arrived
+  /// whole.
+  private func goesOn(after response: Response, to request: Request) -> Bool {
+    guard response.end == .nothing else { return false }
+    if receiver.unreadContent != .none, let length = try? lengthOfArrivedContent(of: request) {
+      transport.consumed += length
+      receiver.unreadContent = .none
+    }
+    // A connection that waits for another request would hold one of the last descriptors.
+    return worker.spares.isComplete
+      && state.goesOn(after: facts(of: request), isDraining: worker.stage != .serving)
+  }
+
+  private func facts(of request: Request) -> ConnectionState.KeepAlive {
+    ConnectionState.KeepAlive(
+      clientKeepsAlive: request.head.keepAlive, unreadContent: receiver.unreadContent,
+      expectsContinue: request.head.expectsContinue, bufferedBytes: transport.unread,
+      readWouldBlock: transport.readWouldBlock, peerHasFinished: transport.peerHasFinished)
+  }
+
+  private func write(_ response: Response, to request: Request, goesOn: Bool) -> Int {
+    worker.append(
+      response, id: request.id, version: request.head.version, keepAlive: goesOn, isHead: request.method == .head,
+      to: &transport.output)
+  }
+}
+
+/// A connection of HTTP/1.1 carries the exchange of its present request.
+extension Connection: ExchangeCarrier {
+  var connection: Connection { self }
+
+  func checkArrivedContent(of request: Request) throws(CloseReason) {
+    _ = try lengthOfArrivedContent(of: request)
+  }
+
+  func readContent(
+    of request: Request, atMost limit: Int, then reply: @escaping @Sendable ([UInt8]) -> Reply
+  ) throws(CloseReason) {
+    let framing = request.head.framing
+    if case .fixed(let length) = framing, length > limit { throw .refused(.contentTooLarge(limit)) }
+    if request.head.expectsContinue, transport.unread == 0 {
+      ResponseSerializer.appendContinue(to: &transport.output)
+    }
+    request.forgetHead()
+    beginContent(.reply(limit: limit, reply), framing)
+  }
+
+  func keep(charged body: [UInt8]) { transport.body = body }
+
+  func send(_ response: Response, to request: Request) throws(CloseReason) -> (bytes: Int, goesOn: Bool) {
+    let goesOn = goesOn(after: response, to: request)
+    return (write(response, to: request, goesOn: goesOn), goesOn)
+  }
+
+  func sendHead(of response: Response, _ framing: StreamFraming, to request: Request) throws(CloseReason) -> Bool {
+    let goesOn = goesOn(after: response, to: request) && framing != .untilClose
+    worker.appendHead(
+      response, contentLength: framing.contentLength, isChunked: framing == .chunked, id: request.id,
+      version: request.head.version, keepAlive: goesOn, to: &transport.output)
+    return goesOn
+  }
+
+  /// Holds no buffers while it waits.
+  func part(of content: any ContentReader) async throws(CloseReason) -> [UInt8]? {
+    if transport.output.isEmpty { transport.releaseBuffers() }
+    state.partAwaited()
+    defer { state.workEnded() }
+    // The head of the response was sent, so there is no other way to refuse it.
+    guard account() else { throw .brokenOff }
+    watchForInterruption()
+    defer {
+      stopWatching()
+      transport.borrowBuffers()
+    }
+    do {
+      return try await content.read()
+    } catch {
+      guard case .gone = state.interruption else { throw .brokenOff }
+      throw .gone
+    }
+  }
+
+  func send(_ part: [UInt8], _ framing: StreamFraming) async throws(CloseReason) {
+    if framing == .chunked {
+      ResponseSerializer.appendChunk(part.span, to: &transport.output)
+    } else {
+      transport.output.append(contentsOf: part)
+    }
+    try await flush()
+  }
+
+  func endContent(_ framing: StreamFraming) {
+    if framing == .chunked { ResponseSerializer.appendLastChunk(to: &transport.output) }
+  }
+
+  func conclude(_ request: Request, goesOn: Bool) throws(CloseReason) -> ExchangeStep {
+    switch state.responded(to: facts(of: request), goesOn: goesOn) {
+    case .end(let reason): throw reason
+    case .request: returnRequest()
+    case .unreadContent:
+      let framing = request.head.framing
+      returnRequest()
+      beginContent(.none(limit: worker.limits.unreadBody), framing)
+    }
+    return .done
+  }
+}

@@ -1,0 +1,236 @@
+import EventLoop
+import HTTP1
+import HTTPMessages
+import HTTPTypes
+import Memory
+
+/// The life of a request, whatever the version of the protocol:
+///
+///     serve: route ─► handler ─┬──────────── reply ─► follow ─┬─ response ─► respond ─┬─ whole ────► record
+///                              └─ content ─► reply ─► follow ─┤                       └─ in parts ─► record
+///                                                             └─ work ─► workEnded ─► respond
+///
+/// Each function takes every step that needs no wait, and returns the one that does. What differs between the versions is
+/// below, in the carrier.
+extension ExchangeCarrier {
+  /// Responds to a request whose head is complete, unless its content or its work comes first.
+  func serve(_ request: Request) throws(CloseReason) -> ExchangeStep {
+    connection.channel.loop.assertCurrent()
+    guard let router = request.router else { return .done }
+    let operation: Operation
+    do {
+      operation = try router.operation(for: request)
+    } catch {
+      try checkArrivedContent(of: request)
+      return try respond(error.response(id: request.id), to: request)
+    }
+    switch operation.action {
+    case .respond(let handler):
+      try checkArrivedContent(of: request)
+      return try respond(handler(request), to: request)
+    case .reply(let handler):
+      try checkArrivedContent(of: request)
+      if operation.isRefusedEarly, let refusal = connection.earlyRefusal(of: request) {
+        return try respond(refusal, to: request)
+      }
+      let reply = handler(request)
+      if case .deferred(let work) = reply, let response = connection.responseInstead(of: work, for: request) {
+        return try respond(response, to: request)
+      }
+      return try follow(reply, to: request)
+    case .read(let limit, let handler):
+      switch handler(request) {
+      case .immediate(let response):
+        try checkArrivedContent(of: request)
+        return try respond(response, to: request)
+      case .read(let reply):
+        try readContent(of: request, atMost: limit, then: reply)
+        return .done
+      }
+    }
+  }
+
+  /// Follows the handler's reply to the head, or to the content.
+  func follow(_ reply: Reply, to request: Request) throws(CloseReason) -> ExchangeStep {
+    switch reply {
+    case .immediate(let response): try respond(response, to: request)
+    case .deferred(let work): .work(work)
+    }
+  }
+
+  /// Sends a response, or a refusal if the server has no memory for it, and records it.
+  func respond(_ response: consuming Response, to request: Request) throws(CloseReason) -> ExchangeStep {
+    connection.channel.loop.assertCurrent()
+    request.finish(&response)
+    makeAffordable(&response, for: request)
+    connection.secure(&response)
+    if let content = response.stream { return .stream(response, content) }
+    let (bytes, goesOn) = try send(response, to: request)
+    connection.record(request, response, bytes: bytes)
+    return try conclude(request, goesOn: goesOn)
+  }
+
+  /// Sends a response with content in parts, at the client's pace, and records it.
+  func stream(
+    _ response: Response, _ content: any ContentReader, to request: Request
+  ) async throws(CloseReason) -> ExchangeStep {
+    connection.channel.loop.assertCurrent()
+    var bytes = 0
+    let goesOn: Bool
+    do throws(CloseReason) {
+      let framing = StreamFraming(response, version: request.head.version, isHead: request.method == .head)
+      goesOn = try sendHead(of: response, framing, to: request)
+      if framing.isBodiless {
+        content.cancel()
+      } else {
+        while let part = try await part(of: content) {
+          bytes += part.count
+          if case .length(let length) = framing, bytes > length { throw .brokenOff }
+          try await send(part, framing)
+        }
+        if case .length(let length) = framing, bytes < length { throw .brokenOff }
+        endContent(framing)
+      }
+    } catch {
+      content.cancel()
+      connection.record(request, response, bytes: bytes)
+      throw error
+    }
+    connection.record(request, response, bytes: bytes)
+    return try conclude(request, goesOn: goesOn)
+  }
+
+  /// Replaces a response by a refusal if there is not enough memory to hold it for a slow reader.
+  private func makeAffordable(_ response: inout Response, for request: Request) {
+    guard response.body.count >= Connection.leastShared, request.method != .head, response.hasContent else { return }
+    guard connection.worker.memory.charge(shared: response.body, to: request.holder) else {
+      connection.worker.observer.noticed(.memoryRefused(connection.peer.address))
+      response = ErrorResponse.overMemory.response(id: request.id)
+      return request.finish(&response)
+    }
+    keep(charged: response.body)
+  }
+}
+
+/// The step of a request that has to wait.
+enum ExchangeStep {
+  /// None: the response is complete, or its request's content is still to come.
+  case done
+  /// The handler has work that waits.
+  case work(DeferredWork)
+  /// The content of the response comes in parts.
+  indirect case stream(Response, any ContentReader)
+  /// The response and enough earlier ones are complete: they are sent, and other connections have a turn.
+  case turn
+
+  var isDone: Bool { if case .done = self { true } else { false } }
+}
+
+/// What carries the requests and responses: a connection of HTTP/1.1 carries one exchange after the other, and a stream of
+/// HTTP/2 carries one.
+protocol ExchangeCarrier: AnyObject {
+  var connection: Connection { get }
+
+  /// Checks the content that has arrived and that no operation reads.
+  ///
+  /// - Throws: The refusal of malformed framing.
+  func checkArrivedContent(of request: Request) throws(CloseReason)
+
+  /// Reads the whole content, and then follows the reply to it. The request keeps only what the response needs.
+  func readContent(
+    of request: Request, atMost limit: Int, then reply: @escaping @Sendable ([UInt8]) -> Reply
+  ) throws(CloseReason)
+
+  /// Responds after the work of the request. Called once.
+  func workEnded(_ work: RequestWork, _ response: consuming Response)
+
+  /// Keeps a body that is charged as a shared array until it is sent.
+  func keep(charged body: [UInt8])
+
+  /// Sends a whole response. Returns the number of content bytes, and whether the connection serves another request.
+  func send(_ response: Response, to request: Request) throws(CloseReason) -> (bytes: Int, goesOn: Bool)
+
+  /// Sends the head of a response with content in parts. Returns whether the connection serves another request.
+  func sendHead(
+    of response: Response, _ framing: StreamFraming, to request: Request
+  ) throws(CloseReason) -> Bool
+
+  /// Waits for the next part of the response. Throws also if the client has gone.
+  func part(of content: any ContentReader) async throws(CloseReason) -> [UInt8]?
+
+  /// Sends a part, and waits until there is room for another one.
+  func send(_ part: [UInt8], _ framing: StreamFraming) async throws(CloseReason)
+
+  func endContent(_ framing: StreamFraming)
+
+  /// Ends the exchange after its response.
+  func conclude(_ request: Request, goesOn: Bool) throws(CloseReason) -> ExchangeStep
+}
+
+/// The framing of content that is sent in parts (RFC 9112 §6). HTTP/2 has frames of its own for content of any length.
+enum StreamFraming: Equatable {
+  /// No content, because the status or the method does not allow it. The length is that of the response to a GET, if
+  /// known.
+  case none(length: Int?)
+  case length(Int)
+  case chunked
+  /// By the end of the connection, the only framing of HTTP/1.0 without a length.
+  case untilClose
+
+  init(_ response: Response, version: HTTPVersion, isHead: Bool) {
+    if isHead || !response.hasContent {
+      self = .none(length: response.streamLength)
+    } else if let length = response.streamLength {
+      self = .length(length)
+    } else {
+      self = version == .http10 ? .untilClose : .chunked
+    }
+  }
+
+  /// The value of `Content-Length`.
+  var contentLength: Int? {
+    switch self {
+    case .none(let length): length
+    case .length(let length): length
+    case .chunked, .untilClose: nil
+    }
+  }
+
+  var isBodiless: Bool {
+    if case .none = self { true } else { false }
+  }
+}
+
+/// The records of requests.
+extension Connection {
+  /// The status in logs for a response that the client did not wait for. nginx uses the same number.
+  static let clientClosedRequest = 499
+
+  /// Notifies the observer of a response.
+  func record(_ request: Request, _ response: Response, bytes: Int) {
+    record(
+      request, status: response.status.code, bytes: bytes, response.shortage, response.replaced,
+      client: response.client)
+  }
+
+  /// Notifies the observer of the end of a request.
+  func record(
+    _ request: Request, status: Int, bytes: Int, _ shortage: Shortage? = nil, _ replaced: ReplacedResponse? = nil,
+    client: String? = nil
+  ) {
+    guard worker.recordsExchanges else { return }
+    worker.observer.completed(
+      CompletedRequest(
+        id: request.id, trace: request.trace,
+        method: request.route == nil && request.head.statedVersion == nil ? nil : request.method,
+        route: request.route, path: request.recordedPath, status: status, bytes: bytes,
+        duration: Deadline.now.duration(since: request.received), clientAddress: request.clientAddress,
+        version: request.isHTTP2 ? "2" : request.head.statedVersion.map { $0 == .http10 ? "1.0" : "1.1" },
+        isSecure: transport.tls != nil, shortage: shortage, replaced: replaced, client: client))
+  }
+
+  /// Records a request whose client has not waited for the response.
+  func recordGone(_ request: Request) {
+    record(request, status: Self.clientClosedRequest, bytes: 0)
+  }
+}

@@ -1,0 +1,391 @@
+import Bytes
+import EventLoop
+import HTTP1
+import HTTP2
+import HTTPMessages
+import HTTPTypes
+import Memory
+
+/// A stream of HTTP/2, which carries one exchange (RFC 9113 §8.1).
+final class HTTP2Stream: @unchecked Sendable {
+  // Sendable by confinement, like the connection.
+  let id: HTTP2StreamID
+  /// All streams of the connection, which forget this one at its end.
+  private let streams: HTTP2Streams
+  let connection: Connection
+  /// The request, until its response is complete.
+  private var request: Request?
+  private var deadlines: StreamDeadlines
+
+  /// Whether the request is complete.
+  private(set) var isReceived = false
+  /// The bytes of content that have arrived.
+  private var receivedBytes = 0
+  /// The length that the client declared for the content.
+  private var declaredLength: Int?
+  /// The content, if a handler may read it, or if no operation does.
+  private var content: HTTP2Content?
+  /// The content that is read before the response, until it is complete.
+  private var reading: (limit: Int, reply: @Sendable ([UInt8]) -> Reply, received: [UInt8])?
+  /// The part of `streams.contentBytes` for the request, without its content.
+  private var heldBytes = 0
+
+  private var hasBegun = false
+  private var hasResponded = false
+  private var isClosed = false
+  /// The work of the request, until its response, and the charge for it.
+  private var work: RequestWork?
+  private var workHold: MemoryHold?
+  /// Whether work that was given up may still use the request.
+  private var isRequestInUse = false
+  /// The response body that is charged as a shared array.
+  private var chargedBody: [UInt8] = []
+  /// The task that sends content in parts.
+  private var copying: Task<Void, Never>?
+  /// Whether the stream has no room for more content.
+  private var isFull = false
+  /// Resumes that task when the stream has room for more content.
+  private var room: (() -> Void)?
+
+  init(_ id: HTTP2StreamID, of streams: HTTP2Streams) {
+    self.id = id
+    self.streams = streams
+    connection = streams.connection
+    let request = connection.worker.lendRequest(to: connection)
+    request.isHTTP2 = true
+    self.request = request
+    deadlines = StreamDeadlines(at: connection.now)
+  }
+
+  private var session: HTTP2Session { streams.session }
+
+  // MARK: The request
+
+  /// Handles the head. The following frames show whether there is content; a declared length already shows it.
+  func receive(_ head: HTTP2ReceivedRequest) {
+    connection.channel.loop.assertCurrent()
+    guard let request else { return }
+    do { try request.take(head) } catch { return refuseHead(error, head) }
+    connection.identify(request)
+    if case .fixed(let length) = request.head.framing { declaredLength = length }
+    if declaredLength ?? 0 > 0 { begin(request) } else { noteHeld() }
+  }
+
+  func receive(_ bytes: Span<UInt8>) {
+    connection.channel.loop.assertCurrent()
+    streams.contentBytes += bytes.count
+    receivedBytes += bytes.count
+    if let request, !hasBegun { begin(request) }
+    reading == nil ? openContent().append(bytes) : read(bytes)
+  }
+
+  func receiveEnd() {
+    connection.channel.loop.assertCurrent()
+    isReceived = true
+    content?.finish()
+    guard let request else { return }
+    if !hasBegun {
+      declaredLength = 0
+      begin(request)
+    }
+    guard let (_, reply, content) = reading.take() else { return }
+    streams.contentBytes -= content.count
+    perform { () throws(CloseReason) in try follow(reply(content), to: request) }
+  }
+
+  private func begin(_ request: Request) {
+    hasBegun = true
+    perform { () throws(CloseReason) in try serve(request) }
+  }
+
+  /// Responds to a head that the codec refused. Other streams of the connection go on (RFC 9113 §8.1.1).
+  func refuseHead(_ error: RequestError, _ head: HTTP2ReceivedRequest) {
+    guard let request else { return }
+    request.keep(connection.worker.router.lastingField, of: head)
+    connection.identify(request)
+    let refusal = ErrorResponse(error, showing: error.part(of: head.bytes.span.extracting(head.path)))
+    if refusal.code == .headerFieldsTooLarge { streams.note(.headerSection) }
+    refuse(refusal, request)
+  }
+
+  private func refuse(_ refusal: ErrorResponse, _ request: Request) {
+    hasBegun = true
+    perform { () throws(CloseReason) in try respond(refusal.response(id: request.id), to: request) }
+  }
+
+  /// Returns the request's content. Most requests have none, and their responses do not need it.
+  private func openContent() -> HTTP2Content {
+    if let content { return content }
+    let content = HTTP2Content(id, session)
+    content.wasRead = { [weak streams] count in streams?.contentBytes -= count }
+    content.flush = { [weak streams] in streams?.flush() }
+    if isReceived { content.finish() }
+    self.content = content
+    return content
+  }
+
+  /// Takes content that is read before the response.
+  private func read(_ bytes: Span<UInt8>) {
+    session.consume(bytes.count, on: id)
+    reading?.received.append(copying: bytes)
+    guard let request, let limit = reading?.limit, reading?.received.count ?? 0 > limit else { return }
+    dropReceived()
+    refuse(.contentTooLarge(limit), request)
+  }
+
+  private func dropReceived() {
+    streams.contentBytes -= reading?.received.count ?? 0
+    reading = nil
+  }
+
+  /// Drops the head before a wait. The handler has copied what it needs.
+  private func forgetHead(of request: Request) {
+    request.forgetHead()
+    noteHeld()
+  }
+
+  /// Updates the connection's count of the memory that the request holds while it waits.
+  private func noteHeld() {
+    let bytes = isClosed ? 0 : request?.heldBytes ?? 0
+    streams.contentBytes += bytes - heldBytes
+    heldBytes = bytes
+  }
+
+  // MARK: The steps that wait
+
+  /// Takes a step of the request, and then the one that waits.
+  private func perform(_ step: () throws(CloseReason) -> ExchangeStep) {
+    guard let request else { return }
+    do throws(CloseReason) {
+      switch try step() {
+      case .done, .turn: break
+      case .work(let work): try wait(for: work, of: request)
+      case .stream(let response, let content): send(response, content, to: request)
+      }
+    } catch {
+      session.reset(id, .internalError)
+    }
+  }
+
+  /// Starts the work of the request.
+  private func wait(for work: DeferredWork, of request: Request) throws(CloseReason) {
+    let hold = MemoryHold(connection.worker.memory, for: request.holder)
+    guard hold.resize(to: Connection.Cost.work, for: .waiting) else {
+      connection.worker.observer.noticed(.memoryRefused(connection.peer.address))
+      return refuse(.overMemory, request)
+    }
+    workHold = hold
+    forgetHead(of: request)
+    connection.state.streamBeganWork()
+    let hasContent = content != nil || !isReceived
+    let context = RequestContext(
+      loop: connection.channel.loop, content: hasContent ? openContent() : NoContent.shared,
+      contentLength: hasContent ? declaredLength : 0)
+    let pending = RequestWork(work, of: request, context, on: self)
+    self.work = pending
+    pending.lineUp()
+  }
+
+  /// Sends the content of a response in parts, in a task.
+  private func send(_ response: Response, _ content: any ContentReader, to request: Request) {
+    responds()
+    forgetHead(of: request)
+    copying = Task(executorPreference: connection.channel.loop) {
+      guard let request = self.request else { return }
+      do throws(CloseReason) {
+        _ = try await self.stream(response, content, to: request)
+      } catch {
+        if !self.isClosed { self.session.reset(self.id, .internalError) }
+        self.giveBack(request)
+      }
+      self.copying = nil
+      self.streams.flush()
+    }
+  }
+
+  private func responds() {
+    workHold = nil
+    hasResponded = true
+  }
+
+  private func giveBack(_ request: Request) {
+    self.request = nil
+    noteHeld()
+    if !isRequestInUse { connection.worker.takeBack(request) }
+  }
+
+  // MARK: The end
+
+  /// Ends what has taken too long: the client's content, its reading, or the handler's work.
+  func look(at now: Deadline) {
+    connection.channel.loop.assertCurrent()
+    let sending = session.sending(on: id)
+    let isCopying = copying != nil
+    let waits = StreamDeadlines.Waits(
+      isReceiving: !isReceived, wantsContent: !isReceived && content?.isEmpty ?? true, received: receivedBytes,
+      isSending: sending.isWaiting, sent: sending.sent, isWorking: !sending.isWaiting && (isCopying || work != nil))
+    // The client need not send the rest of content that no handler reads (RFC 9113 §8.1).
+    guard !hasResponded || isCopying || sending.isWaiting || !waits.isReceiving else {
+      return session.reset(id, .noError)
+    }
+    switch deadlines.look(at: waits, at: now, connection.worker.limits) {
+    case .nothing: break
+    case .content:
+      streams.note(.slowContent)
+      giveUp(.bodyTimeout)
+    case .reader:
+      streams.note(.slowReader)
+      session.reset(id, .cancel)
+    case .work: giveUp(.workTimeout)
+    }
+  }
+
+  /// Responds with an error instead of the work, or resets the stream if the response has begun.
+  private func giveUp(_ error: ErrorResponse) {
+    guard !hasResponded, let request else { return session.reset(id, .cancel) }
+    // The work ends without a response, because the stream has one.
+    let late = work.take()
+    isRequestInUse = late != nil
+    content?.fail(.timedOut)
+    dropReceived()
+    refuse(error, request)
+    late?.cancel()
+  }
+
+  /// Handles the end of the stream.
+  func closed() {
+    connection.channel.loop.assertCurrent()
+    isClosed = true
+    noteHeld()
+    if !chargedBody.isEmpty { connection.worker.memory.release(shared: chargedBody) }
+    chargedBody = []
+    if reading != nil, let request {
+      dropReceived()
+      connection.recordGone(request)
+      giveBack(request)
+    }
+    if let content {
+      streams.contentBytes -= content.discardHeld()
+      content.fail(.broken("The client closed the connection."))
+    }
+    work?.cancel()
+    copying?.cancel()
+    room.take()?()
+    streams.forget(self)
+  }
+
+  func hasRoom() {
+    connection.channel.loop.assertCurrent()
+    isFull = false
+    room.take()?()
+  }
+}
+
+extension HTTP2Stream: ExchangeCarrier {
+  /// Content has frames of its own, so what arrives is never malformed.
+  func checkArrivedContent(of request: Request) {}
+
+  func readContent(
+    of request: Request, atMost limit: Int, then reply: @escaping @Sendable ([UInt8]) -> Reply
+  ) {
+    forgetHead(of: request)
+    reading = (limit, reply, [])
+  }
+
+  func workEnded(_ work: RequestWork, _ response: consuming Response) {
+    connection.channel.loop.assertCurrent()
+    guard self.work === work, !isClosed else {
+      response.stream?.cancel()
+      if !hasResponded { connection.recordGone(work.request) }
+      return
+    }
+    self.work = nil
+    let response = response
+    perform { () throws(CloseReason) in try respond(response, to: work.request) }
+    streams.flush()
+  }
+
+  func keep(charged body: [UInt8]) { chargedBody = body }
+
+  func send(_ response: Response, to request: Request) throws(CloseReason) -> (bytes: Int, goesOn: Bool) {
+    responds()
+    let hasContent = request.method != .head && response.hasContent && !response.body.isEmpty
+    try submit(response, length: response.body.count, hasContent: hasContent, request)
+    guard hasContent else { return (0, true) }
+    session.send(response.body, on: id, isLast: true, isChargedElsewhere: !chargedBody.isEmpty)
+    return (response.body.count, true)
+  }
+
+  func sendHead(of response: Response, _ framing: StreamFraming, to request: Request) throws(CloseReason) -> Bool {
+    try submit(response, length: framing.contentLength, hasContent: !framing.isBodiless, request)
+    // The first part may be long in coming.
+    streams.flush()
+    return true
+  }
+
+  private func submit(
+    _ response: Response, length: Int?, hasContent: Bool, _ request: Request
+  ) throws(CloseReason) {
+    let worker = connection.worker
+    do throws(HTTP2Error) {
+      try session.submitResponse(status: response.status.code, on: id, hasContent: hasContent) { output in
+        worker.appendHead(
+          response, contentLength: length, isChunked: false, id: request.id, version: .http11, keepAlive: true,
+          to: &output)
+      }
+    } catch { throw .brokenOff }
+    if response.end == .connection { streams.sendGoAway() }
+  }
+
+  func part(of content: any ContentReader) async throws(CloseReason) -> [UInt8]? {
+    guard !isClosed else { throw .gone }
+    let part: [UInt8]?
+    do { part = try await content.read() } catch { throw .brokenOff }
+    guard !isClosed else { throw .gone }
+    return part
+  }
+
+  func send(_ part: [UInt8], _ framing: StreamFraming) async throws(CloseReason) {
+    isFull = !session.send(part, on: id)
+    // This may make room.
+    streams.flush()
+    guard isFull, !isClosed else { return }
+    await unsafe withUnsafeContinuation { continuation in
+      room = { unsafe continuation.resume() }
+    }
+  }
+
+  func endContent(_ framing: StreamFraming) {
+    session.send([], on: id, isLast: true)
+  }
+
+  func conclude(_ request: Request, goesOn: Bool) -> ExchangeStep {
+    giveBack(request)
+    return .done
+  }
+}
+
+extension Request {
+  /// Takes the head of a request in HTTP/2. The parser of HTTP/1.1 applies its rules, so that both versions refuse the
+  /// same requests.
+  func take(_ received: HTTP2ReceivedRequest) throws(RequestError) {
+    let bytes = received.bytes.span
+    let target = received.path.isEmpty ? received.authority ?? 0..<0 : received.path
+    try parser.take(RequestControlData(method: received.method, scheme: received.scheme, target: target), in: bytes)
+    for line in received.fields { try parser.take(name: line.name, value: line.value, in: bytes) }
+    try parser.takeEnd()
+    keep(bytes)
+  }
+
+  /// Keeps the lines of one field of a head that the parser has refused.
+  func keep(_ name: StaticString?, of received: HTTP2ReceivedRequest) {
+    guard let name else { return keepRefused("", []) }
+    let bytes = received.bytes.span
+    keepRefused(
+      name,
+      received.fields.filter { bytes.equalsIgnoringCase($0.name, name) }.map { line in
+        // The ranges count from the first byte of the slice.
+        Array(received.bytes.dropFirst(line.value.lowerBound).prefix(line.value.count))
+      })
+  }
+}

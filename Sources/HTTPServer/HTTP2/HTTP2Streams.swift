@@ -1,0 +1,280 @@
+import EventLoop
+import HTTP1
+import HTTP2
+import HTTPMessages
+import HTTPTypes
+
+/// The HTTP/2 part of a connection (RFC 9113): its session and its streams.
+///
+/// The parser of HTTP/1.1 applies its rules to each request, and its serializer writes the head of each response. So both
+/// versions refuse the same requests, and handlers see the same data.
+final class HTTP2Streams {
+  let session: HTTP2Session
+  /// The connection, which releases this object when it closes.
+  let connection: Connection
+  private(set) var streams: [HTTP2StreamID: HTTP2Stream] = [:]
+  /// Whether the session is processing. Its output is sent at the end of that.
+  var isServing = false
+  /// The bytes that its streams hold: heads and received content.
+  var contentBytes = 0
+
+  /// How long the client may take.
+  var deadlines: HTTP2Deadlines
+  private var hasNotedFailure = false
+
+  /// The name of HTTP/2 in ALPN (RFC 9113 §3.1).
+  static let name = "h2"
+  /// The preface with which a client starts HTTP/2 without negotiation (RFC 9113 §3.4).
+  static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
+
+  init(_ connection: Connection) throws(HTTP2Error) {
+    self.connection = connection
+    deadlines = HTTP2Deadlines(at: connection.now)
+    session = try HTTP2Session(.server, limits: HTTP2Limits(connection.worker.limits.http1))
+  }
+
+  var isIdle: Bool { streams.isEmpty }
+
+  /// Whether every stream waits for the rest of its request.
+  var awaitsContent: Bool { streams.values.allSatisfy { !$0.isReceived } }
+
+  /// The memory that is held beyond that of the session.
+  var heldBytes: Int {
+    contentBytes + streams.count * Connection.Cost.stream + streams.capacity * Self.placeOfStream
+  }
+
+  /// The bytes of a place in the table of streams, a third of which stay empty.
+  private static let placeOfStream = 20
+
+  /// Notifies the observer of what the client has done wrong.
+  func note(_ misconduct: HTTP2Misconduct) {
+    connection.worker.observer.noticed(.http2Misconduct(connection.peer.address, misconduct))
+  }
+
+  /// Notifies the observer, once, of the error that has ended the session.
+  func noteFailure() {
+    guard !hasNotedFailure, let misconduct = HTTP2Misconduct(session.failure) else { return }
+    hasNotedFailure = true
+    note(misconduct)
+  }
+
+  /// Processes the received bytes. Returns false if they ended the session.
+  func receive(_ bytes: Span<UInt8>) -> Bool {
+    do throws(HTTP2Error) {
+      try session.receive(bytes, delegate: self)
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  /// Appends the session's present output to `output`.
+  func collect(into output: inout [UInt8], limit: Int) {
+    guard session.wantsWrite else { return }
+    session.collectOutput(into: &output, limit: limit, delegate: self)
+  }
+
+  /// Sends the first GOAWAY: the client should open no more streams. Streams that it opens before the GOAWAY arrives
+  /// are still served. The GOAWAY with the last stream follows after enough time for them to arrive (RFC 9113 §6.8).
+  func announceGoAway() {
+    session.announceGoAway()
+  }
+
+  /// Accepts no new streams; open streams continue.
+  func sendGoAway() {
+    if connection.state.goAwaySent() { session.goAway() }
+  }
+
+  /// Ends the connection: no stream goes on, and the last bytes are a GOAWAY.
+  func end(_ code: HTTP2ErrorCode) {
+    _ = connection.state.goAwaySent()
+    session.terminate(code)
+  }
+
+  /// Ends the streams that have taken too long.
+  func lookAtStreams(at now: Deadline) {
+    for stream in Array(streams.values) { stream.look(at: now) }
+  }
+
+  /// Ends all streams, because the connection is closed.
+  func abandon() {
+    session.connectionLost(delegate: self)
+  }
+
+  /// Sends the session's output outside of the connection's own turn.
+  func flush() {
+    connection.flushHTTP2()
+  }
+
+  private func add(_ id: HTTP2StreamID) -> HTTP2Stream {
+    let stream = HTTP2Stream(id, of: self)
+    streams[id] = stream
+    connection.state.hasCarriedRequest = true
+    return stream
+  }
+
+  func forget(_ stream: HTTP2Stream) {
+    streams[stream.id] = nil
+    deadlines.streamEnded(at: connection.now)
+  }
+}
+
+extension HTTP2Streams: HTTP2SessionDelegate {
+  func receivedRequest(_ request: HTTP2ReceivedRequest, on stream: HTTP2StreamID) {
+    add(stream).receive(request)
+  }
+
+  func receivedOversizedRequest(_ rest: HTTP2ReceivedRequest, on stream: HTTP2StreamID) {
+    note(.headerSection)
+    add(stream).refuseHead(.headerSectionTooLarge, rest)
+  }
+
+  /// Records the request, as HTTP/1.1 does, so that no volume of such requests is invisible.
+  func lostRequest(_ closure: HTTP2StreamClosure) {
+    let request = connection.worker.lendRequest(to: connection)
+    request.isHTTP2 = true
+    connection.identify(request)
+    let status =
+      switch closure.cause {
+      case .malformed: 400
+      case .fieldSectionTooLarge: 431
+      default: Connection.clientClosedRequest
+      }
+    connection.record(request, status: status, bytes: 0)
+    connection.worker.takeBack(request)
+  }
+
+  func receivedContent(_ content: Span<UInt8>, on stream: HTTP2StreamID) {
+    streams[stream]?.receive(content)
+  }
+
+  func receivedEnd(on stream: HTTP2StreamID) {
+    streams[stream]?.receiveEnd()
+  }
+
+  func hasRoom(on stream: HTTP2StreamID) {
+    streams[stream]?.hasRoom()
+  }
+
+  func streamClosed(_ stream: HTTP2StreamID, _ closure: HTTP2StreamClosure) {
+    streams[stream]?.closed()
+  }
+}
+
+/// A connection that speaks HTTP/2: chosen by ALPN over TLS, or by its preface in plaintext (RFC 9113 §3.2, §3.3).
+///
+/// Unlike HTTP/1.1, nothing here needs a task: the session determines how to process received bytes, and the socket is
+/// watched for reading and writing at the same time.
+extension Connection {
+  /// Processes the received bytes if the connection speaks HTTP/2. Returns false if it does not.
+  func serveHTTP2() throws(CloseReason) -> Bool {
+    channel.loop.assertCurrent()
+    if http2 == nil, worker.http2 == .byPreface {
+      switch startsWithPreface() {
+      case false?: return false
+      case nil:
+        state.prefaceBegan(at: now)
+        rest()
+        return true
+      case true?: try beginHTTP2()
+      }
+    }
+    guard let http2 else { return false }
+    http2.isServing = true
+    let bytes = transport.input
+    let goesOn = http2.receive(bytes.span.extracting(transport.consumed...))
+    transport.dropInput()
+    http2.isServing = false
+    try drive(http2, goesOn: goesOn)
+    return true
+  }
+
+  /// Begins the session. Without the preface of the client, it ends with an error (RFC 9113 §3.4).
+  func beginHTTP2() throws(CloseReason) {
+    let http2: HTTP2Streams
+    do { http2 = try HTTP2Streams(self) } catch { throw .gone }
+    self.http2 = http2
+    if case .announceGoAway = state.upgraded(at: now, grace: grace) { http2.announceGoAway() }
+  }
+
+  /// Returns whether HTTP/2 begins, or nil if more bytes are needed to decide.
+  private func startsWithPreface() -> Bool? {
+    let preface = HTTP2Streams.preface
+    let count = min(transport.unread, preface.count)
+    guard !state.hasCarriedRequest, count > 0 else { return false }
+    let start = transport.consumed
+    guard transport.input[start..<start + count].elementsEqual(preface[..<count]) else { return false }
+    return count == preface.count ? true : nil
+  }
+
+  /// Sends the session's output outside of the connection's own turn.
+  func flushHTTP2() {
+    channel.loop.assertCurrent()
+    guard let http2, !http2.isServing, channel.raw >= 0 else { return }
+    channel.unwatch()
+    transport.borrowBuffers()
+    do throws(CloseReason) {
+      try drive(http2, goesOn: true)
+    } catch {
+      close()
+    }
+  }
+
+  /// Sends output, and waits for the next event.
+  private func drive(_ http2: HTTP2Streams, goesOn: Bool) throws(CloseReason) {
+    http2.isServing = true
+    defer { http2.isServing = false }
+    // Bytes that the socket has not accepted yet go first.
+    var isFlushed = try transport.transmitAtOnce()
+    var rounds = 0
+    while isFlushed, http2.session.wantsWrite, rounds < Self.roundsInOneGo {
+      http2.collect(into: &transport.output, limit: worker.limits.sendBuffer)
+      isFlushed = try transport.flushAtOnce()
+      rounds += 1
+    }
+    http2.noteFailure()
+    let isDone = http2.session.isOver || !goesOn
+    if transport.peerHasFinished || (isDone && isFlushed) { return close() }
+    transport.releaseBuffers()
+    guard account() else { return turnAway() }
+    let isPending = !isFlushed || http2.session.wantsWrite
+    let look = http2.deadlines.rest(waits(of: http2, isPending: isPending), at: now, worker.limits)
+    channel.watch(for: isPending ? [.read, .write] : .read, until: state.restOfHTTP2(until: look), self)
+  }
+
+  private func waits(of http2: HTTP2Streams, isPending: Bool) -> HTTP2Deadlines.Waits {
+    HTTP2Deadlines.Waits(
+      hasStreams: !http2.isIdle, frame: http2.session.incompleteFrame, accepted: isPending ? transport.accepted : nil)
+  }
+
+  /// Ends what has taken too long: streams, or the connection.
+  func checkHTTP2() {
+    channel.loop.assertCurrent()
+    guard let http2 else { return }
+    let isPending = transport.isPending || http2.session.wantsWrite
+    switch http2.deadlines.expiry(of: waits(of: http2, isPending: isPending), at: now, worker.limits) {
+    case .nothing: http2.lookAtStreams(at: now)
+    case .idle: http2.sendGoAway()
+    case .frame:
+      http2.note(.slowFrame)
+      http2.end(.enhanceYourCalm)
+    case .writing:
+      http2.note(.slowReader)
+      return close()
+    }
+    flushHTTP2()
+  }
+
+  /// The maximum number of writes that fill the socket before the loop's other connections have a turn.
+  private static let roundsInOneGo = 16
+}
+
+extension HTTP2Limits {
+  /// Creates limits that refuse no header section that HTTP/1.1 accepts: HTTP/2 also counts the request line, and 32
+  /// bytes for each field instead of 4 (RFC 9113 §6.5.2).
+  init(_ limits: HTTP1Limits) {
+    self.init()
+    fieldSection = limits.headerSection + limits.requestLine + limits.fieldLines * 28
+    fieldLines = limits.fieldLines
+  }
+}
