@@ -77,7 +77,7 @@ import HTTPMessages
       let codes = ErrorCode.allCases.enumerated().sorted {
         ($0.element.status.code, $0.offset) < ($1.element.status.code, $1.offset)
       }
-      for (_, code) in codes { table.add(code.rawValue.code, "\(code.status)", code.meaning) }
+      for (_, code) in codes { table.add(code.rawValue.code, "\(code.status.code)", code.meaning) }
       return table.text
     }
   }
