@@ -31,7 +31,8 @@
       var table = MarkdownTable("path", "default", "values", "meaning")
       for row in rows {
         let mark = row.fixed == nil ? "" : " †"
-        table.add(row.path.code + mark, row.defaultText?.code ?? "", values(of: row) ?? "", row.text.brief)
+        let text = row.path.hasPrefix(limitsPath) ? row.text.briefest : row.text.brief
+        table.add(row.path.code + mark, row.defaultText?.code ?? "", values(of: row) ?? "", text)
       }
       return table.text
     }
@@ -191,6 +192,14 @@
           || sentences[index].contains("](")
       }
       let text = needed.map { sentences[$0] }.joined(separator: ". ")
+      return text.hasSuffix(".") ? text : text + "."
+    }
+
+    /// The same without the reason that follows a colon in the first sentence.
+    fileprivate var briefest: String {
+      let sentences = brief.split(separator: ". ")
+      let first = sentences[0].split(separator: /: (?=[a-z])/)[0]
+      let text = ([first] + sentences.dropFirst()).joined(separator: ". ")
       return text.hasSuffix(".") ? text : text + "."
     }
 
