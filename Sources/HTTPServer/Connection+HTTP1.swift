@@ -74,7 +74,7 @@ extension Connection {
     transport.borrowBuffers()
   }
 
-  /// Sends earlier responses as far as the socket accepts them. Returns false if bytes are left.
+  /// Sends the part of earlier responses that the socket accepts. Returns false if bytes are left.
   private func flushAtOnce(before step: ExchangeStep) throws(CloseReason) -> Bool {
     do throws(CloseReason) { return try transport.flushAtOnce() } catch {
       cancel(step)
