@@ -25,7 +25,8 @@ import HTTPMessages
 
     private static func table(of patterns: [RoutePattern]) -> String {
       var table = MarkdownTable("request", "response")
-      for pattern in patterns {
+      // One row is enough for all that is the user's.
+      for pattern in patterns where !pattern.path.hasPrefix("/v1/me/") || pattern.path == "/v1/me/{path}" {
         var rows: [(methods: [String], operation: OpenAPI.Operation)] = []
         for method in pattern.methods.map({ "\($0)".uppercased() }) {
           let operation = OpenAPI.description(of: method.lowercased(), at: pattern.path)

@@ -4,8 +4,12 @@
   /// The tables of the settings, generated from their rows.
   enum SettingTables {
     private static let limitsPath = "server.limits."
+    /// Each of these settings takes the place of one without `traces`.
+    private static let tracesPath = "otel.exporter.otlp.traces."
 
-    static var settings: String { table(of: Settings.known.filter { !$0.path.hasPrefix(limitsPath) }) }
+    static var settings: String {
+      table(of: Settings.known.filter { !$0.path.hasPrefix(limitsPath) && !$0.path.hasPrefix(tracesPath) })
+    }
     static var limits: String { table(of: Settings.known.filter { $0.path.hasPrefix(limitsPath) }) }
 
     /// The table of a client's members in `access.clients`.
@@ -17,7 +21,7 @@
     private static func members(of setting: some SettingRow) -> String {
       var table = MarkdownTable("member", "default", "values", "meaning")
       for (path, row) in setting.descendants {
-        let example = row.example.map { $0.count < 48 ? "such as \($0.code)" : "" }
+        let example = row.example.map { $0.count < 40 ? "such as \($0.code)" : "" }
         table.add(path.code, row.defaultText?.code ?? "", values(of: row) ?? example ?? "", row.text)
       }
       return table.text
