@@ -2,13 +2,18 @@
 # and nothing else. No shell, no package manager, no root. `make image` builds it with all labels; by hand:
 #
 #   docker build -t musickit-token-server .
-#   docker run --rm --read-only -p 127.0.0.1:8080:8080 -e MUSICKIT_TEAM_ID=… -e ACCESS_ANONYMOUS='{ token: true }' \
+#   docker run --rm -p 127.0.0.1:8080:8080 musickit-token-server demo
+#
+# That is the demo, without a key. With a key, as the user who owns the key's file, because it keeps its owner and mode:
+#
+#   docker run --rm --read-only -p 127.0.0.1:8080:8080 --user "$(id -u)" \
+#     -e MUSICKIT_TEAM_ID=TEAM123456 -e ACCESS_ANONYMOUS='{ token: true }' \
 #     -e MUSICKIT_KEY_FILE=/run/secrets/AuthKey_ABC1234567.p8 \
-#     -v ./AuthKey_ABC1234567.p8:/run/secrets/AuthKey_ABC1234567.p8:ro musickit-token-server
+#     -v "$PWD/AuthKey_ABC1234567.p8":/run/secrets/AuthKey_ABC1234567.p8:ro musickit-token-server
 #
 # With -e ACCESS_ANONYMOUS='{ token: true, catalog: true }' it serves the catalog as well, which takes a way out to Apple.
-# User 65532 must be able to read the key. deploy/compose.yaml is the fuller way. With buildah or podman, build with
-# `--format docker`: the OCI format has no place for HEALTHCHECK.
+# deploy/compose.yaml is the fuller way. With buildah or podman, build with `--format docker`: the OCI format has no place
+# for HEALTHCHECK.
 
 ARG BUILD_IMAGE=swift:6.3-bookworm
 
@@ -64,11 +69,12 @@ LABEL org.opencontainers.image.title="musickit-token-server" \
       org.opencontainers.image.licenses="LicenseRef-unstated AND Apache-2.0 AND Apache-2.0 WITH Swift-exception AND MIT AND Zlib AND LGPL-2.1-or-later AND GPL-3.0-or-later WITH GCC-exception-3.1 AND MPL-2.0"
 COPY --from=files /image /
 # Inside a container the container's own address is what is published, so both listeners are on all of them. The admin
-# listener's port is not exposed: publish it to the monitoring only.
+# listener's port is not exposed: publish it to the monitoring only. The demo reads no variable, and is on every address
+# because of --container.
 ENV SERVER_HOST=* ADMIN_HOST=*
 EXPOSE 8080
 USER 65532:65532
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s --retries=3 CMD ["/musickit-token-server", "healthcheck"]
-ENTRYPOINT ["/musickit-token-server"]
+ENTRYPOINT ["/musickit-token-server", "--container"]
 CMD ["serve"]

@@ -10,12 +10,13 @@ enum Program {
   static func main() {
     ProcessSetup.prepare()
     // This check comes first, because the parser quotes arguments that it does not understand.
-    if let refusal = MisplacedKey.refusal(of: ProgramArguments.list) {
+    var arguments = ProgramArguments.list
+    if let refusal = MisplacedKey.refusal(of: arguments) {
       CommandResult.print(refusal.diagnostics, to: STDERR_FILENO)
       exit(refusal.status.rawValue)
     }
     do {
-      let arguments = ProgramArguments.list
+      Self.adaptToContainer(&arguments)
       var command = try MusicKitTokenServer.parseAsRoot(arguments == ["-V"] ? ["--version"] : arguments)
       let serves = command is Serve || command is Demo || command is Sandbox
       if !serves { ProcessSignals.release() }
@@ -23,6 +24,15 @@ enum Program {
     } catch {
       end(after: error)
     }
+  }
+
+  /// Acts on the first argument of the image's ENTRYPOINT: in a container, loopback is reachable from nowhere, so the demo
+  /// listens on every address. Only an argument can do this, because a variable may come from elsewhere.
+  private static func adaptToContainer(_ arguments: inout [String]) {
+    guard arguments.first == "--container" else { return }
+    arguments.removeFirst()
+    let namesHost = arguments.contains { $0 == "--host" || $0.hasPrefix("--host=") }
+    if arguments.first == "demo", !namesHost { arguments.insert("--host=*", at: 1) }
   }
 
   /// Ends the program. Help and version are results, which the parser throws, and their output can fail as any other.

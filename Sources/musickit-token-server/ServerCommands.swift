@@ -24,16 +24,22 @@ struct Serve: ParsableCommand {
 struct Demo: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "demo",
-    abstract: "Run a server with a throwaway key, on loopback only, for callers without credentials.")
+    abstract: "Run a server with a throwaway key and an emulated catalog, for callers without credentials.")
 
   @Option(help: "The port to listen on; 0 picks a free one.")
   var port: UInt16 = 8080
+
+  @Option(
+    help: ArgumentHelp(
+      "The address to listen on; * is every address, for containers. Default: loopback.", valueName: "address"))
+  var host: String?
 
   @Option(help: ArgumentHelp("A folder of JSON files with resources for the emulator.", valueName: "folder"))
   var data: String?
 
   func run() throws {
-    try DemoCommand(port: port, dataFolder: data, host: .current()).run(findings: ProcessSetup.findings) {
+    try DemoCommand(port: port, address: host, dataFolder: data, host: .current()).run(findings: ProcessSetup.findings)
+    {
       CommandResult.print($0, to: STDOUT_FILENO)
     }.finish()
   }

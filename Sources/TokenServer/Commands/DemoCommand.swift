@@ -5,10 +5,11 @@ import EventLoop
 import MusicSandbox
 public import ServerSettings
 
-/// Runs a server without any configuration: a temporary key, an emulator instead of Apple Music, loopback only, for
-/// every page and program of this machine.
+/// Runs a server without any configuration: a temporary key, an emulator instead of Apple Music, loopback only unless a
+/// flag says otherwise, for every program that reaches it and for pages of this machine.
 public struct DemoCommand: Sendable {
   private let port: UInt16
+  private let address: String?
   private let dataFolder: String?
   private let host: HostFacts
 
@@ -16,9 +17,10 @@ public struct DemoCommand: Sendable {
   ///
   /// - Parameters:
   ///   - port: The port; 0 picks a free one.
+  ///   - address: The address to listen on, such as `*`; nil for loopback.
   ///   - dataFolder: The folder with resources for the emulator to add or replace; nil for none.
-  public init(port: UInt16, dataFolder: String? = nil, host: HostFacts) {
-    (self.port, self.dataFolder, self.host) = (port, dataFolder, host)
+  public init(port: UInt16, address: String? = nil, dataFolder: String? = nil, host: HostFacts) {
+    (self.port, self.address, self.dataFolder, self.host) = (port, address, dataFolder, host)
   }
 
   /// Serves until a signal ends the process.
@@ -42,12 +44,13 @@ public struct DemoCommand: Sendable {
         warnings: findings.map(\.description),
         proxies: ProxyEnvironment([:]))
       source.isDemo = true
-      // The demo has only one setting, its flag.
-      let application = try Application(source, addressHint: "The flag --port N chooses the port.")
-      try application.run(reload: nil) { addresses in
-        announce(Self.guide(addresses, key, sandbox: sandbox.url))
-      }
+      // The demo has only two settings, its flags.
+      let application = try Application(
+        source, addressHint: "The flags --host ADDRESS and --port N choose the address.")
+      try application.run(reload: nil) { announce(guide($0, key, sandbox: sandbox.url)) }
       return CommandResult(.good)
+    } catch let error as InvalidSettings {
+      return CommandResult(.usage, diagnostics: error.errors.lines)
     } catch {
       return CommandResult(failedStart: error)
     }
@@ -59,7 +62,8 @@ public struct DemoCommand: Sendable {
     var host = host
     host.openFiles = openFiles
     let flags = [
-      ("server.host", "localhost"), ("server.port", "\(port)"), ("admin.port", "0"), ("server.page", "true"),
+      ("server.host", address ?? "localhost"), ("server.port", "\(port)"), ("admin.port", "\(adminPort)"),
+      ("server.page", "true"),
       ("admin.page", "true"),
       ("musickit.teamID", Self.team),
       ("musickit.keyFile", "AuthKey_DEMOKEY001.p8"), ("access.anonymous", "{ token: true, catalog: true, me: true }"),
@@ -67,37 +71,58 @@ public struct DemoCommand: Sendable {
     ]
     let input = SettingsInput(
       file: nil, environment: [:], environmentKey: nil,
-      flags: flags.map { SettingsInput.Flag(name: "demo", path: $0, value: $1) }, allowsAnonymous: false, host: host)
+      flags: flags.map { SettingsInput.Flag(name: $0 == "server.host" ? "--host" : "demo", path: $0, value: $1) },
+      allowsAnonymous: false, host: host)
     var settings = try Settings.load(input).settings
     settings.access.anonymous = Client(
       id: Client.anonymousID, credential: .anonymous, origins: .loopback, catalog: true, me: true)
     return settings
   }
 
-  private static func guide(_ addresses: Application.Addresses, _ key: SigningKey, sandbox: String) -> [String] {
+  /// Any free port. With a flag for the address, as in an image, the default port if it is free, because `healthcheck`
+  /// asks there.
+  private var adminPort: UInt16 {
+    let usual: UInt16 = 8081
+    guard address != nil, port != 0, port != usual else { return 0 }
+    let isFree = (try? Listener.check(.tcp(host: "127.0.0.1", port: usual), reusesPort: false)) != nil
+    return isFree ? usual : 0
+  }
+
+  private func guide(_ addresses: Application.Addresses, _ key: SigningKey, sandbox: String) -> [String] {
     guard let first = addresses.public.first(where: { $0.ipAddress?.isIPv4 ?? false }) ?? addresses.public.first else {
       return []
     }
-    let url = addresses.url(first)
+    let port = first.port ?? 0
+    let isHere = addresses.areLoopback
+    let isEverywhere = ["*", "0.0.0.0", "::"].contains(address)
+    let url = isEverywhere ? "http://localhost:\(port)" : addresses.url(first)
+    let reach =
+      isHere
+      ? ["Only this machine can reach it."]
+      : [
+        "Every machine that reaches port \(port) here can use it (--host). Admin listener and emulator stay on loopback."
+
+      ]
+    // Another machine, or the host of a container, has neither this program nor the admin listener.
+    let local =
+      [
+        "  curl -s -H 'Accept: text/plain' \(url)/token | \(ProgramArguments.name) inspect"
+      ] + (addresses.admin.first.map { ["  curl -s http://\($0)/readyz"] } ?? [])
+    let page = isHere || isEverywhere ? "http://localhost:\(port)" : url
     return addresses.lines + [
       "",
-      "This is a demo. Its key \(key.keyID) is new, unknown to Apple, and deleted at the end: the",
-      "tokens are well-formed and verifiable, but Apple Music refuses them. The catalog comes from an emulator at",
-      "\(sandbox). Only this machine can reach it.",
+      "This is a demo. Its key \(key.keyID) is new, unknown to Apple, and deleted at the end: the tokens are well-formed,",
+      "but Apple Music refuses them. The catalog comes from an emulator at \(sandbox).",
+    ] + reach + [
       "",
       "Try:",
       "  curl -s \(url)/token",
       "  curl -s '\(url)/token?ttl=3600&origin=http://localhost:3000'",
-      "  curl -s -H 'Accept: text/plain' \(url)/token | \(ProgramArguments.name) inspect",
       "  curl -i '\(url)/v1/catalog/us/search?term=khalid&types=albums'",
       "  curl -s '\(url)/v1/catalog/us/albums/1200868601?include=artists'",
       "  curl -s -H 'Music-User-Token: sandbox-user-token' \(url)/v1/me/library/playlists",
-      "  curl -s \(url)/openapi.json",
-    ] + (addresses.admin.first.map { ["  curl -s http://\($0)/readyz"] } ?? []) + [
-      "",
-      "The public key, to verify a signature with:",
-      key.publicKeyPEM,
-      "Open http://localhost:\(first.port ?? 0)",
+    ] + (isHere ? local : []) + [
+      "", "The public key, to verify a signature with:", key.publicKeyPEM, "Open \(page)",
     ]
   }
 }

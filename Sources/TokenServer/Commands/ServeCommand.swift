@@ -103,6 +103,9 @@ extension Application.Addresses {
     `public`.map { "Listening on \(url($0))" } + admin.map { "Admin on http://\($0)" }
   }
 
+  /// Whether only this machine reaches the public listener.
+  var areLoopback: Bool { `public`.allSatisfy { $0.ipAddress?.isLoopback ?? true } }
+
   /// Returns `https://127.0.0.1:8080`, or `unix:/run/server.sock`.
   func url(_ address: SocketAddress) -> String {
     guard case .ip = address else { return "\(address)" }

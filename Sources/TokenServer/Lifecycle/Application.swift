@@ -134,7 +134,9 @@ struct Application {
     // Above the level of the log, so that a log without warnings has them at the start.
     let level = max(.warning, initialSnapshot.settings.log.level)
     for notice in initialSnapshot.notices { logger.log(level: level, "\(notice)") }
-    for check in initialSnapshot.settings.hostChecks { logger.info("\(check)") }
+    // The demo's instructions are the last lines at its start.
+    let isDemo = initialSnapshot.source.isDemo
+    for check in isDemo ? [] : initialSnapshot.settings.hostChecks { logger.info("\(check)") }
     warnWhenLockedMemoryIsFull()
     metrics.load.withLock { $0 = reload?.load }
     let reloader = reload.map { reload in

@@ -51,6 +51,8 @@ struct ServerEvents: ExchangeObserver {
     if let shortage = exchange.shortage { metrics?.connections.count(shortage) }
     if let spans, spans.sampler.records(exchange.trace) { spans.record(FinishedSpan(exchange)) }
     guard sink.filter.hasAccessLine(status: exchange.status, of: exchange.trace) else { return }
+    // At a terminal, a visit of the page has the line of its document only.
+    if sink.isForPerson, exchange.status < 400, exchange.route?.description.hasPrefix("/page/") == true { return }
     var record = AccessRecord(
       requestID: exchange.id, trace: exchange.trace, client: exchange.clientAddress, method: "\(method)",
       route: exchange.route ?? "-", path: exchange.path, status: exchange.status, bytes: exchange.bytes,

@@ -72,6 +72,7 @@ extension AllowedOrigins {
 }
 
 /// The URLs at which this machine reaches the listeners. The system picks some ports, so they are known after the start.
+/// The admin listener has none for callers from elsewhere, such as those of a container's published port.
 final class BoundListeners: Sendable {
   private let known = Locked<(public: String?, admin: String?)?>(nil)
 
@@ -81,6 +82,8 @@ final class BoundListeners: Sendable {
   /// Uses the addresses of the running server.
   func use(_ addresses: Application.Addresses) {
     let first = addresses.public.first { $0.ipAddress?.isIPv4 ?? false } ?? addresses.public.first
-    known.withLock { $0 = (first.map(addresses.url), addresses.admin.first.map { "http://\($0)" }) }
+    known.withLock {
+      $0 = (first.map(addresses.url), addresses.areLoopback ? addresses.admin.first.map { "http://\($0)" } : nil)
+    }
   }
 }
