@@ -7,16 +7,8 @@ import UpstreamAdmission
 
 /// Turns at the upstream. Clients and callers share the quota fairly, and requests beyond it wait.
 extension CatalogGateway {
-  /// What a visit to the state requires outside of the lock.
-  struct Duties: Sendable {
-    /// The turns to hand to the flights that wait for them.
-    var grants: [CatalogLimit.Grant] = []
-    var pacing: PacingTask?
-    var needs: QuotaNeeds?
-  }
-
   /// Does what a visit to the state requires.
-  func perform(_ duties: Duties) {
+  func perform(_ duties: Admission.Duties) {
     if let pacing = duties.pacing { start(pacing) }
     duties.needs?.request()
     hand(duties.grants)
@@ -26,9 +18,9 @@ extension CatalogGateway {
   func release(_ permit: ConcurrencyPermit, _ outcome: ConcurrencyOutcome) {
     let now = clock.elapsed
     perform(
-      withState { state in
-        let grants = state.limit.release(permit, outcome, now: now)
-        return state.duties(now: now, handing: grants)
+      withAdmission { admission in
+        let grants = admission.limit.release(permit, outcome, now: now)
+        return admission.duties(now: now, handing: grants)
       })
   }
 
@@ -42,21 +34,21 @@ extension CatalogGateway {
 
   /// Notes what the head of a response shows, unless the state knows it.
   func noteHead(of attempt: CatalogAttempt) {
-    if attempt.head != nil { report(withState { $0.noteHead(of: attempt) }) }
+    if attempt.head != nil { report(withAdmission { $0.noteHead(of: attempt) }) }
   }
 
   /// Records what an attempt has shown about the upstream.
   func record(_ outcome: CircuitOutcome, of pass: UpstreamCircuit.Pass) {
     let now = clock.elapsed
-    report(withState { $0.record(outcome, of: pass, now: now) })
+    report(withAdmission { $0.record(outcome, of: pass, now: now) })
   }
 
-  func report(_ noted: State.Noted) {
+  func report(_ noted: Admission.Noted) {
     report(noted.circuit)
     if noted.isAcceptedAgain { observer.noticed(.tokenAccepted) }
   }
 
-  private func report(_ change: State.CircuitChange) {
+  func report(_ change: Admission.CircuitChange) {
     switch change {
     case .none: break
     case .opened(let news):
@@ -70,7 +62,7 @@ extension CatalogGateway {
 
   /// Ends the wait for a turn. On any thread.
   func leave(_ place: QueuePlace) {
-    withState { $0.limit.cancel(place.ticket) }?.resume(.cancelled)
+    withAdmission { $0.limit.cancel(place.ticket) }?.resume(.cancelled)
   }
 
   private func hand(_ grants: [CatalogLimit.Grant]) {
@@ -86,10 +78,10 @@ extension CatalogGateway {
     let task = Task(executorPreference: pacing.route.executor) {
       await self.pace(pacing.route.upstream, pacing.number)
     }
-    let earlier = withState { state -> Task<Void, Never>? in
-      guard state.pacingTask == pacing.number else { return task }
-      defer { state.pacing = task }
-      return state.pacing
+    let earlier = withAdmission { admission -> Task<Void, Never>? in
+      guard admission.pacingTask == pacing.number else { return task }
+      defer { admission.pacing = task }
+      return admission.pacing
     }
     // It would sleep with its timer until a time that no longer counts.
     earlier?.cancel()
@@ -99,18 +91,18 @@ extension CatalogGateway {
   private func pace(_ upstream: any Upstream, _ number: Int) async {
     while true {
       let now = clock.elapsed
-      let (duties, next) = withState { state in
-        guard state.pacingTask == number else { return (Duties(), nil as Duration?) }
-        let grants = state.limit.advance(now: now)
-        let needs = state.needs(now: now)
-        state.pacesAt = state.limit.opening
-        return (Duties(grants: grants, needs: needs), state.pacesAt)
+      let (duties, next) = withAdmission { admission in
+        guard admission.pacingTask == number else { return (Admission.Duties(), nil as Duration?) }
+        let grants = admission.limit.advance(now: now)
+        let needs = admission.needs(now: now)
+        admission.pacesAt = admission.limit.opening
+        return (Admission.Duties(grants: grants, needs: needs), admission.pacesAt)
       }
       perform(duties)
       guard let next else { return }
       guard (try? await upstream.pause(for: max(next - clock.elapsed, .milliseconds(1)))) != nil else {
         // The event loop stops, or another task has taken over.
-        return withState { if $0.pacingTask == number { $0.pacesAt = nil } }
+        return withAdmission { if $0.pacingTask == number { $0.pacesAt = nil } }
       }
     }
   }
@@ -119,10 +111,10 @@ extension CatalogGateway {
 
   /// Ends a wait or a turn at its deadline, even if no other event occurs before.
   func expire(_ item: DeadlineQueue.Item, at end: Duration, _ route: UpstreamRoute) {
-    let isUnwatched = withState { state in
-      state.deadlines.insert(item, until: end) { $0.isOpen(in: state.limit) }
-      defer { state.deadlines.isWatched = true }
-      return !state.deadlines.isWatched
+    let isUnwatched = withAdmission { admission in
+      admission.deadlines.insert(item, until: end) { $0.isOpen(in: admission.limit) }
+      defer { admission.deadlines.isWatched = true }
+      return !admission.deadlines.isWatched
     }
     guard isUnwatched else { return }
     Task(executorPreference: route.executor) { await self.watchDeadlines(route.upstream) }
@@ -131,17 +123,17 @@ extension CatalogGateway {
   private func watchDeadlines(_ upstream: any Upstream) async {
     while true {
       let now = clock.elapsed
-      let (waits, turns, next) = withState { state -> ([OneShot<QueueResult>], [CatalogAttempt], Duration?) in
+      let (waits, turns, next) = withAdmission { admission -> ([OneShot<QueueResult>], [CatalogAttempt], Duration?) in
         var waits: [OneShot<QueueResult>] = []
         var turns: [CatalogAttempt] = []
-        for item in state.deadlines.removeExpired(now: now) {
+        for item in admission.deadlines.removeExpired(now: now) {
           switch item {
-          case .wait(let ticket): if let waiter = state.limit.cancel(ticket) { waits.append(waiter) }
+          case .wait(let ticket): if let waiter = admission.limit.cancel(ticket) { waits.append(waiter) }
           case .turn(let attempt): turns.append(attempt)
           }
         }
-        let next = state.deadlines.next
-        state.deadlines.isWatched = next != nil
+        let next = admission.deadlines.next
+        admission.deadlines.isWatched = next != nil
         return (waits, turns, next)
       }
       for waiter in waits { waiter.resume(.timedOut) }
@@ -149,41 +141,10 @@ extension CatalogGateway {
       guard let next else { return }
       guard (try? await upstream.pause(for: max(next - now, .milliseconds(10)))) != nil else {
         // The event loop stops.
-        return withState { $0.deadlines.isWatched = false }
+        return withAdmission { $0.deadlines.isWatched = false }
       }
     }
   }
-}
-
-extension CatalogGateway.State {
-  /// Returns what a visit requires outside of the lock.
-  mutating func duties(
-    now: Duration, by route: UpstreamRoute? = nil, handing grants: [CatalogLimit.Grant] = []
-  ) -> CatalogGateway.Duties {
-    CatalogGateway.Duties(grants: grants, pacing: startsPacing(by: route), needs: needs(now: now))
-  }
-
-  /// Returns the pacing task to start; nil if none is needed, or if one wakes in time.
-  ///
-  /// - Parameter route: The route for pacing tasks; nil keeps the first one.
-  private mutating func startsPacing(by route: UpstreamRoute?) -> PacingTask? {
-    if pacingRoute == nil, let route { pacingRoute = route }
-    guard let opening = limit.opening, let pacingRoute else { return nil }
-    if let pacesAt, opening > pacesAt - Self.leastGain { return nil }
-    pacesAt = opening
-    pacingTask += 1
-    return PacingTask(route: pacingRoute, number: pacingTask)
-  }
-
-  /// The time by which a turn must be earlier than the pacing task wakes, so that another task starts: 5 ms. News of the
-  /// other replicas may end a long pause.
-  private static let leastGain = Duration.milliseconds(5)
-}
-
-/// A task that grants turns at the pacer's times.
-struct PacingTask: Sendable {
-  let route: UpstreamRoute
-  let number: Int
 }
 
 extension CircuitSubject {

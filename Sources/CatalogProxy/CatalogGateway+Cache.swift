@@ -17,13 +17,13 @@ extension CatalogGateway {
   ) -> CatalogReply? {
     switch lookup {
     case .hit(let selection):
-      withState { $0.counts.hits += 1 }
+      withAdmission { $0.counts.hits += 1 }
       if call.coding == .gzip, selection.response.awaitsCompression, selection.response.isLong { refresh() }
       return .response(
         fromCache(
           selection, to: call, CacheStatus(.hit, timeToLive: selection.timeToLive), at: now, isValidated: false))
     case .staleWhileRevalidate(let selection):
-      withState { $0.counts.hits += 1 }
+      withAdmission { $0.counts.hits += 1 }
       if withState({ $0.revalidating.insert(call.key).inserted }) { refresh() }
       return .response(
         fromCache(
@@ -66,7 +66,7 @@ extension CatalogGateway {
       return serveStale(stored(for: miss, at: now), for: failure, to: call, status, at: now)
     case .late:
       guard let stored = miss.stored else { return .cancelled }
-      withState { $0.counts.staleWhileWaiting += 1 }
+      withAdmission { $0.counts.staleWhileWaiting += 1 }
       return .response(stale(stored.response, to: call, status, "stale-after", at: now))
     case .alone, .unshared, .cancelled:
       return .cancelled
@@ -88,7 +88,7 @@ extension CatalogGateway {
     guard Selection(stored.response, now: now).mayServeOnError(call.directives) else {
       return .failure(failure.response(status))
     }
-    withState { $0.counts.staleOnError += 1 }
+    withAdmission { $0.counts.staleOnError += 1 }
     var response = stale(stored.response, to: call, status, "stale-if-error", at: now)
     response.fields[.proxyStatus] = failure.proxyStatus.fieldValue
     if let replaced = failure.replaced { response.note(replaced) }
@@ -103,7 +103,7 @@ extension CatalogGateway {
     guard let stored = lookUp(call, at: now, isRepeated: true).stored, stored.mayServeOnError(call.directives) else {
       return nil
     }
-    withState { $0.counts.staleOnError += 1 }
+    withAdmission { $0.counts.staleOnError += 1 }
     return .response(stale(stored.response, to: call, CacheStatus(.hit), "stale-if-error", at: now))
   }
 

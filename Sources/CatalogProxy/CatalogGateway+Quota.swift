@@ -22,16 +22,6 @@ struct QuotaNeeds: Sendable {
   }
 }
 
-extension CatalogGateway.State {
-  /// Returns what the limit needs of the other replicas; nil for nothing.
-  mutating func needs(now: Duration) -> QuotaNeeds? {
-    guard let quotaGroup, limit.isInGroup else { return nil }
-    let turns = limit.turnRequest(now: now)
-    return turns == nil && !limit.isUrgent
-      ? nil : QuotaNeeds(group: quotaGroup, turns: turns, isUrgent: limit.isUrgent)
-  }
-}
-
 // Apple's quota and the circuit of several replicas. Any thread may call these functions.
 extension CatalogGateway {
   /// The bounds of the requests in flight of all replicas together.
@@ -39,7 +29,7 @@ extension CatalogGateway {
 
   /// Sets the group, before the first request.
   package func use(_ group: any QuotaGroup) {
-    withState { $0.quotaGroup = group }
+    withAdmission { $0.quotaGroup = group }
   }
 
   /// Follows the group from now on.
@@ -47,41 +37,41 @@ extension CatalogGateway {
   /// - Parameter seed: A number that differs among replicas.
   package func join(_ replicas: Int, seed: UInt64) {
     let now = clock.elapsed
-    withState { state in
-      state.limit.join(replicas, seed: seed, now: now)
-      state.circuit.use(replicas: replicas)
+    withAdmission { admission in
+      admission.limit.join(replicas, seed: seed, now: now)
+      admission.circuit.use(replicas: replicas)
     }
   }
 
   /// Keeps a limit of its own from now on: an equal part of what the group had.
   package func leave(_ replicas: Int, seed: UInt64) {
-    change { state, now in state.limit.leave(replicas, seed: seed, now: now) }
+    change { admission, now in admission.limit.leave(replicas, seed: seed, now: now) }
   }
 
   /// Uses what the group knows.
   ///
   /// - Parameter limit: The most requests in flight of all replicas.
   package func use(_ team: TeamQuota, limit: Int) {
-    change { state, now in
-      state.circuit.use(replicas: team.replicas)
-      return state.limit.use(team, limit: limit, now: now)
+    change { admission, now in
+      admission.circuit.use(replicas: team.replicas)
+      return admission.limit.use(team, limit: limit, now: now)
     }
   }
 
   /// Takes turns from the store; nil if it did not reply in time.
   package func take(_ lease: TurnLease?) {
-    change { state, now in state.limit.take(lease, now: now) }
+    change { admission, now in admission.limit.take(lease, now: now) }
   }
 
   /// Returns what the other replicas must know. Nil outside of a group.
   package func quotaReport() -> QuotaReport? {
     let now = clock.elapsed
-    return withState { $0.limit.report(now: now) }
+    return withAdmission { $0.limit.report(now: now) }
   }
 
   /// Notes that the others have the report that was made at a time.
   package func reported(at time: Duration) {
-    withState { $0.limit.reported(at: time) }
+    withAdmission { $0.limit.reported(at: time) }
   }
 
   /// Takes another replica's news about the circuit.
@@ -89,26 +79,26 @@ extension CatalogGateway {
   /// - Parameter spread: A number from 0 to 1 that differs among replicas and news.
   package func learn(_ news: CircuitNews, of replica: UInt64, spread: Double) {
     let now = clock.elapsed
-    let (wasOpen, isOpen) = withState { state in
-      let wasOpen = !state.circuit.isClosed
-      state.circuit.learn(news, of: replica, spread: spread, now: now)
-      return (wasOpen, !state.circuit.isClosed)
+    let (wasOpen, isOpen) = withAdmission { admission in
+      let wasOpen = !admission.circuit.isClosed
+      admission.circuit.learn(news, of: replica, spread: spread, now: now)
+      return (wasOpen, !admission.circuit.isClosed)
     }
     if wasOpen != isOpen { observer.noticed(isOpen ? .circuitOpened : .circuitClosed) }
   }
 
   /// Tells the other replicas about this one's circuit.
   func tell(_ news: CircuitNews) {
-    withState { $0.quotaGroup }?.tell(news)
+    withAdmission { $0.quotaGroup }?.tell(news)
   }
 
   /// Changes the limit, and does what that requires.
-  private func change(_ body: (inout State, Duration) -> [CatalogLimit.Grant]) {
+  private func change(_ body: (inout Admission, Duration) -> [CatalogLimit.Grant]) {
     let now = clock.elapsed
     perform(
-      withState { state in
-        let grants = body(&state, now)
-        return state.duties(now: now, handing: grants)
+      withAdmission { admission in
+        let grants = body(&admission, now)
+        return admission.duties(now: now, handing: grants)
       })
   }
 }

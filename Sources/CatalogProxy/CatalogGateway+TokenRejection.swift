@@ -10,9 +10,9 @@ public import UpstreamAdmission
 extension CatalogGateway {
   /// Notes that Apple refuses a token, and that no other token helps.
   func rejected(_ token: ProxyToken, by response: UpstreamResponse) -> UpstreamFailure {
-    withState { state in
-      state.counts.tokenRejections += 1
-      if let version = token.version { state.tokenRefresh.rejected(version) }
+    withAdmission { admission in
+      admission.counts.tokenRejections += 1
+      if let version = token.version { admission.tokenRefresh.rejected(version) }
     }
     let rejection = rejection(by: response)
     observer.noticed(.tokenRejected(rejection, keyID: token.keyID))
@@ -29,7 +29,7 @@ extension CatalogGateway {
   func hasTokenAgain(after token: ProxyToken, isRetry: Bool) -> Bool {
     let now = clock.elapsed
     guard let version = token.version else { return false }
-    switch withState({ $0.tokenRefresh.unauthorized(version, isRetry: isRetry, now: now) }) {
+    switch withAdmission({ $0.tokenRefresh.unauthorized(version, isRetry: isRetry, now: now) }) {
     case .mint: return currentToken() != nil
     case .retryWithCurrent: return true
     case .exhausted: return false
@@ -47,7 +47,7 @@ extension CatalogGateway {
     guard let version = token.version else { return .unknown }
     while clock.elapsed < end {
       let now = clock.elapsed
-      switch withState({ $0.tokenRefresh.suspected(version, now: now) }) {
+      switch withAdmission({ $0.tokenRefresh.suspected(version, now: now) }) {
       case .accepted: return .accepted
       case .refused: return .refused
       case .unknown: return .unknown
@@ -56,7 +56,7 @@ extension CatalogGateway {
       case .askTest:
         let verdict = await test(token, by: route, end: end, of: cause).verdict
         let now = clock.elapsed
-        withState { $0.tokenRefresh.tested(verdict, version, now: now) }
+        withAdmission { $0.tokenRefresh.tested(verdict, version, now: now) }
         return verdict
       }
     }
@@ -73,11 +73,7 @@ extension CatalogGateway {
   ) async -> TokenTest {
     var fields: FieldLines = [.accept: "application/json"]
     let start = clock.elapsed
-    let spanID = withState { state in
-      state.counts.attempts += 1
-      state.limit.sentWithoutTurn(now: start)
-      return state.spanIDs.next()
-    }
+    let spanID = withAdmission { $0.sentWithoutTurn(now: start) }
     let span = cause?.child(spanID)
     if let span { HeaderPolicy.trace(&fields, as: span) }
     var timeouts = configuration.timeouts
@@ -137,11 +133,11 @@ extension CatalogGateway {
   private func limited(_ response: UpstreamResponse, sentAt start: Duration) {
     let end = clock.elapsed
     let asked = response.fields.text(of: "retry-after").flatMap { Duration(retryAfter: $0, now: clock.now.wall) }
-    let (rate, needs) = withState { state in
-      state.counts.limited += 1
-      state.recentRefusals.record(now: end)
-      state.limit.refusedWithoutTurn(sentAt: start, retryAfter: asked, now: end)
-      return (state.limit.rate, state.needs(now: end))
+    let (rate, needs) = withAdmission { admission in
+      admission.counts.limited += 1
+      admission.recentRefusals.record(now: end)
+      admission.limit.refusedWithoutTurn(sentAt: start, retryAfter: asked, now: end)
+      return (admission.limit.rate, admission.needs(now: end))
     }
     needs?.request()
     observer.noticed(.limited(rate: rate))

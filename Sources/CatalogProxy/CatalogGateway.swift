@@ -62,6 +62,14 @@ public final class CatalogGateway: Sendable {
   let minting = Locked(())
   private let state: Locked<State>
 
+  struct State {
+    var coalescer = RequestCoalescer<CatalogWaiter>()
+    var unsharedTargets = UnsharedTargets()
+    /// The keys of stale responses that background requests refresh.
+    var revalidating: Set<CacheKey> = []
+    var admission: Admission
+  }
+
   /// Creates a gateway that has not sent a request yet.
   ///
   /// - Parameters:
@@ -75,7 +83,7 @@ public final class CatalogGateway: Sendable {
     policy = HeaderPolicy(upstream: configuration.upstream)
     cache = ResponseCache(settings: configuration.cache)
     leastTime = min(.seconds(1), configuration.timeouts.whole / 4)
-    state = Locked(State(limit: ConcurrencyLimit(configuration.concurrency)))
+    state = Locked(State(admission: Admission(configuration.concurrency)))
   }
 
   /// Reads or changes the state under the lock. The closure must be short. It must not wait or call other components.
@@ -83,14 +91,19 @@ public final class CatalogGateway: Sendable {
     state.withLock(body)
   }
 
+  /// Reads or changes what decides about requests to Apple. The closure must be short, too.
+  func withAdmission<Result>(_ body: (inout Admission) -> sending Result) -> sending Result {
+    state.withLock { body(&$0.admission) }
+  }
+
   /// Sets the source of developer tokens from now on. Without a source, the gateway sends no request.
   public func use(_ tokens: any TokenSource) {
-    withState { state in
-      state.tokenSource = tokens
-      state.tokenSourceVersion += 1
-      state.token = nil
-      state.tokenAcceptedAt = nil
-      state.hasNewKey = true
+    withAdmission { admission in
+      admission.tokenSource = tokens
+      admission.tokenSourceVersion += 1
+      admission.token = nil
+      admission.tokenAcceptedAt = nil
+      admission.hasNewKey = true
     }
   }
 
@@ -110,14 +123,16 @@ public final class CatalogGateway: Sendable {
   /// The current status, for readiness and metrics.
   public var status: CatalogStatus {
     let now = clock.elapsed
-    return withState { state in
+    return withAdmission { admission in
       CatalogStatus(
-        isTokenRejected: state.tokenRefresh.isDegraded, tokenAcceptedAt: state.tokenAcceptedAt,
-        isCircuitOpen: !state.circuit.isClosed,
-        limit: state.limit.limit,
-        inFlight: state.limit.inFlight, waiting: state.limit.waiting,
-        clockSkew: state.clockSkew.seconds(now: now), rate: state.limit.rate, isPaused: state.limit.isPaused(now: now),
-        recentRefusals: state.recentRefusals.count(now: now), counts: state.counts, clients: state.clientCounts,
+        isTokenRejected: admission.tokenRefresh.isDegraded, tokenAcceptedAt: admission.tokenAcceptedAt,
+        isCircuitOpen: !admission.circuit.isClosed,
+        limit: admission.limit.limit,
+        inFlight: admission.limit.inFlight, waiting: admission.limit.waiting,
+        clockSkew: admission.clockSkew.seconds(now: now), rate: admission.limit.rate,
+        isPaused: admission.limit.isPaused(now: now),
+        recentRefusals: admission.recentRefusals.count(now: now), counts: admission.counts,
+        clients: admission.clientCounts,
         cache: cache.statistics)
     }
   }

@@ -40,6 +40,7 @@ struct Flight: Sendable {
     case passed
   }
 
+  /// What happens. Rare events are indirect, so that the others are small.
   enum Event: Sendable {
     /// As much of the request's content as the server keeps has arrived.
     case collected
@@ -48,7 +49,7 @@ struct Flight: Sendable {
     /// The store has none. This one may be validated.
     case notFound(validating: StoredResponse?, at: CacheTime)
     /// The request has a turn, and there is no token for it.
-    case lacksToken(ConcurrencyPermit, UpstreamCircuit.Pass)
+    indirect case lacksToken(ConcurrencyPermit, UpstreamCircuit.Pass)
     /// The request has a turn and a token.
     case admitted
     /// Apple's response is for the callers.
@@ -61,13 +62,13 @@ struct Flight: Sendable {
     /// Whether there is another token to send.
     case renewed(Bool)
     /// The policy allows another attempt. `limited`: what Apple said with 429.
-    case retry(after: Duration, limited: ReplacedResponse?)
+    indirect case retry(after: Duration, limited: ReplacedResponse?)
     /// The time before another attempt has passed.
     case paused
     /// Apple's response is not for the callers.
-    case rejected(UpstreamFailure)
+    indirect case rejected(UpstreamFailure)
     /// There is no response, and no further attempt.
-    case failed(UpstreamFailure)
+    indirect case failed(UpstreamFailure)
     /// Apple's 304 is about another version than the stored response.
     case mismatched(at: CacheTime)
     /// The response is complete, or streamed.
@@ -76,11 +77,12 @@ struct Flight: Sendable {
     case interrupted(byCaller: Bool)
   }
 
+  /// What the driver does.
   enum Action: Sendable {
     case collect
     case lookUp
     case admit
-    case mint(ConcurrencyPermit, UpstreamCircuit.Pass)
+    indirect case mint(ConcurrencyPermit, UpstreamCircuit.Pass)
     case send
     /// Ask `/v1/test` whether Apple accepts the token.
     case test
@@ -90,7 +92,7 @@ struct Flight: Sendable {
     /// Fail because of a 401. `isOfToken`: Apple refuses every token, not only this request.
     case fail401(isOfToken: Bool)
     /// Read what Apple says about a failure.
-    case readWords(UpstreamFailure)
+    indirect case readWords(UpstreamFailure)
     case store
     /// Pass the response on while it arrives.
     case pass

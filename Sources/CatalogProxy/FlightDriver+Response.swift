@@ -28,12 +28,16 @@ extension FlightDriver {
     // After a long wait for a turn or for the caller's content, a timeout does not show a failure of Apple.
     let hadLittleTime = timeouts(of: attempt).whole < gateway.configuration.timeouts.firstByte
     let isOurs = error.isTimeout && (hadLittleTime || !flight.isUntouched)
-    gateway.record(isOurs ? .neutral : CircuitOutcome(error), of: attempt.pass)
-    endAttempt(.inconclusive)
+    self.attempt = nil
+    let (permit, now) = (attempt.takePermit(), gateway.clock.elapsed)
+    let (decision, change, duties) = gateway.withAdmission {
+      $0.failed(attempt, error, isOurs: isOurs, of: flight, until: miss.end, permit, now: now)
+    }
+    gateway.report(change)
+    gateway.perform(duties)
     guard error.cause != .cancelled else { return .interrupted(byCaller: flight.content?.isBroken == true) }
-    gateway.withState { $0.counts.failures += 1 }
     gateway.observer.noticed(.exchangeFailed(error))
-    switch decision(.failed(error)) {
+    switch decision {
     case .retry(let delay): return .retry(after: delay, limited: nil)
     case .giveUp: return .failed(UpstreamFailure(error, nextHop: gateway.configuration.nextHop))
     }
@@ -75,9 +79,9 @@ extension FlightDriver {
   /// Evaluates a response that is an error of Apple, or does not match the request.
   @inline(never)
   private func rejected(_ response: UpstreamResponse, _ attempt: CatalogAttempt) -> Flight.Event {
-    guard response.status != .tooManyRequests else { return limited(response) }
+    guard response.status != .tooManyRequests else { return limited(response, attempt) }
     endAttempt(response.status.code >= 500 ? .inconclusive : .answered)
-    gateway.withState { $0.counts.failures += 1 }
+    gateway.withAdmission { $0.counts.failures += 1 }
     gateway.observer.noticed(.upstreamStatus(response.status.code))
     let nextHop = gateway.configuration.nextHop
     guard response.status.isOfTheRequest else {
@@ -86,17 +90,16 @@ extension FlightDriver {
     return .rejected(.content(of: response, isUsers: flight.call.target.wantsUserToken, nextHop: nextHop))
   }
 
-  private func limited(_ response: UpstreamResponse) -> Flight.Event {
+  private func limited(_ response: UpstreamResponse, _ attempt: CatalogAttempt) -> Flight.Event {
     let (asked, now) = (retryAfter(response), gateway.clock.elapsed)
-    endAttempt(.limited(retryAfter: asked))
-    let rate = gateway.withState { state in
-      state.counts.limited += 1
-      state.clientCounts[flight.caller.client, default: ClientCounts()].limited += 1
-      state.recentRefusals.record(now: now)
-      return state.limit.rate
+    let permit = attempt.takePermit()
+    self.attempt = nil
+    let (decision, rate, duties) = gateway.withAdmission {
+      $0.limited(retryAfter: asked, of: flight, until: miss.end, permit, now: now)
     }
+    gateway.perform(duties)
     gateway.observer.noticed(.limited(rate: rate))
-    switch decision(.limited(retryAfter: asked)) {
+    switch decision {
     case .retry(let delay):
       return .retry(after: delay, limited: response.readAtOnce(gateway.configuration.memory))
     case .giveUp:
@@ -106,15 +109,6 @@ extension FlightDriver {
 
   private func retryAfter(_ response: UpstreamResponse) -> Duration? {
     response.fields.text(of: "retry-after").flatMap { Duration(retryAfter: $0, now: gateway.clock.now.wall) }
-  }
-
-  private func decision(_ ending: Attempt.Ending) -> RetryPolicy.Decision {
-    var attempt = Attempt(
-      flight.method, ending, number: flight.number, timeLeft: miss.end - gateway.clock.elapsed)
-    attempt.hasReadContent = !flight.isUntouched
-    return gateway.withState { state in
-      state.retries.decision(after: attempt, budget: &state.retryBudget, using: &state.random)
-    }
   }
 
   // MARK: 401
@@ -136,9 +130,8 @@ extension FlightDriver {
   /// Returns whether the request is sent again, with another developer token.
   func renewsToken() -> Bool {
     guard let attempt, gateway.hasTokenAgain(after: attempt.token, isRetry: flight.hasFreshToken), flight.isUntouched,
-      gateway.withState({ $0.retryBudget.withdraw() })
+      gateway.withAdmission({ $0.repeats401() })
     else { return false }
-    gateway.withState { $0.counts.tokenRejections += 1 }
     response?.content.cancel()
     endAttempt(.answered)
     return true

@@ -162,7 +162,7 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     }
   }
 
-  private func event(after launch: CatalogGateway.State.Launch) -> Flight.Event {
+  private func event(after launch: Admission.Launch) -> Flight.Event {
     switch launch {
     case .ready(let attempt):
       self.attempt = attempt
@@ -191,7 +191,7 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
         gateway.release(permit, .inconclusive)
         return .failed(.waitedTooLong(nextHop: gateway.configuration.nextHop))
       }
-      return event(after: gateway.withState { $0.launch(flight, permit, at: now, on: gateway) })
+      return event(after: gateway.withAdmission { $0.launch(flight, permit, at: now, on: gateway) })
     case .timedOut: return .failed(.waitedTooLong(nextHop: gateway.configuration.nextHop))
     case .cancelled: return .interrupted(byCaller: true)
     }
@@ -204,7 +204,7 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
       return .failed(.noToken)
     }
     let now = gateway.clock.now
-    attempt = gateway.withState { $0.attempt(flight, permit, pass, token, at: now, on: gateway) }
+    attempt = gateway.withAdmission { $0.attempt(flight, permit, pass, token, at: now, on: gateway) }
     return .admitted
   }
 

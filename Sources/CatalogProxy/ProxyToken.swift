@@ -66,28 +66,28 @@ extension CatalogGateway {
 
   /// Returns the current token if it is less than half used up and the wall clock was not set since.
   private func usableToken(now: CacheTime) -> ProxyToken? {
-    withState { $0.usableToken(now: now) }
+    withAdmission { $0.usableToken(now: now) }
   }
 
   /// Mints the missing token. The caller holds `minting`.
   private func mintToken(now: CacheTime) -> ProxyToken? {
     while true {
-      let (source, serial, version) = withState { state in
+      let (source, serial, version) = withAdmission { admission in
         // Otherwise a 401 has already started another version.
-        if state.token == nil || state.token?.version == state.tokenRefresh.current {
-          let isFromAnotherClock = state.token?.isFromAnotherClock(at: now) ?? false
-          _ = state.tokenRefresh.renewed(isUnjudged: state.hasNewKey || isFromAnotherClock)
-          state.hasNewKey = false
+        if admission.token == nil || admission.token?.version == admission.tokenRefresh.current {
+          let isFromAnotherClock = admission.token?.isFromAnotherClock(at: now) ?? false
+          _ = admission.tokenRefresh.renewed(isUnjudged: admission.hasNewKey || isFromAnotherClock)
+          admission.hasNewKey = false
         }
-        return (state.tokenSource, state.tokenSourceVersion, state.tokenRefresh.current)
+        return (admission.tokenSource, admission.tokenSourceVersion, admission.tokenRefresh.current)
       }
       guard let source else { return nil }
       do {
         let made = try source.mint(now: now.wall).numbered(version, at: now)
-        let isOfPresentKey = withState { state in
-          guard state.tokenSourceVersion == serial else { return false }
-          state.counts.tokensMinted += 1
-          state.token = made
+        let isOfPresentKey = withAdmission { admission in
+          guard admission.tokenSourceVersion == serial else { return false }
+          admission.counts.tokensMinted += 1
+          admission.token = made
           return true
         }
         if isOfPresentKey { return made }
@@ -95,19 +95,9 @@ extension CatalogGateway {
       } catch {
         observer.noticed(.tokenFailed("\(error)"))
         // A token that is half used up is still better than no token.
-        return withState { $0.token }
+        return withAdmission { $0.token }
       }
     }
-  }
-}
-
-extension CatalogGateway.State {
-  /// Returns the current token if it is less than half used up and the wall clock was not set since.
-  func usableToken(now: CacheTime) -> ProxyToken? {
-    guard let token, token.version == tokenRefresh.current, now.wall < token.refreshAt,
-      !token.isFromAnotherClock(at: now)
-    else { return nil }
-    return token
   }
 }
 

@@ -51,7 +51,7 @@ struct ProxyTokenTests {
       #expect(texts == Array(repeating: "token-\(round)", count: 8))
       #expect(source.count == round)
       let now = TokenRefreshPolicy.interval * round
-      _ = proxy.withState { state in
+      _ = proxy.withAdmission { state in
         state.tokenRefresh.unauthorized(state.tokenRefresh.current, isRetry: false, now: now)
       }
     }

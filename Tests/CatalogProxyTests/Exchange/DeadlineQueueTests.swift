@@ -12,7 +12,7 @@ struct DeadlineQueueTests {
   func finished() async throws {
     let ground = ProxyGround { _ in .scripted(.ok, [.cacheControl: "no-store"]) }
     for _ in 0..<1000 { #expect(try await ground.ask("/v1/me/library/songs", user: "user").status == 200) }
-    #expect(ground.proxy.withState { $0.deadlines.count } <= DeadlineQueue.few)
+    #expect(ground.proxy.withAdmission { $0.deadlines.count } <= DeadlineQueue.few)
   }
 
   @Test("an open wait stays, between any number of ended ones, and expires in the order of the deadlines")

@@ -1,0 +1,313 @@
+import HTTPCache
+import HTTPMessages
+import Locks
+import Tracing
+import UpstreamAdmission
+
+/// The limit of the requests in flight, with the flights that wait for a turn.
+typealias CatalogLimit = ConcurrencyLimit<OneShot<QueueResult>>
+
+/// A place in the queue of requests that wait for a turn.
+struct QueuePlace: Sendable {
+  let ticket: QueueTicket
+  let waiting: OneShot<QueueResult>
+}
+
+/// The result of a wait in the queue.
+enum QueueResult: Sendable {
+  /// The request may be sent, and this caller pays for it.
+  case granted(ConcurrencyPermit, to: QuotaCaller)
+  /// The turn did not come before the deadline.
+  case timedOut
+  /// The caller has disconnected.
+  case cancelled
+}
+
+/// What decides whether and when a request may go to Apple: the deadline, the circuit, the limit of requests in flight and
+/// their pace, and the developer token; after an attempt also the retry budget. It learns from each attempt.
+///
+/// A value behind the gateway's lock. A flight visits it before an attempt (``enter(_:of:at:on:)``) and after it
+/// (``settle(_:_:now:)``, ``failed(_:_:isOurs:of:until:_:now:)``, ``limited(retryAfter:of:until:_:now:)``).
+struct Admission {
+  var limit: CatalogLimit
+  var circuit = UpstreamCircuit()
+  private var retryBudget = RetryBudget()
+  private let retries = RetryPolicy()
+  private var random = SystemRandomNumberGenerator()
+  private var spanIDs = SpanIDGenerator()
+
+  var tokenRefresh = TokenRefreshPolicy()
+  var token: ProxyToken?
+  var tokenSource: (any TokenSource)?
+  /// The number of changes of `tokenSource`.
+  var tokenSourceVersion = 0
+  /// The time at which Apple last accepted a token of this source, in seconds since 1970. Nil if it has not yet.
+  var tokenAcceptedAt: Int?
+  /// Whether the next token is signed with another key than the last token.
+  var hasNewKey = true
+  var clockSkew = ClockSkew()
+
+  /// The waits for a turn, and the turns that a slow reader holds.
+  var deadlines = DeadlineQueue()
+  /// When the task that grants turns at the pacer's times does so next; nil without such a task.
+  var pacesAt: Duration?
+  /// That task, and its number.
+  var pacing: Task<Void, Never>?
+  var pacingTask = 0
+  /// The route whose loop has that task's timer.
+  private var pacingRoute: UpstreamRoute?
+  /// The replicas with which the limit shares the quota; nil without a store.
+  var quotaGroup: (any QuotaGroup)?
+
+  var counts = CatalogCounts()
+  /// The counts of each client, by its id in the settings.
+  var clientCounts: [String: ClientCounts] = [:]
+  var recentRefusals = RecentRefusals()
+
+  init(_ limits: ConcurrencyLimits) {
+    limit = CatalogLimit(limits)
+  }
+
+  /// What a visit to the state requires outside of the lock.
+  struct Duties: Sendable {
+    /// The turns to hand to the flights that wait for them.
+    var grants: [CatalogLimit.Grant] = []
+    var pacing: PacingTask?
+    var needs: QuotaNeeds?
+  }
+
+  /// Returns what a visit requires outside of the lock.
+  mutating func duties(
+    now: Duration, by route: UpstreamRoute? = nil, handing grants: [CatalogLimit.Grant] = []
+  ) -> Duties {
+    Duties(grants: grants, pacing: startsPacing(by: route), needs: needs(now: now))
+  }
+
+  /// Returns the pacing task to start; nil if none is needed, or if one wakes in time.
+  ///
+  /// - Parameter route: The route for pacing tasks; nil keeps the first one.
+  private mutating func startsPacing(by route: UpstreamRoute?) -> PacingTask? {
+    if pacingRoute == nil, let route { pacingRoute = route }
+    guard let opening = limit.opening, let pacingRoute else { return nil }
+    if let pacesAt, opening > pacesAt - Self.leastGain { return nil }
+    pacesAt = opening
+    pacingTask += 1
+    return PacingTask(route: pacingRoute, number: pacingTask)
+  }
+
+  /// The time by which a turn must be earlier than the pacing task wakes, so that another task starts: 5 ms. News of the
+  /// other replicas may end a long pause.
+  private static let leastGain = Duration.milliseconds(5)
+
+  /// Returns what the limit needs of the other replicas; nil for nothing.
+  mutating func needs(now: Duration) -> QuotaNeeds? {
+    guard let quotaGroup, limit.isInGroup else { return nil }
+    let turns = limit.turnRequest(now: now)
+    return turns == nil && !limit.isUrgent
+      ? nil : QuotaNeeds(group: quotaGroup, turns: turns, isUrgent: limit.isUrgent)
+  }
+}
+
+/// Before an attempt.
+extension Admission {
+  /// What a visit has decided about a request.
+  enum Result: Sendable {
+    case launched(Launch)
+    case queued(QueuePlace)
+    /// The turn would come too late, or the queue is full.
+    case rejected(retryAfter: Duration)
+    /// The circuit may refuse the request. Then it need not wait for a turn.
+    case circuitOpen(UpstreamCircuit.Refusal)
+    /// Too little time is left to send anything.
+    case tooLate
+  }
+
+  /// Takes a turn at the upstream for a request, or a place in the queue.
+  ///
+  /// - Parameters:
+  ///   - miss: What the caller misses that has begun the flight.
+  ///   - gateway: The gateway that has this state.
+  mutating func enter(
+    _ flight: borrowing Flight, of miss: CatalogMiss, at time: CacheTime, on gateway: CatalogGateway
+  ) -> Result {
+    let now = time.elapsed
+    let patience = miss.end - now - gateway.leastTime
+    if flight.number > 1 { counts.retries += 1 }
+    guard patience >= .zero else { return .tooLate }
+    if flight.number == 1 { retryBudget.requested() }
+    if let refusal = circuit.refusal(for: flight.subject, now: now) { return .circuitOpen(refusal) }
+    var request = CatalogLimit.Request(flight.caller)
+    (request.isRepeated, request.isRetry) = (flight.number > 1, flight.limited != nil)
+    (request.waited, request.patience) = (miss.waited, patience)
+    var waiting: OneShot<QueueResult>?
+    switch limit.acquire(request, waiter: OneShot(keptIn: &waiting), now: now) {
+    case .granted(let permit): return .launched(launch(flight, permit, at: time, on: gateway))
+    case .refused(let retryAfter): return .rejected(retryAfter: retryAfter)
+    case .queued(let ticket): return .queued(QueuePlace(ticket: ticket, waiting: waiting ?? OneShot()))
+    }
+  }
+
+  /// Whether a request with a turn may be sent.
+  enum Launch: Sendable {
+    case ready(CatalogAttempt)
+    /// A token must be minted first.
+    case withoutToken(ConcurrencyPermit, UpstreamCircuit.Pass)
+    case rejected(ConcurrencyPermit, UpstreamCircuit.Refusal)
+  }
+
+  /// Lets a request with a turn pass the circuit, gives it the current token, and counts it.
+  ///
+  /// - Parameter gateway: The gateway that has this state.
+  mutating func launch(
+    _ flight: borrowing Flight, _ permit: ConcurrencyPermit, at time: CacheTime, on gateway: CatalogGateway
+  ) -> Launch {
+    switch circuit.admit(flight.subject, now: time.elapsed) {
+    case .refused(let refusal): return .rejected(permit, refusal)
+    case .pass(let pass):
+      guard let token = usableToken(now: time) else { return .withoutToken(permit, pass) }
+      return .ready(attempt(flight, permit, pass, token, at: time, on: gateway))
+    }
+  }
+
+  /// Counts a request that is sent, and returns its attempt.
+  mutating func attempt(
+    _ flight: borrowing Flight, _ permit: ConcurrencyPermit, _ pass: UpstreamCircuit.Pass, _ token: ProxyToken,
+    at time: CacheTime, on gateway: CatalogGateway
+  ) -> CatalogAttempt {
+    counts.attempts += 1
+    clientCounts[flight.caller.client, default: ClientCounts()].attempts += 1
+    let span = flight.call.span?.child(spanIDs.next())
+    return CatalogAttempt(permit, of: gateway, pass, token, span, at: time)
+  }
+
+  /// Returns the current token if it is less than half used up and the wall clock was not set since.
+  func usableToken(now: CacheTime) -> ProxyToken? {
+    guard let token, token.version == tokenRefresh.current, now.wall < token.refreshAt,
+      !token.isFromAnotherClock(at: now)
+    else { return nil }
+    return token
+  }
+}
+
+/// After an attempt.
+extension Admission {
+  /// What the head of a response has changed, for the log.
+  struct Noted: Sendable {
+    var circuit = CircuitChange.none
+    /// Whether Apple accepts tokens again after it has refused one.
+    var isAcceptedAgain = false
+  }
+
+  /// Notes what the head of a response shows, once.
+  mutating func noteHead(of attempt: CatalogAttempt) -> Noted {
+    guard let head = attempt.head.take() else { return Noted() }
+    let now = head.receivedAt.elapsed
+    if let date = head.date {
+      clockSkew.note(date: date, sentAt: attempt.start.wall, receivedAt: head.receivedAt.wall, now: now)
+    }
+    var noted = Noted(circuit: record(head.circuit, of: attempt.pass, now: now))
+    guard head.isFinal else { return noted }
+    retryBudget.succeeded()
+    noted.isAcceptedAgain = head.provesToken && accepted(attempt.token, at: head.receivedAt)
+    return noted
+  }
+
+  /// Changes what the end of an attempt changes.
+  ///
+  /// - Parameter permit: The attempt's turn; nil if it was released before.
+  mutating func settle(_ attempt: CatalogAttempt, _ permit: ConcurrencyPermit?, now: Duration) -> (Noted, Duties) {
+    let noted = noteHead(of: attempt)
+    let grants = permit.map { limit.release($0, .answered, now: now) } ?? []
+    return (noted, duties(now: now, handing: grants))
+  }
+
+  /// What an outcome changes about the circuit, for the log.
+  enum CircuitChange: Sendable {
+    case none
+    case opened(CircuitNews)
+    case closed(CircuitNews)
+  }
+
+  mutating func record(_ outcome: CircuitOutcome, of pass: UpstreamCircuit.Pass, now: Duration) -> CircuitChange {
+    let wasOpen = !circuit.isClosed
+    circuit.record(outcome, of: pass, now: now)
+    let isOpen = !circuit.isClosed
+    // A failed probe is reported too: the log suppresses repeated lines, and its last line must be true.
+    guard wasOpen != isOpen || isOpen && pass.isProbe else { return .none }
+    return isOpen ? .opened(circuit.news) : .closed(circuit.news)
+  }
+
+  /// Notes that Apple has accepted a token. Returns whether it accepts tokens again after it has refused one.
+  mutating func accepted(_ token: ProxyToken, at time: CacheTime) -> Bool {
+    guard let version = token.version else { return false }
+    let before = tokenRefresh.isDegraded
+    tokenRefresh.accepted(version, now: time.elapsed)
+    // A late response to a token of the last key proves nothing about this one.
+    if self.token?.version == version { tokenAcceptedAt = time.wall }
+    return before && !tokenRefresh.isDegraded
+  }
+}
+
+/// After an attempt without a response for the callers.
+extension Admission {
+  /// Learns from an attempt without a response, and decides about another one.
+  ///
+  /// - Parameters:
+  ///   - isOurs: Whether the failure shows nothing about Apple.
+  ///   - permit: The attempt's turn; nil if it was released before.
+  mutating func failed(
+    _ attempt: CatalogAttempt, _ error: UpstreamError, isOurs: Bool, of flight: borrowing Flight, until end: Duration,
+    _ permit: ConcurrencyPermit?, now: Duration
+  ) -> (RetryPolicy.Decision, CircuitChange, Duties) {
+    let change = record(isOurs ? .neutral : CircuitOutcome(error), of: attempt.pass, now: now)
+    let grants = permit.map { limit.release($0, .inconclusive, now: now) } ?? []
+    var decision = RetryPolicy.Decision.giveUp
+    if error.cause != .cancelled {
+      counts.failures += 1
+      decision = self.decision(after: .failed(error), of: flight, until: end, now: now)
+    }
+    return (decision, change, duties(now: now, handing: grants))
+  }
+
+  /// Learns from a 429, and decides about another attempt. Returns the rate that the quota allows as well.
+  mutating func limited(
+    retryAfter: Duration?, of flight: borrowing Flight, until end: Duration, _ permit: ConcurrencyPermit?,
+    now: Duration
+  ) -> (RetryPolicy.Decision, rate: Double?, Duties) {
+    let grants = permit.map { limit.release($0, .limited(retryAfter: retryAfter), now: now) } ?? []
+    counts.limited += 1
+    clientCounts[flight.caller.client, default: ClientCounts()].limited += 1
+    recentRefusals.record(now: now)
+    let rate = limit.rate
+    let decision = decision(after: .limited(retryAfter: retryAfter), of: flight, until: end, now: now)
+    return (decision, rate, duties(now: now, handing: grants))
+  }
+
+  private mutating func decision(
+    after ending: Attempt.Ending, of flight: borrowing Flight, until end: Duration, now: Duration
+  ) -> RetryPolicy.Decision {
+    var attempt = Attempt(flight.method, ending, number: flight.number, timeLeft: end - now)
+    attempt.hasReadContent = !flight.isUntouched
+    return retries.decision(after: attempt, budget: &retryBudget, using: &random)
+  }
+
+  /// Returns whether a request is sent again with another token after a 401.
+  mutating func repeats401() -> Bool {
+    guard retryBudget.withdraw() else { return false }
+    counts.tokenRejections += 1
+    return true
+  }
+
+  /// Counts a request that takes no turn, and returns the number of its span.
+  mutating func sentWithoutTurn(now: Duration) -> SpanID {
+    counts.attempts += 1
+    limit.sentWithoutTurn(now: now)
+    return spanIDs.next()
+  }
+}
+
+/// A task that grants turns at the pacer's times.
+struct PacingTask: Sendable {
+  let route: UpstreamRoute
+  let number: Int
+}
