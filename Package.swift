@@ -26,6 +26,7 @@ let sourceRevision: [CSetting] =
 let httpTypes: Target.Dependency = .product(name: "HTTPTypes", package: "swift-http-types")
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 let heap: Target.Dependency = .product(name: "HeapModule", package: "swift-collections")
+let deque: Target.Dependency = .product(name: "DequeModule", package: "swift-collections")
 let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 
 func module(
@@ -93,7 +94,7 @@ let package = Package(
     module(
       "HTTPServer",
       [
-        "Bytes", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "Locks", "Memory", "TLS", "Telemetry", "Tracing",
+        "Bytes", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "Locks", "Memory", "TLS", "Telemetry", "Tracing", deque,
         httpTypes,
       ],
       confined),

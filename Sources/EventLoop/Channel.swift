@@ -238,9 +238,6 @@ public final class Channel: @unchecked Sendable {
   /// Whether the connection is open and the peer has sent no unread bytes.
   public var isQuiet: Bool { peek() < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) }
 
-  /// Whether there are unread bytes.
-  public var hasUnread: Bool { peek() > 0 }
-
   /// Whether the peer has closed or reset the connection, and no bytes are left to read.
   public var isAtEnd: Bool {
     let count = peek()

@@ -57,10 +57,10 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   /// Over TLS they may be session tickets, and the request's exchange receives the error if the peer has closed.
   func prepare() -> Bool {
     link.channel.loop.assertCurrent()
-    let isUsable = hasCarried ? link.isQuiet : link.tls != nil || !link.channel.hasUnread
+    let isUsable = hasCarried ? link.isQuiet : link.tls != nil || !link.channel.hasInput
     if isUsable, !hasCarried || pool?.reusesHTTP1 ?? false { return link.isOpen }
     // Over TLS the bytes can also be an alert.
-    if link.tls == nil, link.channel.hasUnread { pool?.receivedUnsolicited() }
+    if link.tls == nil, link.channel.hasInput { pool?.receivedUnsolicited() }
     link.close()
     _ = leave(hasCarried ? .useful : .unusable)
     return false

@@ -30,11 +30,11 @@ extension Connection {
   }
 
   /// Takes a step that has to wait. Earlier responses are sent first.
-  func begin(_ step: ExchangeStep) {
+  func takeStep(_ step: ExchangeStep) {
     if case .work(let work) = step {
       do throws(CloseReason) {
         if try flushAtOnce(before: step) { return try wait(for: work) }
-      } catch { return begin(error) }
+      } catch { return beginEnd(error) }
     }
     // An unstructured task does not inherit the preference, and without it would run on the global pool.
     activity = .task(Task(executorPreference: channel.loop) { await self.run(step) })

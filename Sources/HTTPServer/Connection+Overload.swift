@@ -38,7 +38,7 @@ extension Connection {
     do {
       if try transport.receiveFirst(of: TLSSession(context)) == .established { try finishHandshake() }
     } catch let error as TLSError {
-      return begin(.failedTLS(error))
+      return beginEnd(.failedTLS(error))
     } catch {
       return close()
     }
@@ -48,29 +48,29 @@ extension Connection {
   /// Whether the loop should read this new connection after those of others: it is behind, and the same address has many
   /// requests that wait. Otherwise a flood of new connections would delay all others. A trusted proxy's connection also has
   /// the requests of others.
-  var mustComeLast: Bool {
+  var mustBeDeprioritised: Bool {
     channel.loop.assertCurrent()
     return !peer.isTrusted && worker.isCrowding(peer.holder) && worker.isBehind
   }
 
   /// Puts the connection after those of others.
-  func comeLast() {
+  func deprioritise() {
     channel.loop.assertCurrent()
     guard channel.rank == .first, !peer.isTrusted, let address = peer.holder else { return }
     channel.rank = .last
-    worker.comesLast(address)
+    worker.noteDeprioritised(address)
   }
 
-  /// Ends what `comeLast` began when the reason for it is gone: the client has no more work than others have, or the loop
-  /// is no longer behind. A client with few connections comes last only once for each refusal, because its line may be full
+  /// Ends what `deprioritise` began when the reason for it is gone: the client has no more work than others have, or the loop
+  /// is no longer behind. A client with few connections is deprioritised only once for each refusal, because its line may be full
   /// by the work of others.
   func regainRank() {
     channel.loop.assertCurrent()
     guard channel.rank == .last, !worker.waiting.hasManyRequests(of: peer.holder),
-      !worker.hasManyLast(peer.holder) || !worker.isBehind
+      !worker.hasManyDeprioritised(peer.holder) || !worker.isBehind
     else { return }
     channel.rank = .first
-    worker.noLongerLast(peer.holder)
+    worker.noteReprioritised(peer.holder)
   }
 
   /// Returns the refusal of a request that its handler has not seen, if the loop is behind, and the line of the client's
@@ -80,7 +80,7 @@ extension Connection {
     channel.loop.assertCurrent()
     guard worker.isBehind else { return nil }
     if worker.waiting.refuses(.request, of: request.holder, at: now, limits: worker.limits) {
-      comeLast()
+      deprioritise()
       return refuse(request)
     }
     // Another request of the connection has not delayed this one; those of HTTP/2 do not wait for each other.
@@ -91,7 +91,7 @@ extension Connection {
     request.received = min(request.received, arrival)
     // A burst may be late here, too.
     let delay = now.duration(since: arrival)
-    return worker.latenessOfLast.admits(delay, at: now, limits: worker.limits) ? nil : refuse(request)
+    return worker.latenessOfDeprioritised.admits(delay, at: now, limits: worker.limits) ? nil : refuse(request)
   }
 
   /// Returns the response to a request whose work is not begun, because more work of the client's address waits for its

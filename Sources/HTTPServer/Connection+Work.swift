@@ -11,14 +11,14 @@ extension Connection {
   /// Starts the work of the present request, and waits for its response without a task.
   func wait(for work: DeferredWork) throws(CloseReason) {
     channel.loop.assertCurrent()
-    guard let request = receiver.request else { return }
+    guard let request = receiver.request else { throw .gone }
     let content = receiver.unreadContent == .none ? nil : HTTP1Content(request.head, on: self)
     request.forgetHead()
     transport.releaseBuffers()
     state.workBegan()
     guard account() else {
       state.workEnded()
-      turnAway()
+      reject()
       throw .gone
     }
     watchForInterruption()
@@ -52,8 +52,8 @@ extension Connection {
         throw reason
       }
       let step = try respond(response, to: work.request)
-      step.isDone ? serveReceived() : begin(step)
-    } catch { begin(error) }
+      step.isDone ? serveReceived() : takeStep(step)
+    } catch { beginEnd(error) }
   }
 
   /// Starts to watch the connection. If the client goes away, the server shuts down, or the time for work is over, the

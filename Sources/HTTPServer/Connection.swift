@@ -5,13 +5,13 @@ import TLS
 
 /// A connection, from the accepted descriptor to its close.
 ///
-/// `transport` has its bytes, `state` decides what happens next, and `receiver` has the present HTTP/1.1 request. This
-/// class connects them with the loop and the handlers.
+/// `transport` has its bytes, `state` decides what happens next, and `receiver` has the present HTTP/1.1 request, or
+/// `http2` the streams. This class connects them with the loop and the handlers.
 ///
-/// A connection that waits without work has no task and no buffer. When bytes arrive, `serve` reads, responds and
-/// writes everything that needs no wait, which is all of most turns. Then the connection waits again, also if a head or
-/// content is incomplete, and keeps only its bytes. Work that has to wait, for a handler or for a peer that reads
-/// slowly, continues in a task, in `run`.
+/// A connection that waits has no task and no buffer. When bytes arrive, `serve` reads, responds and writes everything
+/// that needs no wait, which is all of most turns. Then the connection waits again, also if a head or content is
+/// incomplete, and keeps only its bytes. A request that waits for its handler is a `RequestWork`. What waits for a peer
+/// that reads slowly, or for the next part of a response, continues in a task, in `run`.
 final class Connection: ChannelDelegate, @unchecked Sendable {
   // Sendable by confinement: everything runs on the channel's loop, including its tasks.
 
@@ -70,7 +70,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     awaitedTLS = context
     state.opened(
       at: now, awaitsProxyHeader: peer.isTrusted && worker.requiresProxyHeader, isSecure: context != nil)
-    if mustComeLast { comeLast() }
+    if mustBeDeprioritised { deprioritise() }
     guard channel.rank == .first, context == nil || channel.hasInput else {
       return channel.watch(until: state.rest(at: now, grace: grace), self)
     }
@@ -92,11 +92,11 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     case .nothing: break
     case .read: awaitsHandshake ? waitForHandshake() : serve()
     case .wait(let deadline): channel.watch(until: deadline, self)
-    case .end(let reason): begin(reason)
+    case .end(let reason): beginEnd(reason)
     case .close: close()
     case .closeWhenRead: closeWhenRead()
     case .discardInput: discardInput()
-    case .refuseProxyHeader: begin(refused(.incomplete))
+    case .refuseProxyHeader: beginEnd(refused(.incomplete))
     case .expireHandshake: expireHandshake()
     case .checkHTTP2: checkHTTP2()
     case .announceGoAway:
@@ -126,7 +126,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     channel.loop.assertCurrent()
     if !state.keepsRequest { returnRequest() }
     transport.releaseBuffers()
-    guard account() else { return turnAway() }
+    guard account() else { return reject() }
     channel.watch(until: state.rest(at: now, grace: grace), self)
   }
 
@@ -156,7 +156,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   private func serve() {
     channel.loop.assertCurrent()
     transport.borrowBuffers()
-    do throws(CloseReason) { try receive() } catch { return begin(error) }
+    do throws(CloseReason) { try receive() } catch { return beginEnd(error) }
     if state.awaitsProxyHeader { return closeOrAwaitNext() }
     if awaitsHandshake { return transport.unread > 0 ? waitForHandshake() : closeOrAwaitNext() }
     serveReceived()
@@ -168,8 +168,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     do throws(CloseReason) {
       if try serveHTTP2() { return }
       let step = try respondToInput()
-      guard step.isDone else { return begin(step) }
-    } catch { return begin(error) }
+      guard step.isDone else { return takeStep(step) }
+    } catch { return beginEnd(error) }
     guard transport.hasResponse else { return sendAndRest() }
     transport.releaseInput()
     worker.sendSoon(self)
@@ -180,8 +180,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     channel.loop.assertCurrent()
     guard channel.raw >= 0 else { return }
     do throws(CloseReason) {
-      guard try transport.flushAtOnce(isLast: true) else { return begin(.done) }
-    } catch { return begin(error) }
+      guard try transport.flushAtOnce(isLast: true) else { return takeStep(.done) }
+    } catch { return beginEnd(error) }
     closeOrAwaitNext()
   }
 
@@ -190,7 +190,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     closeWhenRead()
   }
 
-  func begin(_ ending: CloseReason) {
+  func beginEnd(_ ending: CloseReason) {
     if case .gone = ending { return close() }
     Task(executorPreference: channel.loop) { await self.end(with: ending) }
   }
@@ -252,7 +252,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   /// Closes the connection, at once unless the kernel has many bytes that the peer has not acknowledged.
   private func closeWhenRead() {
     if transport.accepted > Self.freeOfCharge, channel.unacknowledged > Self.freeOfCharge {
-      return begin(.finished(lingers: false))
+      return beginEnd(.finished(lingers: false))
     }
     noticeUnfinishedHandshake()
     close()

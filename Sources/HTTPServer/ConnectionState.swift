@@ -46,8 +46,8 @@ struct ConnectionState {
     case resting
     /// Its turn runs, or its task does.
     case busy
-    /// Its task waits for a handler, or for a part of the response. If it `watchesHangup`, received bytes stay unread,
-    /// and only the peer's end is relevant.
+    /// A request waits for its handler, or the task for a part of the response. If it `watchesHangup`, received bytes stay
+    /// unread, and only the peer's end is relevant.
     case working(watchesHangup: Bool)
   }
 
@@ -322,7 +322,7 @@ extension ConnectionState {
     return hadWork.before || hadWork.sinceRest
   }
 
-  /// Starts to watch for the peer's end while the task waits. Returns the action for the wait.
+  /// Starts to watch for the peer's end during work. Returns the action for the wait.
   mutating func watchBegan(at now: Deadline) -> Action {
     if case .working = turn { turn = .working(watchesHangup: false) }
     if interruption != nil { return .cancelWork(until: now.advanced(by: limits.values.cancelledWork)) }

@@ -6,9 +6,10 @@ import Memory
 
 /// The life of a request, whatever the version of the protocol:
 ///
-///     serve: route ─► handler ─┬──────────── reply ─► follow ─┬─ response ─► respond ─┬─ whole ────► record
-///                              └─ content ─► reply ─► follow ─┤                       └─ in parts ─► record
-///                                                             └─ work ─► workEnded ─► respond
+///     serve: route ─► handler ─┬─ response ─► respond ─┬─ whole ────────────► record
+///                              │                       └─ stream, in parts ─► record
+///                              ├─ work ─► workEnded ─► respond
+///                              └─ content ─► follow ─► respond, or work
 ///
 /// Each function takes every step that needs no wait, and returns the one that does. What differs between the versions is
 /// below, in the carrier.
@@ -33,11 +34,14 @@ extension ExchangeCarrier {
       if operation.isRefusedEarly, let refusal = connection.earlyRefusal(of: request) {
         return try respond(refusal, to: request)
       }
-      let reply = handler(request)
-      if case .deferred(let work) = reply, let response = connection.responseInstead(of: work, for: request) {
-        return try respond(response, to: request)
+      switch handler(request) {
+      case .immediate(let response): return try respond(response, to: request)
+      case .deferred(let work):
+        if let response = connection.responseInstead(of: work, for: request) {
+          return try respond(response, to: request)
+        }
+        return .work(work)
       }
-      return try follow(reply, to: request)
     case .read(let limit, let handler):
       switch handler(request) {
       case .immediate(let response):
@@ -50,9 +54,9 @@ extension ExchangeCarrier {
     }
   }
 
-  /// Follows the handler's reply to the head, or to the content.
-  func follow(_ reply: Reply, to request: Request) throws(CloseReason) -> ExchangeStep {
-    switch reply {
+  /// Follows the handler's reply to the content.
+  func follow(_ reply: consuming Reply, to request: Request) throws(CloseReason) -> ExchangeStep {
+    switch consume reply {
     case .immediate(let response): try respond(response, to: request)
     case .deferred(let work): .work(work)
     }
@@ -165,6 +169,67 @@ protocol ExchangeCarrier: AnyObject {
 
   /// Ends the exchange after its response.
   func conclude(_ request: Request, goesOn: Bool) throws(CloseReason) -> ExchangeStep
+}
+
+/// The work of a request: it waits for its turn, and then for its response, without a task of the server.
+final class RequestWork: @unchecked Sendable {
+  // Sendable by confinement, like the connection.
+  let request: Request
+  private let work: DeferredWork
+  private var context: RequestContext
+  private let carrier: any ExchangeCarrier
+  private let began: Deadline
+  /// The work, once its turn has come.
+  private var running: (any CancellableWork)?
+  private var isCancelled = false
+  private var hasEnded = false
+
+  init(_ work: DeferredWork, of request: Request, _ context: RequestContext, on carrier: any ExchangeCarrier) {
+    (self.work, self.request, self.context, self.carrier) = (work, request, context, carrier)
+    began = context.loop.now
+  }
+
+  /// Lines up for its turn.
+  func lineUp() {
+    carrier.connection.worker.lineUp(.work(self), .request, of: request.holder, since: request.arrival)
+  }
+
+  /// Begins the work when its turn comes, unless that is too late.
+  func isDue(isTimely: Bool) {
+    guard isTimely, !isCancelled else {
+      return end(carrier.connection.withoutWork(work, for: request, isTimely: isTimely))
+    }
+    context.waited = Deadline.now.duration(since: began)
+    switch work.form {
+    case .call(let begin):
+      let running = begin(context) { self.end($0) }
+      if !hasEnded { self.running = running }
+    case .task(let perform):
+      // An unstructured task does not inherit the preference, and without it would run on the global pool.
+      running = Task(executorPreference: context.loop) { [context] in self.end(await perform(context)) }
+    }
+  }
+
+  func cancel() {
+    context.loop.assertCurrent()
+    isCancelled = true
+    running?.cancel()
+  }
+
+  private func end(_ response: consuming Response) {
+    context.loop.assertCurrent()
+    hasEnded = true
+    running = nil
+    carrier.workEnded(self, response)
+  }
+}
+
+/// The content of a request that has none, or whose content was read before.
+final class NoContent: ContentReader {
+  static let shared = NoContent()
+
+  func read() async throws(ContentError) -> [UInt8]? { nil }
+  func cancel() {}
 }
 
 /// The framing of content that is sent in parts (RFC 9112 §6). HTTP/2 has frames of its own for content of any length.

@@ -1,3 +1,4 @@
+import DequeModule
 import EventLoop
 import Memory
 
@@ -83,7 +84,7 @@ struct ExpensiveWork<Element> {
 struct TurnQueue<Element> {
   /// The work of one address, in order of arrival.
   private struct Line {
-    var waiting = FIFO<(element: Element, since: Deadline, arrival: Deadline)>()
+    var waiting = Deque<(element: Element, since: Deadline, arrival: Deadline)>()
     var lateness = Lateness()
 
     /// Adds work at the end. Returns the work in the line.
@@ -96,7 +97,7 @@ struct TurnQueue<Element> {
   private var lines: [Holder?: Line] = [:]
   /// The addresses with a line, in order of their next turn: those that have not had one yet, and all others. The two
   /// alternate, so that an address with little work need not wait for all those with much (RFC 8290 §4.2).
-  private var turns = (new: FIFO<Holder?>(), old: FIFO<Holder?>())
+  private var turns = (new: Deque<Holder?>(), old: Deque<Holder?>())
   private var prefersNew = true
   private var lateness = Lateness()
   private var throughput = Throughput()
@@ -206,28 +207,25 @@ private struct Throughput {
   }
 }
 
-/// A queue in an array, whose front moves up when half of it is empty.
-private struct FIFO<Element> {
-  private var elements: [Element?] = []
-  private var front = 0
+/// Decides whether work that has waited is still worth doing, as CoDel does for packets (RFC 8289).
+///
+/// A burst may wait: the server does its work, and the wait ends. If work is late for longer than `ServerLimits.burst`,
+/// there is a standing queue: more arrives than the server can do. Then only a short queue is useful, because a longer
+/// one makes everything late and serves no more.
+struct Lateness {
+  private var lateSince: Deadline?
+  private var lastSeen = Deadline(nanoseconds: 0)
 
-  var isEmpty: Bool { front == elements.count }
-  var count: Int { elements.count - front }
-
-  mutating func append(_ element: Element) {
-    elements.append(element)
-  }
-
-  mutating func popFirst() -> Element? {
-    guard front < elements.count else { return nil }
-    defer {
-      elements[front] = nil
-      front += 1
-      if front * 2 >= elements.count {
-        elements.removeFirst(front)
-        front = 0
-      }
+  /// Returns whether to do work that has waited for `delay`, and records the delay.
+  mutating func admits(_ delay: Duration, at now: Deadline, limits: ServerLimits) -> Bool {
+    let isContinued = now.duration(since: lastSeen) <= limits.burst
+    lastSeen = now
+    guard delay > limits.promptWork else {
+      lateSince = nil
+      return true
     }
-    return elements[front]
+    let since = isContinued ? lateSince ?? now : now
+    lateSince = since
+    return now.duration(since: since) < limits.burst || delay <= limits.lateWork
   }
 }

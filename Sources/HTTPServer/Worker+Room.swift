@@ -1,4 +1,6 @@
+import Dispatch
 import EventLoop
+import Locks
 import Memory
 
 /// Room for a new connection when all places are taken.
@@ -119,5 +121,69 @@ extension Connection {
       flushHTTP2()
     }
     close()
+  }
+}
+
+/// The number of connections, in total and per address, over all loops of a server.
+final class ConnectionCount: Sendable {
+  private let state = Locked(Counts())
+  private let limits: ServerLimits
+  private let group = DispatchGroup()
+
+  private struct Counts {
+    var total = 0
+    var accepted = 0
+    var perAddress: [IPAddress: Int] = [:]
+  }
+
+  init(limits: ServerLimits) {
+    self.limits = limits
+  }
+
+  enum Outcome: Equatable {
+    case granted
+    /// The server has its limit of connections, and the address has so many of them.
+    case tooMany(ofAddress: Int)
+    case tooManyFromAddress
+  }
+
+  /// Counts a new connection, unless there are too many. `address` is nil for a connection that is exempt from the
+  /// limit per address. `release` needs the same `address`.
+  func admit(_ address: IPAddress?) -> Outcome {
+    state.withLock { state in
+      let count = address.map { state.perAddress[$0, default: 0] } ?? 0
+      guard state.total < limits.connections else { return .tooMany(ofAddress: count) }
+      if let address {
+        guard count < limits.connectionsPerAddress else { return .tooManyFromAddress }
+        state.perAddress[address] = count + 1
+      }
+      state.total += 1
+      state.accepted &+= 1
+      group.enter()
+      return .granted
+    }
+  }
+
+  /// Counts a closed connection.
+  func release(_ address: IPAddress?) {
+    state.withLock { state in
+      state.total -= 1
+      guard let address, let count = state.perAddress[address] else { return }
+      state.perAddress[address] = count > 1 ? count - 1 : nil
+    }
+    group.leave()
+  }
+
+  /// Returns the number of open connections of each of these addresses: 0 for nil.
+  func connections(of addresses: [IPAddress?]) -> [Int] {
+    state.withLock { state in addresses.map { $0.map { state.perAddress[$0, default: 0] } ?? 0 } }
+  }
+
+  /// The number of open connections, and of all connections that were ever accepted.
+  var totals: (open: Int, accepted: Int) { state.withLock { ($0.total, $0.accepted) } }
+
+  /// Blocks until no connection is open, at most for `timeout`. Returns false if some are left.
+  func waitForNone(timeout: Duration) -> Bool {
+    group.wait(timeout: .now() + .nanoseconds(Int(clamping: timeout.nanoseconds))) == .success
   }
 }

@@ -62,12 +62,12 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   private var nextPlace = 0
   /// The expensive work that waits for its turn.
   var waiting = ExpensiveWork<AwaitedTurn>()
-  /// Whether requests on the connections that come last have been late for longer than a burst.
-  var latenessOfLast = Lateness()
+  /// Whether requests on deprioritised connections have been late for longer than a burst.
+  var latenessOfDeprioritised = Lateness()
   /// Whether some of it begins at the end of this turn or of the next one.
   var takesTurns = false
-  /// The number of connections that come last, for each address with such connections.
-  private(set) var comingLast: [MemoryBudget.Holder: Int] = [:]
+  /// The number of deprioritised connections, for each address with such connections.
+  private(set) var deprioritisedOfAddress: [MemoryBudget.Holder: Int] = [:]
 
   /// The connections with responses to be sent at the end of the turn.
   private(set) var unsent: [Connection] = []
@@ -123,7 +123,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     guard tls == nil || !waiting.refuses(.handshake, of: counted?.bits, at: loop.now, limits: limits) else {
       return observer.noticed(.handshakeShed(peer))
     }
-    guard !hasTooManyLast(counted?.bits) else {
+    guard !hasTooManyDeprioritised(counted?.bits) else {
       observer.noticed(.connectionShed(peer))
       return reset(descriptor)
     }
@@ -133,16 +133,16 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     case .granted: break
     case .tooMany:
       observer.noticed(.tooManyConnections(peer))
-      return turnAway(descriptor, "The server has reached its limit of connections. Try again later.")
+      return reject(descriptor, "The server has reached its limit of connections. Try again later.")
     case .tooManyFromAddress:
       observer.noticed(.tooManyConnectionsFromAddress(peer))
-      return turnAway(descriptor, "This address has too many connections. Close some, or try again later.")
+      return reject(descriptor, "This address has too many connections. Close some, or try again later.")
     }
     let hold = MemoryHold(memory, for: counted?.bits)
     guard charge(hold, Connection.Cost.connection, for: counted) else {
       count.release(counted)
       observer.noticed(.tooLittleMemoryForConnection(peer))
-      return turnAway(descriptor, ErrorResponse.overMemory.detail)
+      return reject(descriptor, ErrorResponse.overMemory.detail)
     }
     let channel = loop.openConnection(descriptor)
     let connection = Connection(
@@ -178,7 +178,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   }
 
   /// Closes a connection beyond the limits, after a refusal if it can be sent without waiting.
-  private func turnAway(_ descriptor: consuming Descriptor, _ detail: String) {
+  private func reject(_ descriptor: consuming Descriptor, _ detail: String) {
     guard tls == nil else { return }
     let channel = loop.open(descriptor)
     var output: [UInt8] = []
@@ -206,7 +206,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
       connections[connection.place] = last
       last.place = connection.place
     }
-    if connection.channel.rank == .last { noLongerLast(connection.peer.holder) }
+    if connection.channel.rank == .last { noteReprioritised(connection.peer.holder) }
     count.release(counted)
     spares.refill()
   }
@@ -214,41 +214,41 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   // MARK: Overload
 
   /// Whether a client with this address is one of those that are too much for the server: many requests of the address wait
-  /// for their turn, or many connections of it come last.
+  /// for their turn, or many connections of it are deprioritised.
   func isCrowding(_ address: MemoryBudget.Holder?) -> Bool {
-    waiting.hasManyRequests(of: address) || hasManyLast(address)
+    waiting.hasManyRequests(of: address) || hasManyDeprioritised(address)
   }
 
-  /// Whether more connections of the address come last than a browser opens at once.
-  func hasManyLast(_ address: MemoryBudget.Holder?) -> Bool {
-    address.map { comingLast[$0, default: 0] > Self.few } ?? false
+  /// Whether more connections of the address are deprioritised than a browser opens at once.
+  func hasManyDeprioritised(_ address: MemoryBudget.Holder?) -> Bool {
+    address.map { deprioritisedOfAddress[$0, default: 0] > Self.few } ?? false
   }
 
   /// The connections that a browser opens at once.
   private static let few = 6
 
-  /// Whether the address has its share of the connections that may come last, and the loop reads them so late that it
+  /// Whether the address has its share of the connections that may be deprioritised, and the loop reads them so late that it
   /// refuses their requests. Its callers open another connection for each request that waits, until the limit of
   /// connections is everybody's. A response would say more than a reset, but costs more than the refusal of a request on a
   /// kept connection: with it, floods of ten times the capacity grew until the kernel's queue was full.
-  private func hasTooManyLast(_ address: MemoryBudget.Holder?) -> Bool {
-    guard stage == .serving, let address, let count = comingLast[address] else { return false }
-    let share = limits.connections / Self.partComingLast / loops / comingLast.count
+  private func hasTooManyDeprioritised(_ address: MemoryBudget.Holder?) -> Bool {
+    guard stage == .serving, let address, let count = deprioritisedOfAddress[address] else { return false }
+    let share = limits.connections / Self.partDeprioritised / loops / deprioritisedOfAddress.count
     return count >= max(Self.few, share) && loop.backlog(of: .last) > limits.lateWork
   }
 
-  /// All addresses together have at most a quarter of the server's connections come last.
-  private static let partComingLast = 4
+  /// All addresses together have at most a quarter of the server's connections deprioritised.
+  private static let partDeprioritised = 4
 
-  /// Takes note that a connection of this address comes last.
-  func comesLast(_ address: MemoryBudget.Holder) {
-    comingLast[address, default: 0] += 1
+  /// Takes note that a connection of this address is deprioritised.
+  func noteDeprioritised(_ address: MemoryBudget.Holder) {
+    deprioritisedOfAddress[address, default: 0] += 1
   }
 
-  /// Takes note that a connection of this address no longer comes last.
-  func noLongerLast(_ address: MemoryBudget.Holder?) {
-    guard let address, let count = comingLast[address] else { return }
-    comingLast[address] = count > 1 ? count - 1 : nil
+  /// Takes note that a connection of this address is no longer deprioritised.
+  func noteReprioritised(_ address: MemoryBudget.Holder?) {
+    guard let address, let count = deprioritisedOfAddress[address] else { return }
+    deprioritisedOfAddress[address] = count > 1 ? count - 1 : nil
   }
 
   // MARK: Drain

@@ -117,7 +117,7 @@ import Testing
         #expect(response["retry-after"] == (isBehind ? "1" : nil))
         #expect(!response.isLast)
         #expect(Self.ranks(on: server) == (isBehind ? [.first, .last] : [.first, .first]))
-        #expect(server.workers { Array($0.comingLast.values) } == [isBehind ? [1] : []])
+        #expect(server.workers { Array($0.deprioritisedOfAddress.values) } == [isBehind ? [1] : []])
         // Neither other routes nor preflight requests.
         for (line, status) in [("GET /hello", 200), ("GET /cheap/x", 200), ("OPTIONS /stored/x", 204)] {
           try client.send("\(line) HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -131,7 +131,7 @@ import Testing
       #expect(try client.response()?.status == (isBehind ? 503 : 200))
     }
     server.waitForConnections(1)
-    #expect(server.workers { $0.comingLast.count } == [0])
+    #expect(server.workers { $0.deprioritisedOfAddress.count } == [0])
     withExtendedLifetime(others) {}
   }
 
@@ -206,7 +206,7 @@ import Testing
     let (server, client) = try Self.serverWithWaitingRequests(isBehind: isBehind, count: waiting)
     let others = try (1..<connections).map { _ in try server.connect() }
     server.waitForConnections(connections)
-    _ = server.workers { worker in for connection in worker.connections { connection.comeLast() } }
+    _ = server.workers { worker in for connection in worker.connections { connection.deprioritise() } }
     try client.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
     #expect(try client.response()?.status == 200)
     let last = Array(repeating: Rank.last, count: connections)

@@ -236,7 +236,7 @@ extension Connection {
     let isDone = http2.session.isOver || !goesOn
     if transport.peerHasFinished || (isDone && isFlushed) { return close() }
     transport.releaseBuffers()
-    guard account() else { return turnAway() }
+    guard account() else { return reject() }
     let isPending = !isFlushed || http2.session.wantsWrite
     let look = http2.deadlines.rest(waits(of: http2, isPending: isPending), at: now, worker.limits)
     channel.watch(for: isPending ? [.read, .write] : .read, until: state.restOfHTTP2(until: look), self)
