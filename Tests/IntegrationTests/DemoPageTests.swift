@@ -305,6 +305,13 @@ struct DemoPageTests {
       }
       #expect(shown.contains("1 since the start"), "a request to Apple: \(shown)")
     }
+    // The looks of the view would fill the terminal.
+    #expect(demo.stop() == 0)
+    #expect(demo.log.contains("/page/facts") && !demo.log.contains("\"/page/audit\""), "\(demo.log.suffix(2000))")
+  }
+
+  @Test("has on the admin listener what operators need")
+  func adminTabs() throws {
     let tabs = try PageVisit.text(
       admin, "return [...document.querySelectorAll('[role=tab]:not([hidden])')].map((t) => t.innerText).join()")
     #expect(tabs == "Token,Access,Live")

@@ -50,7 +50,7 @@ struct ServerEvents: ExchangeObserver {
       duration: exchange.duration, client: exchange.client)
     if let shortage = exchange.shortage { metrics?.connections.count(shortage) }
     if let spans, spans.sampler.records(exchange.trace) { spans.record(FinishedSpan(exchange)) }
-    guard sink.filter.hasAccessLine(status: exchange.status, of: exchange.trace) else { return }
+    guard sink.filter.hasAccessLine(status: exchange.status, of: exchange.trace), !isLook(exchange) else { return }
     // At a terminal, a visit of the page has the line of its document only.
     if sink.isForPerson, exchange.status < 400, exchange.route?.description.hasPrefix("/page/") == true { return }
     var record = AccessRecord(
@@ -63,6 +63,13 @@ struct ServerEvents: ExchangeObserver {
         correlationKey: replaced.correlationKey, requestUUID: replaced.requestUUID)
     }
     sink.log(record)
+  }
+
+  /// Whether the live view of the page has sent the request. It sends one each second, and their lines would fill the
+  /// terminal. A public listener has metrics only in the demo, for the page.
+  private func isLook(_ exchange: borrowing CompletedRequest) -> Bool {
+    guard exchange.status < 400, let route = exchange.route else { return false }
+    return route.isSame(as: "/page/audit") || metrics != nil && route.isSame(as: "/metrics")
   }
 
   func noticed(_ notice: ServerNotice) {
