@@ -39,7 +39,7 @@ extension CatalogGateway {
     }
     switch joining {
     case .joined(let ticket, let driver, let isWaiting):
-      if let entry { driver?.begin(after: entry) } else { driver?.begin() }
+      if let entry = entry.take() { driver?.begin(after: entry) } else { driver?.begin() }
       if let duties { perform(duties) }
       if !isWaiting { return leave(ticket) }
       if hasStale { waiter.waits(atMost: endWait(of: ticket, by: miss.route)) }

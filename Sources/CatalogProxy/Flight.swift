@@ -142,12 +142,9 @@ struct Flight: Sendable {
     self.content = content.map { WatchedContent($0) }
     self.contentLength = contentLength
     fields = miss.call.fields
-    if case .passed = kind {
-      method = miss.call.method
-    } else {
-      method = .get
-      validate(miss.stored?.response)
-    }
+    let isPassed = if case .passed = kind { true } else { false }
+    method = isPassed ? miss.call.method : .get
+    if !isPassed, let stored = miss.stored?.response { validate(stored) }
   }
 
   private mutating func validate(_ stored: StoredResponse?) {

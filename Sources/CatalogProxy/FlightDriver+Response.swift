@@ -73,7 +73,23 @@ extension FlightDriver {
     return HeadFacts(
       circuit: CircuitOutcome(response.status),
       provesToken: response.status.provesToken && (response.status != .forbidden || response.isJSON),
-      isFinal: response.isFinal(for: flight), date: date, receivedAt: now)
+      isFinal: isFinal(response), date: date, receivedAt: now)
+  }
+
+  /// Returns whether the callers get a response. Otherwise it is an error of Apple, or does not match the request: 206,
+  /// although the server never sends `Range`, or 304 to a request without preconditions. The caller would treat a part as
+  /// the whole (RFC 9110 §15.3.7, §15.4.5).
+  ///
+  /// Content that a browser could run does not pass either. It comes from a server before Apple's, as does a 403 that is
+  /// not JSON: without a user token it would tell an app to fetch a new one.
+  private func isFinal(_ response: UpstreamResponse) -> Bool {
+    switch response.status.code {
+    case 206, 401, 429, 500...: false
+    case 204: true
+    case 304: flight.isConditional
+    case 403: response.hasPassableType && (response.isJSON || flight.call.target.wantsUserToken)
+    default: response.hasPassableType
+    }
   }
 
   /// Evaluates a response that is an error of Apple, or does not match the request.
@@ -167,24 +183,6 @@ extension FlightDriver {
   }
 
   private static var timeForWords: Duration { .seconds(1) }
-}
-
-extension UpstreamResponse {
-  /// Whether the caller gets the response. Otherwise it is an error of Apple, or does not match the request: 206,
-  /// although the server never sends `Range`, or 304 to a request without preconditions. The caller would treat a part as
-  /// the whole (RFC 9110 §15.3.7, §15.4.5).
-  ///
-  /// Content that a browser could run does not pass either. It comes from a server before Apple's, as does a 403 that is
-  /// not JSON: without a user token it would tell an app to fetch a new one.
-  fileprivate func isFinal(for flight: borrowing Flight) -> Bool {
-    switch status.code {
-    case 206, 401, 429, 500...: false
-    case 204: true
-    case 304: flight.isConditional
-    case 403: hasPassableType && (isJSON || flight.call.target.wantsUserToken)
-    default: hasPassableType
-    }
-  }
 }
 
 extension HTTPResponse.Status {

@@ -75,6 +75,8 @@ struct SharingTests {
     let later = try await herd(3, ground, gate)
     gate.isShut = false
     for task in later { #expect(await task.value.cacheStatus == "musickit-token-server; fwd=stale") }
+    let validations = ground.upstream.requests.suffix(3).map { $0.fields.has("if-none-match") }
+    #expect(validations == [true, false, false], "A response that passes through cannot renew a stored one.")
   }
 
   @Test(
