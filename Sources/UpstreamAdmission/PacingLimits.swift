@@ -45,6 +45,9 @@ public struct PacingLimits: Sendable, Equatable {
   /// The same below ``wholeRequests``, where there is more time, and a refusal is weaker evidence.
   public var slowSteps = [1.2, 1.5, 2.0]
 
+  /// The same if the upstream counts for more than a second: each step takes as long as the window.
+  public var longSteps = [1.1, 1.25, 1.5, 2.0]
+
   // Price
 
   /// The requests that pay for one 429 of a probe: 52. The aim is that one request in fifty is refused. Most probes are
@@ -85,6 +88,9 @@ public struct PacingLimits: Sendable, Equatable {
 
   /// The longest pause for a `Retry-After`: 60 s. Then one request tries again.
   public var mostRetryAfter: Duration = .seconds(60)
+
+  /// The times in which the upstream may count its quota beside a second: 10 s and 60 s.
+  public var windows = [10.0, 60]
 
   // Blocks
 

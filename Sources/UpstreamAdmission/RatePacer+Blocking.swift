@@ -42,8 +42,12 @@ extension RatePacer {
     guard let streak else { return }
     if !isTesting || rate != streak.rate { hold(at: streak.rate) }
     isTesting = true
-    let part = max((now - streak.began) * limits.testPause, limits.leastTestPause.inSeconds, 2 / streak.rate)
-    pause(for: max(min(part, limits.mostTestPause.inSeconds), 1 / streak.rate), now: now)
+    let (blocked, least) = (now - streak.began, limits.leastTestPause.inSeconds)
+    let part =
+      window > 1
+      ? max(min(blocked / 4, window / 16), least)
+      : min(max(blocked * limits.testPause, least, 2 / streak.rate), limits.mostTestPause.inSeconds)
+    pause(for: max(part, 1 / streak.rate), now: now)
     opening = now + pauseLength
   }
 
@@ -51,17 +55,32 @@ extension RatePacer {
   mutating func endStreak(sentAt: Double) -> Bool {
     guard let ended = streak, sentAt > ended.began else { return false }
     streak = nil
-    return ended.isBlock
+    guard ended.isBlock || isAsked && pauseLength > max(1.5, 1.5 / ended.rate) else { return false }
+    hold(at: min(ended.rate, borne(before: ended.began, until: sentAt)))
+    return true
+  }
+
+  /// Learns the window from the end of a time in which everything was refused. Returns what was borne before it, in a time
+  /// as long.
+  ///
+  /// The end of such a time may be that of a window, or that of a failure of the upstream. A second one within a window of the
+  /// first shows the window.
+  private mutating func borne(before began: Double, until end: Double) -> Double {
+    let length = end - began
+    guard let longest = limits.windows.last, length > 1.5 * window || window > 1 && length > 1 else { return .infinity }
+    let long = max(limits.windows.first { $0 >= length } ?? longest, window, suspected.window)
+    if began - suspected.end < long, length <= longest { window = long }
+    suspected = (long, end)
+    let rate = history.rate(before: began, window: max(min(length, longest), window))
+    return rate > 0 ? rate : .infinity
   }
 
   /// Goes on at the rate from before a block.
   mutating func resume(sentAt: Double, now: Double) {
-    guard let rate else { return }
-    hold(at: rate)
     strikes = 0
     credit = max(credit, 0)
     // A rate that was never confirmed is no limit.
-    if confirmed == 0 { isGuess = true }
+    if confirmed == 0, window == 1 { isGuess = true }
     opening = max(now, sentAt + 1 / pace)
   }
 }

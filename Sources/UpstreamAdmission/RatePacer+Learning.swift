@@ -50,7 +50,7 @@ extension RatePacer {
     ceiling *= 1.005
     // At a low rate one request is a large part, so the probe of a rate that is too low is refused as well. Try a
     // little more, unless that was refused before.
-    let more = min(accepted(before: time, seconds: 1), old * 1.04)
+    let more = min(accepted(before: time, seconds: window), old * 1.04)
     let isWorthTrying = old < limits.wholeRequests && more > old && more < ceiling * 0.98
     hold(at: isWorthTrying ? more : min(old, highest(at: time)))
   }
@@ -62,7 +62,7 @@ extension RatePacer {
     ceiling = .infinity
     falls = 0
     let borne = step > 1 ? old * factor(step - 2) : old
-    hold(at: min(max(accepted(before: time, seconds: 1), fullBucket(at: time), borne), pace))
+    hold(at: min(max(accepted(before: time, seconds: window), fullBucket(at: time), borne), pace))
     isSearching = (rate ?? 0) > old * 1.02
     hasGrown = isSearching
   }
@@ -104,18 +104,18 @@ extension RatePacer {
   /// in the second before; for a bucket, empty at the last refusal, the requests admitted since, less one.
   private func highest(at time: Double) -> Double {
     guard time - knowsAllSince >= 1 else { return .infinity }
-    let second = accepted(before: time, seconds: 1)
-    if let last = lastRefusal, time - last.sentAt >= 2 {
+    let second = accepted(before: time, seconds: window)
+    if let last = lastRefusal, time - last.sentAt >= 2 * window {
       return max(second, Double(history.accepted(before: time) - last.accepted + 1) / (time - last.sentAt))
     }
+    guard window == 1 else { return second }
     let long = history.count(before: time, window: 4)
     return max(second, Double(long.sent - long.refused + 1) / long.seconds)
   }
 
   /// Returns the rate of requests that were not refused, in requests a second.
   private func accepted(before time: Double, seconds: Double) -> Double {
-    let count = history.count(before: time, window: seconds)
-    return Double(count.sent - count.refused) / count.seconds
+    history.rate(before: time, window: seconds)
   }
 
   /// Returns whether a request of the second before `time` was accepted, or may still be.
@@ -134,7 +134,7 @@ extension RatePacer {
     let most = old * 0.97
     guard let last = lastRefusal else { return most }
     let length = time - last.sentAt
-    if length >= 1 { return min(most, accepted(before: time, seconds: 1)) }
+    if length >= 1 { return min(most, accepted(before: time, seconds: window)) }
     // A bucket has admitted what it received since it was empty. If the result is below the confirmed rate, the limiter
     // is not a bucket, but a window that is still full.
     let rate = Double(history.accepted(before: time) - last.accepted) / max(length, 0.001)

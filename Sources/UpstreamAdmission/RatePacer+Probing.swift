@@ -15,9 +15,9 @@ extension RatePacer {
 
   /// The fewest requests in a hold.
   private var leastHold: Double {
-    if isSearching { return max(limits.searchHold, limits.leastHoldInSeconds * pace) }
+    if isSearching { return max(limits.searchHold, limits.leastHoldInSeconds * window * pace) }
     let seconds = pauseLength * (isAsked ? limits.holdPerRetryAfter : limits.holdPerPause)
-    return max(limits.leastHold, max(limits.leastHoldInSeconds, seconds) * pace)
+    return max(limits.leastHold, max(limits.leastHoldInSeconds * window, seconds) * pace)
   }
 
   /// Records a request of a probe.
@@ -27,7 +27,7 @@ extension RatePacer {
     // The first step ends when every kind of limiter must have refused a request, if the quota is the learned rate. No
     // window has refused one. A bucket that filled up during the last pause is overdrawn sooner at a higher pace. At a
     // low rate that pace would exceed a window too far, and its refusals would be weak evidence.
-    guard step > 0 || bucket.stored <= -bucketMargin else {
+    guard step > 0 || window > 1 || bucket.stored <= -bucketMargin else {
       if let rate, rate >= limits.wholeRequests { pace = rate * (1 + limits.overdraft * firstExcess) }
       return
     }
@@ -50,7 +50,9 @@ extension RatePacer {
     let pace = (rate ?? 0) * factor(step)
     switch step {
     // The first window, a whole second one, and jitter on the way. At a low rate, until the excess is a whole request.
-    case 0: return max(limits.excess / firstExcess, (limits.firstStepInSeconds + 0.3 * latency) * pace)
+    case 0: return max(limits.excess / firstExcess, (limits.firstStepInSeconds * window + 0.3 * latency) * pace)
+    // A window of a minute refuses nothing before it is full.
+    case _ where window > 1: return 1.1 * window * pace
     // The quota may have doubled: there is no time to wait for the responses of each step.
     case 1...steps.count: return max(5, (0.15 + latency / 2) * pace)
     default: return max(5, (0.25 + latency) * pace)
@@ -59,10 +61,13 @@ extension RatePacer {
 
   /// The excess of the first step, as a part of the learned rate.
   private var firstExcess: Double {
-    min(max(limits.excess / max(rate ?? 1, 0.001), limits.leastExcess), limits.mostExcess)
+    min(max(limits.excess / max((rate ?? 1) * window, 0.001), limits.leastExcess), limits.mostExcess)
   }
 
-  private var steps: [Double] { (rate ?? 0) < limits.wholeRequests ? limits.slowSteps : limits.steps }
+  private var steps: [Double] {
+    if window > 1 { return limits.longSteps }
+    return (rate ?? 0) < limits.wholeRequests ? limits.slowSteps : limits.steps
+  }
 
   /// Returns the pace of a step, as a multiple of the learned rate.
   func factor(_ step: Int) -> Double {

@@ -50,6 +50,10 @@ struct RatePacer: Sendable {
   var ceiling = Double.infinity
   /// The number of times that the rate has fallen since a hold ended without a 429.
   var falls = 0
+  /// The time in which the upstream counts, in seconds: 1, or more if it has refused everything for longer, twice.
+  var window = 1.0
+  /// The window that the last such time suggests, and when that time ended.
+  var suspected = (window: 0.0, end: -Double.infinity)
 
   // The last refusals.
 
@@ -231,17 +235,23 @@ extension Duration {
   }
 }
 
-/// The number of sent and of refused requests in each fiftieth of the last five seconds.
+/// The number of sent and of refused requests in each fiftieth of the last five seconds, and in each of the last 64 seconds.
 struct SendHistory: Sendable {
   private static let slots = 256
   private static let slotsPerSecond = 50.0
+  /// The longest time of the fine counts, in seconds.
+  private static let fine = 5.0
+  private static let seconds = 64
+
+  /// The requests sent and not refused in each second, and the newest second.
+  private var accepted = (counts: [Int32](repeating: 0, count: seconds), newest: 0)
 
   private var sent = [Int32](repeating: 0, count: slots)
   private var refused = [Int32](repeating: 0, count: slots)
   /// The number of the newest slot, counted from time zero of the clock.
   private var newest = 0
   /// The number of requests ever sent and not refused.
-  private var accepted = 0
+  private var total = 0
   /// When the first request ever was sent.
   private var beginning: Double?
 
@@ -258,7 +268,15 @@ struct SendHistory: Sendable {
       newest = slot
     }
     sent[slot % Self.slots] &+= 1
-    accepted += 1
+    total += 1
+    let second = max(Int(time), 0)
+    if second > accepted.newest {
+      for index in max(accepted.newest + 1, second - Self.seconds + 1)...second {
+        accepted.counts[index % Self.seconds] = 0
+      }
+      accepted.newest = second
+    }
+    accepted.counts[second % Self.seconds] &+= 1
   }
 
   /// Records the refusal of a request that was sent at `time`.
@@ -266,7 +284,24 @@ struct SendHistory: Sendable {
     let slot = Self.slot(time)
     guard slot > newest - Self.slots, slot <= newest else { return }
     refused[slot % Self.slots] &+= 1
-    accepted -= 1
+    total -= 1
+    let second = max(Int(time), 0)
+    if second > accepted.newest - Self.seconds { accepted.counts[second % Self.seconds] &-= 1 }
+  }
+
+  /// Returns the requests a second that were sent in some seconds before a time, and not refused.
+  func rate(before end: Double, window: Double) -> Double {
+    guard window > Self.fine else {
+      let count = count(before: end, window: window)
+      return Double(count.sent - count.refused) / count.seconds
+    }
+    let span = max(min(window, end - (beginning ?? end)), 1)
+    let last = min(Int(end), accepted.newest)
+    var sum = 0
+    for second in stride(from: max(Int(end - span), accepted.newest - Self.seconds + 1, 0), through: last, by: 1) {
+      sum += Int(accepted.counts[second % Self.seconds])
+    }
+    return Double(sum) / span
   }
 
   /// Returns the numbers of requests sent before `end`, and of refusals among them.
@@ -287,7 +322,7 @@ struct SendHistory: Sendable {
 
   /// Returns the number of requests sent before `end` and not refused. `end` is at most five seconds ago.
   func accepted(before end: Double) -> Int {
-    var count = accepted
+    var count = total
     for slot in stride(from: newest, to: max(Self.slot(end), newest - Self.slots, -1), by: -1) {
       count -= Int(sent[slot % Self.slots] - refused[slot % Self.slots])
     }

@@ -54,6 +54,8 @@ struct QuotaSimulation {
   private var now = 0.0
   private var hasLeft = false
   private(set) var report = Report()
+  /// The time that does not count, in seconds: the pacer must see a long window end twice.
+  private var warmUp: Double { scenario.window > 1 ? 300 : Self.warmUp }
   static let warmUp = 10.0
   static let whole = 30.0
   /// With less time left, a request that has its turn is not sent.
@@ -62,7 +64,7 @@ struct QuotaSimulation {
   init(_ scenario: QuotaScenario) {
     self.scenario = scenario
     random = SplitMix(seed: scenario.seed)
-    quota = SimulatedQuota(scenario.limiter, scenario.quota)
+    quota = SimulatedQuota(scenario.limiter, scenario.quota, window: scenario.window)
     report.servedBy = [Int](repeating: 0, count: Int(scenario.seconds * 10) + 400)
   }
 
@@ -94,7 +96,7 @@ struct QuotaSimulation {
 
   private mutating func summarize() {
     let end = scenario.doublesAt ?? scenario.seconds
-    let from = Int(Self.warmUp * 10), to = Int(end * 10)
+    let from = Int(warmUp * 10), to = Int(end * 10)
     let served = report.servedBy[from..<to].reduce(0, +)
     report.used = Double(served) / (Double(to - from) / 10) / scenario.quota
     if let at = scenario.doublesAt {
@@ -117,7 +119,7 @@ struct QuotaSimulation {
     case .ask(let index): if !hasLeft { acquire(index) }
     case .modest:
       asks.append(Ask(isModest: true, began: now))
-      if now >= Self.warmUp, now < scenario.seconds - 5 { report.modestAsked += 1 }
+      if now >= warmUp, now < scenario.seconds - 5 { report.modestAsked += 1 }
       acquire(asks.count - 1)
       let rate = scenario.quota / 2 * scenario.modesty
       push(now + uniform(0.5, 1.5) / rate, .modest)
@@ -159,7 +161,7 @@ struct QuotaSimulation {
   private mutating func fail(_ index: Int, retryAfter: Double) {
     asks[index].ticket = nil
     if asks[index].isModest {
-      if asks[index].began >= Self.warmUp { report.modestFailed += 1 }
+      if asks[index].began >= warmUp { report.modestFailed += 1 }
     } else {
       report.greedyTurnedAway += 1
       ask(isModest: false, at: now + min(retryAfter, 1) + uniform(0, 0.1))
@@ -169,7 +171,7 @@ struct QuotaSimulation {
   private mutating func go(_ index: Int, _ permit: ConcurrencyPermit) {
     asks[index].ticket = nil
     asks[index].attempts += 1
-    if now >= Self.warmUp { report.sent += 1 }
+    if now >= warmUp { report.sent += 1 }
     push(now + scenario.latency / 2 + jitter(), .arrive(index, permit: permit))
   }
 
@@ -188,16 +190,16 @@ struct QuotaSimulation {
     let retryAfter: Duration? = scenario.retryAfter ? wait.map { .seconds(Int($0.rounded(.up))) } : nil
     send(limit.release(permit, isRefused ? .limited(retryAfter: retryAfter) : .answered, now: .init(inSeconds: now)))
     if isRefused {
-      if now >= Self.warmUp { report.refused += 1 }
+      if now >= warmUp { report.refused += 1 }
       guard asks[index].attempts < 5 else { return fail(index, retryAfter: 1) }
       asks[index].isRetry = true
       return hasLeft && !asks[index].isModest ? () : acquire(index)
     }
     report.servedBy[Int(now * 10)] += 1
-    if now >= Self.warmUp { report.served += 1 }
+    if now >= warmUp { report.served += 1 }
     if asks[index].isModest {
       let time = now - asks[index].began
-      if asks[index].began >= Self.warmUp { report.modestTimes.append(time) }
+      if asks[index].began >= warmUp { report.modestTimes.append(time) }
       if let at = scenario.leavesAt, asks[index].began > at + scenario.recovery {
         report.modestTimesAfterwards.append(time)
       }

@@ -55,6 +55,20 @@ struct QuotaSimulationTests {
     }
   }
 
+  @Test(
+    "a quota that is counted over a minute is used, few requests are refused, and the modest client has no failure",
+    arguments: QuotaScenario.Limiter.allCases, [false, true])
+  func minute(limiter: QuotaScenario.Limiter, retryAfter: Bool) {
+    var scenario = QuotaScenario()
+    (scenario.quota, scenario.limiter, scenario.retryAfter) = (10, limiter, retryAfter)
+    (scenario.window, scenario.greedy, scenario.seconds) = (60, 30, 900)
+    var simulation = QuotaSimulation(scenario)
+    let report = simulation.run()
+    #expect(report.used >= 0.9)
+    #expect(report.refusedPart <= 0.02)
+    #expect(report.modestFailed == 0)
+  }
+
   private func expectModestIsServed(_ report: QuotaSimulation.Report, _ scenario: QuotaScenario) {
     var alone = scenario
     alone.greedy = 0

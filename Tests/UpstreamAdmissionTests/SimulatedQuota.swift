@@ -14,6 +14,8 @@ struct QuotaScenario: Sendable, CustomStringConvertible {
   /// When the greedy client leaves.
   var leavesAt: Double?
   var retryAfter = false
+  /// The seconds in which the upstream counts.
+  var window = 1.0
   /// When the upstream refuses every request.
   var blocked: Range<Double>?
   var seed: UInt64 = 1
@@ -29,10 +31,13 @@ struct QuotaScenario: Sendable, CustomStringConvertible {
   var recovery: Double { quota < 20 ? 60 : 5 }
 }
 
-/// An upstream's limiter. Windows are one second long.
+/// An upstream's limiter.
 struct SimulatedQuota {
   let limiter: QuotaScenario.Limiter
+  /// Requests a second.
   var quota: Double
+  /// The seconds in which the upstream counts.
+  private let length: Double
   private var level: Double
   private var updated = 0.0
   private var window = -1
@@ -40,15 +45,15 @@ struct SimulatedQuota {
   private var times: [Double] = []
   private var first = 0
 
-  init(_ limiter: QuotaScenario.Limiter, _ quota: Double) {
-    (self.limiter, self.quota, level) = (limiter, quota, quota)
+  init(_ limiter: QuotaScenario.Limiter, _ quota: Double, window length: Double = 1) {
+    (self.limiter, self.quota, self.length, level) = (limiter, quota, length, quota * length)
   }
 
   /// Nil if the limiter admits the request; else the time until it would admit one.
   mutating func refusal(at time: Double) -> Double? {
     switch limiter {
     case .bucket:
-      level = min(level + (time - updated) * quota, quota)
+      level = min(level + (time - updated) * quota, quota * length)
       updated = time
       guard level < 1 else {
         level -= 1
@@ -56,19 +61,20 @@ struct SimulatedQuota {
       }
       return (1 - level) / quota
     case .fixedWindow:
-      if Int(time) != window { (window, used) = (Int(time), 0) }
-      guard Double(used) >= quota else {
+      let present = Int(time / length)
+      if present != window { (window, used) = (present, 0) }
+      guard Double(used) >= quota * length else {
         used += 1
         return nil
       }
-      return Double(window + 1) - time
+      return Double(window + 1) * length - time
     case .slidingWindow:
-      while first < times.count, times[first] <= time - 1 { first += 1 }
-      guard Double(times.count - first) >= quota else {
+      while first < times.count, times[first] <= time - length { first += 1 }
+      guard Double(times.count - first) >= quota * length else {
         times.append(time)
         return nil
       }
-      return times[first] + 1 - time
+      return times[first] + length - time
     }
   }
 }
