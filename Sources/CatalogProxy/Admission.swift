@@ -73,7 +73,8 @@ struct Admission {
     /// The turns to hand to the flights that wait for them.
     var grants: [CatalogLimit.Grant] = []
     var pacing: PacingTask?
-    var needs: QuotaNeeds?
+    /// The group of replicas, if the limit must settle with them.
+    var needs: (any QuotaGroup)?
   }
 
   /// Returns what a visit requires outside of the lock.
@@ -99,12 +100,10 @@ struct Admission {
   /// other replicas may end a long pause.
   private static let leastGain = Duration.milliseconds(5)
 
-  /// Returns what the limit needs of the other replicas; nil for nothing.
-  mutating func needs(now: Duration) -> QuotaNeeds? {
-    guard let quotaGroup, limit.isInGroup else { return nil }
-    let turns = limit.turnRequest(now: now)
-    return turns == nil && !limit.isUrgent
-      ? nil : QuotaNeeds(group: quotaGroup, turns: turns, isUrgent: limit.isUrgent)
+  /// Returns the group if the limit must settle with the other replicas now; otherwise nil.
+  mutating func needs(now: Duration) -> (any QuotaGroup)? {
+    guard let quotaGroup, limit.needsStore(now: now) else { return nil }
+    return quotaGroup
   }
 }
 

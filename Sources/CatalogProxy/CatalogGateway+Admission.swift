@@ -10,7 +10,7 @@ extension CatalogGateway {
   /// Does what a visit to the state requires.
   func perform(_ duties: Admission.Duties) {
     if let pacing = duties.pacing { start(pacing) }
-    duties.needs?.request()
+    duties.needs?.settleSoon()
     hand(duties.grants)
   }
 

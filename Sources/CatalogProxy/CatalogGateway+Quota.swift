@@ -2,24 +2,10 @@ package import UpstreamAdmission
 
 /// The group of replicas with which the gateway shares Apple's quota. Any thread may call it, and nothing waits.
 package protocol QuotaGroup: AnyObject, Sendable {
-  /// Asks the store for turns. ``CatalogGateway/take(_:)`` gets them, or nil if none came in time.
-  func ask(for turns: TurnRequest)
-  /// Settles soon, because Apple has sent a 429.
+  /// Settles soon, because requests wait for turns, or because Apple has sent a 429.
   func settleSoon()
   /// Tells the other replicas about this one's circuit.
   func tell(_ news: CircuitNews)
-}
-
-/// What the limit needs of the other replicas after an operation.
-struct QuotaNeeds: Sendable {
-  let group: any QuotaGroup
-  let turns: TurnRequest?
-  let isUrgent: Bool
-
-  func request() {
-    if isUrgent { group.settleSoon() }
-    if let turns { group.ask(for: turns) }
-  }
 }
 
 // Apple's quota and the circuit of several replicas. Any thread may call these functions.
@@ -48,30 +34,27 @@ extension CatalogGateway {
     change { admission, now in admission.limit.leave(replicas, seed: seed, now: now) }
   }
 
-  /// Uses what the group knows.
+  /// Uses what the store has replied to a settlement; nil if it did not reply in time.
   ///
-  /// - Parameter limit: The most requests in flight of all replicas.
-  package func use(_ team: TeamQuota, limit: Int) {
+  /// - Parameter report: What the settlement has reported.
+  package func use(_ reply: QuotaReply?, to report: QuotaReport, replicas: Int) {
     change { admission, now in
-      admission.circuit.use(replicas: team.replicas)
-      return admission.limit.use(team, limit: limit, now: now)
+      guard let reply else { return report.turns == nil ? [] : admission.limit.missTurns(now: now) }
+      admission.circuit.use(replicas: replicas)
+      return admission.limit.use(reply, to: report, replicas: replicas, now: now)
     }
   }
 
-  /// Takes turns from the store; nil if it did not reply in time.
-  package func take(_ lease: TurnLease?) {
-    change { admission, now in admission.limit.take(lease, now: now) }
-  }
-
-  /// Returns what the other replicas must know. Nil outside of a group.
-  package func quotaReport() -> QuotaReport? {
+  /// Returns what the store must know of this replica, and which turns it needs.
+  package func quotaReport() -> QuotaReport {
     let now = clock.elapsed
     return withAdmission { $0.limit.report(now: now) }
   }
 
-  /// Notes that the others have the report that was made at a time.
-  package func reported(at time: Duration) {
-    withAdmission { $0.limit.reported(at: time) }
+  /// Pauses because another replica has met a 429.
+  package func pauseForRefusal() {
+    let now = clock.elapsed
+    withAdmission { $0.limit.pauseForRefusal(now: now) }
   }
 
   /// Takes another replica's news about the circuit.

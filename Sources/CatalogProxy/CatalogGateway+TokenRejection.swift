@@ -139,7 +139,7 @@ extension CatalogGateway {
       admission.limit.refusedWithoutTurn(sentAt: start, retryAfter: asked, now: end)
       return (admission.limit.rate, admission.needs(now: end))
     }
-    needs?.request()
+    needs?.settleSoon()
     observer.noticed(.limited(rate: rate))
   }
 }

@@ -8,9 +8,13 @@ package struct RedisScript: Sendable {
   /// The SHA-1 of the text in hexadecimal (EVALSHA); nil if OpenSSL has no SHA-1.
   let digest: [UInt8]?
 
-  package init(_ source: StaticString) {
+  /// Creates a script of these parts.
+  package init(_ parts: StaticString...) {
     var text: [UInt8] = []
-    text.append(source)
+    for part in parts {
+      text.append(part)
+      text.append("\n")
+    }
     self.source = text
     digest = Self.sha1(of: text).map { Array(String(hexadecimal: $0.span).utf8) }
   }

@@ -1,6 +1,6 @@
 // The limit of one replica in a group that shares the quota.
 extension ConcurrencyLimit {
-  /// Follows a group from now on. What this replica has learned goes into its reports, until the group has it.
+  /// Follows a group from now on, as soon as the store has replied to the first report.
   ///
   /// - Parameters:
   ///   - replicas: The number of replicas, this one included.
@@ -19,7 +19,6 @@ extension ConcurrencyLimit {
       let pauseEnds = pacing.own.pauseBegan + pacing.own.pauseLength
       team.pausedUntil = Duration(inSeconds: max(pauseEnds, 0))
     }
-    learnedAlone = (team.rate, hasLearnedAlone, self.now + GroupLearner.lifetime)
     pacing.group = GroupTurns(team, seed: seed, limits: pacingLimits)
     adaptive.use(part: team.inFlight)
     groupLimit = adaptive.value * max(replicas, 1)
@@ -36,6 +35,7 @@ extension ConcurrencyLimit {
     adaptive.leave(group: max(groupLimit, divisor), of: divisor)
     let part = 1 / Double(divisor)
     pacing.own = RatePacer(pacingLimits.divided(by: divisor))
+    pacing.own.window = group.team.window
     refusalsBefore = refusals
     if let rate = group.team.rate {
       let spread = Double(seed >> 11) * 0x1p-53 / (rate * part)
@@ -44,47 +44,63 @@ extension ConcurrencyLimit {
     return grants()
   }
 
-  /// Uses what the group knows. Returns the waiters that may send now.
+  /// Uses what the store has replied, and the turns in it. Returns the waiters that may send now.
   ///
-  /// - Parameter limit: The most requests in flight of all replicas.
-  public mutating func use(_ team: TeamQuota, limit: Int, now: Duration) -> [Grant] {
-    begin(now: now)
+  /// - Parameter report: What the settlement has reported.
+  public mutating func use(
+    _ reply: QuotaReply, to report: QuotaReport, replicas: Int, now: Duration
+  ) -> [Grant] {
+    self.now = now.inSeconds
     guard pacing.group != nil else { return [] }
+    var team = reply.team
+    team.replicas = max(replicas, 1)
+    pacing.group?.log.forget(until: report.last, now: self.now)
     pacing.group?.use(team, now: self.now)
+    if report.turns != nil { pacing.group?.take(reply.lease, now: self.now) }
     adaptive.use(part: team.inFlight)
-    groupLimit = limit
+    groupLimit = team.limit
+    begin(now: now)
     return grants()
+  }
+
+  /// Notes that the store did not give the turns in time. Returns the waiters that may send now.
+  public mutating func missTurns(now: Duration) -> [Grant] {
+    begin(now: now)
+    pacing.group?.take(nil, now: self.now)
+    return grants()
+  }
+
+  /// Pauses because another replica has met a 429.
+  public mutating func pauseForRefusal(now: Duration) {
+    self.now = now.inSeconds
+    pacing.group?.pauseForRefusal(now: self.now)
   }
 
   /// Whether this replica follows a group.
   public var isInGroup: Bool { pacing.group != nil }
 
-  /// Whether a 429 must be reported at once.
-  public var isUrgent: Bool { pacing.group?.isUrgent ?? false }
+  /// Whether the store must be told or asked now.
+  public mutating func needsStore(now: Duration) -> Bool {
+    guard let group = pacing.group else { return false }
+    return group.isUrgent || !order.isEmpty && inFlight < adaptive.value && group.wantsTurns(now: now.inSeconds)
+  }
 
-  /// Returns what the others must know. Nil outside of a group.
-  public mutating func report(now: Duration) -> QuotaReport? {
-    let now = now.inSeconds
-    pacing.group?.reported()
-    guard let group = pacing.group else { return nil }
-    var report = QuotaReport()
-    for sends in group.log.sends where now - sends.time < TrafficLog.lifetime {
-      report.sends.append(.init(age: now - sends.time, count: sends.count, wanted: sends.wanted))
-    }
-    for refusal in group.log.refusals where now - refusal.time < TrafficLog.lifetime {
-      report.refusals.append(
-        .init(sentAge: now - refusal.sentAt, age: now - refusal.time, retryAfter: refusal.retryAfter))
-    }
-    if let last = group.log.lastAnswer {
-      report.answers = group.log.answers
-      report.lastAnswer = (now - last.sentAt, now - last.time)
-    }
-    (report.inFlight, report.waiting, report.part) = (inFlight, waiting, adaptive.value)
-    report.grown = adaptive.grown
-    if now < learnedAlone.until {
-      (report.known, report.hasLearned) = (learnedAlone.rate ?? 0, learnedAlone.isLearned)
-    }
+  /// Returns what the store must know, with the turns that are needed.
+  public mutating func report(now time: Duration) -> QuotaReport {
+    let now = time.inSeconds
+    var report = QuotaReport(limits)
+    (report.inFlight, report.waiting, report.grown) = (inFlight, waiting, adaptive.grown)
     report.demands = demands()
+    guard let (log, last) = pacing.group?.report(now: now), let team = pacing.group?.team else {
+      // What this replica has learned alone.
+      (report.known, report.window) = ((pacing.own.rate ?? 0) * Double(divisor), pacing.own.window)
+      report.hasLearned = refusals > refusalsBefore
+      return report
+    }
+    (report.log, report.last, report.part) = (log, last, adaptive.value)
+    (report.known, report.window, report.limit) = (team.rate ?? 0, team.window, max(groupLimit, 1))
+    let possible = order.isEmpty ? 0 : min(waiting, adaptive.value - inFlight)
+    report.turns = pacing.group?.request(waiting: possible, now: now)
     return report
   }
 
@@ -95,26 +111,6 @@ extension ConcurrencyLimit {
         client: QuotaCaller.hash(ofClient: name), waiting: client.waiting, share: client.share ?? 1)
     }
     return Array(waiting.sorted { ($0.waiting, $0.client) > ($1.waiting, $1.client) }.prefix(QuotaReport.mostClients))
-  }
-
-  /// Notes that the others have the report that was made at a time.
-  public mutating func reported(at time: Duration) {
-    pacing.group?.log.forget(until: time.inSeconds)
-  }
-
-  /// Returns a question for turns at the store if requests wait for them.
-  public mutating func turnRequest(now: Duration) -> TurnRequest? {
-    guard pacing.group != nil, !order.isEmpty else { return nil }
-    let possible = min(waiting, adaptive.value - inFlight)
-    return pacing.group?.request(waiting: possible, now: now.inSeconds)
-  }
-
-  /// Takes turns from the store; nil if it did not reply in time. Returns the waiters that may send now.
-  public mutating func take(_ lease: TurnLease?, now: Duration) -> [Grant] {
-    self.now = now.inSeconds
-    pacing.group?.take(lease, now: self.now)
-    begin(now: now)
-    return grants()
   }
 }
 

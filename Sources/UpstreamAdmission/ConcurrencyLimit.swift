@@ -35,11 +35,9 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   let pacingLimits: PacingLimits
   /// The number of replicas of which each has an equal part, as long as this one is alone.
   var divisor = 1
-  /// The most requests in flight of the group, as last announced.
+  /// The most requests in flight of the group, by the last reply of the store.
   var groupLimit = 0
-  /// The team's rate by what this replica has learned alone, and until when it reports that.
-  var learnedAlone: (rate: Double?, isLearned: Bool, until: Double) = (nil, false, 0)
-  /// The number of 429s, and of those before this replica was last alone.
+  /// The number of 429s, and of those before this replica was alone.
   private(set) var refusals = 0
   var refusalsBefore = 0
   var known: [QuotaCaller: Caller] = [:]
@@ -255,9 +253,6 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     }
     return grants
   }
-
-  /// Whether there was a 429 since this replica was last alone.
-  var hasLearnedAlone: Bool { refusals > refusalsBefore }
 
   /// Whether requests are paced.
   var isPaced: Bool { pacing.isActive(now: now) }

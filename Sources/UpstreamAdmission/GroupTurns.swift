@@ -1,6 +1,6 @@
 import Bytes
 
-/// What a replica knows of its team's quota: the pace of all replicas together, and its own part.
+/// What a replica knows of its team's quota from the store: the pace of all replicas together, and its own part.
 public struct TeamQuota: Sendable, Equatable {
   /// The learned rate in requests a second. Nil before the first 429.
   public var rate: Double?
@@ -12,6 +12,10 @@ public struct TeamQuota: Sendable, Equatable {
   public var weight = 1.0
   /// The requests that this replica may have in flight.
   public var inFlight = 1
+  /// The most requests in flight of all replicas.
+  public var limit = 1
+  /// The time in which the upstream counts, in seconds.
+  public var window = 1.0
   /// The number of replicas.
   public var replicas = 1
   /// The part of each client's queued requests that wait here, by the hash of its name. A client that is not listed waits
@@ -45,8 +49,7 @@ public struct TurnLease: Sendable, Equatable {
   }
 }
 
-/// The turns of a replica whose group has one pace for all. It takes the place of ``RatePacer``, which only the leader of
-/// the group uses then.
+/// The turns of a replica whose group has one pace for all. It takes the place of ``RatePacer``: the store has the pace.
 ///
 /// With a known rate each request has a turn from the store, which hands turns out at the team's pace. The replica asks
 /// for as many as its part of the next tenth of a second. If it has used up its part, it may still take turns that no
@@ -56,9 +59,9 @@ struct GroupTurns: Sendable {
   static let ahead = 0.1
   /// The longest time to wait before the next question, in seconds: 1. The line may be wrong, or the pause may end.
   private static let longestWait = 1.0
-  /// The time for which all replicas pause after a 429, until the leader has judged it, in seconds: 0.2. Settlements take
-  /// half of it.
-  static let pauseUntilJudged = 0.2
+  /// The time for which a replica pauses after a 429 until the store has judged it, in seconds: 0.04. Others report for
+  /// 0.03 what they sent before it.
+  private static let pauseUntilJudged = 0.04
 
   private(set) var team: TeamQuota
   var log = TrafficLog()
@@ -73,9 +76,12 @@ struct GroupTurns: Sendable {
   private var spacing = 0.0
   private(set) var isAsking = false
   private var askedWithinPart = false
+  /// The questions in a row without a reply in time.
+  private var misses = 0
   private var askAt = 0.0
   private var lastSent = 0.0
-  private var pauseBegan = -1.0
+  /// Until when a 429 is perhaps not judged, so that a reply cannot shorten the pause.
+  private var heldUntil = 0.0
   /// The turns that this replica may take within its part.
   private var level = 1.0
   private var levelAt = 0.0
@@ -142,20 +148,16 @@ struct GroupTurns: Sendable {
 
   mutating func refused(sentAt: Double, retryAfter: Double?, now: Double) {
     log.refused(sentAt: sentAt, retryAfter: retryAfter, now: now)
-    let asked = min(retryAfter ?? 0, PacingLimits().mostRetryAfter.inSeconds)
-    guard sentAt > pauseBegan || now + asked > pausedUntil && asked > 0 else { return }
-    pause(until: now + max(asked, Self.provisionalPause(rate: team.rate)), now: now)
     isUrgent = true
+    pauseForRefusal(now: now)
+    let asked = min(retryAfter ?? 0, PacingLimits().mostRetryAfter.inSeconds)
+    if asked > 0 { pausedUntil = max(pausedUntil, now + asked) }
   }
 
-  /// How long a replica pauses until the leader has judged a 429.
-  static func provisionalPause(rate: Double?) -> Double {
-    rate == nil ? PacingLimits().firstPause.inSeconds : pauseUntilJudged
-  }
-
-  private mutating func pause(until end: Double, now: Double) {
-    pauseBegan = now
-    pausedUntil = max(pausedUntil, end)
+  /// Pauses until the store has judged a 429, which this replica or another one has met.
+  mutating func pauseForRefusal(now: Double) {
+    heldUntil = now + Self.pauseUntilJudged
+    pausedUntil = max(pausedUntil, heldUntil)
     drop(now: now)
   }
 
@@ -165,30 +167,34 @@ struct GroupTurns: Sendable {
     askAt = max(pausedUntil, now) + jitter() * 0.002
   }
 
-  /// Notes that the 429s have been reported.
-  mutating func reported() { isUrgent = false }
+  /// Returns what the store must know, and the number of the last entry.
+  mutating func report(now: Double) -> (text: [UInt8], last: Int) {
+    isUrgent = false
+    return log.report(now: now)
+  }
 
   /// Uses what the group knows from now on.
   mutating func use(_ team: TeamQuota, now: Double) {
     if self.team.rate == nil, team.rate != nil { (level, levelAt) = (1, now) }
-    let end = min(team.pausedUntil.inSeconds, now + PacingLimits().mostRetryAfter.inSeconds)
+    let end = min(team.pausedUntil.inSeconds, now + PacingLimits().mostRetryAfter.inSeconds + 1)
     self.team = team
-    // A 429 that is not reported yet was not judged.
-    let new = isUrgent ? max(end, pausedUntil) : end
-    guard new != pausedUntil else { return }
-    if new > max(pausedUntil, now) { pauseBegan = now }
     let wasPaused = now < pausedUntil
-    pausedUntil = new
-    if now < new || wasPaused { drop(now: now) }
+    pausedUntil = max(end, heldUntil)
+    if now < pausedUntil || wasPaused { drop(now: now) }
   }
 
   // MARK: Turns
+
+  /// Whether the store must be asked for turns, if requests wait.
+  func wantsTurns(now: Double) -> Bool {
+    team.rate != nil && left == 0 && !isAsking && now >= askAt && now >= pausedUntil
+  }
 
   /// Returns a question for the store if requests wait and no turn is left.
   ///
   /// - Parameter waiting: The number of requests that could be sent.
   mutating func request(waiting: Int, now: Double) -> TurnRequest? {
-    guard team.rate != nil, left == 0, !isAsking, waiting > 0, now >= askAt, now >= pausedUntil else { return nil }
+    guard waiting > 0, wantsTurns(now: now) else { return nil }
     let rate = leastWeight * team.pace
     level = min(level + max(now - levelAt, 0) * rate, max(1, rate * Self.ahead))
     levelAt = now
@@ -204,7 +210,12 @@ struct GroupTurns: Sendable {
   mutating func take(_ lease: TurnLease?, now: Double) {
     guard isAsking else { return }
     isAsking = false
-    guard let lease else { return takeOwn(now: now) }
+    guard let lease else {
+      // One reply may be lost. Turns of its own, beside the line, are for a store that does not respond.
+      misses += 1
+      return misses > 1 ? takeOwn(now: now) : ()
+    }
+    misses = 0
     let start = min(max(lease.start.inSeconds, now - catchUp), now + Self.longestWait)
     if lease.count > 0 {
       left = lease.count

@@ -1,21 +1,106 @@
-/// What a replica tells the others in each settlement: its requests since the last one, and its demand.
+import Bytes
+
+/// What a replica has sent and received since the store last heard of it. Bounded: the oldest entries go first.
 ///
-/// Times are ages in seconds at the moment of the report, because the replicas' clocks differ.
+/// Each entry has a number, so that the store counts it once if a reply is lost and the replica reports it again.
+struct TrafficLog: Sendable {
+  /// The most entries for sent requests: 200. Requests of the same 10 ms share one, so a second has 100.
+  private static let mostSends = 200
+  /// The most entries for 429s: 64. More of them in one report say nothing more about the quota.
+  private static let mostRefusals = 64
+  /// The age at which an entry no longer counts, in seconds: 1.
+  private static let lifetime = 1.0
+  /// The time for which requests share an entry, in seconds: 0.01, half of the store's resolution.
+  private static let resolution = 0.01
+
+  private struct Entry: Sendable {
+    var serial: Int
+    var time: Double
+    var count = 1
+    /// When the requests were sent that were answered or refused.
+    var sentAt: Double
+    /// How many of the sent ones were sent while others waited; for 429s the `Retry-After` in milliseconds, or -1.
+    var more = 0
+  }
+
+  private var sends: [Entry] = []
+  private var refusals: [Entry] = []
+  private var answers: [Entry] = []
+  private var lastSerial = 0
+  /// The last number that a report has had.
+  private var reported = 0
+
+  mutating func sent(now: Double, isWanted: Bool) {
+    let wanted = isWanted ? 1 : 0
+    if let last = sends.last, last.serial > reported, now - last.time < Self.resolution {
+      sends[sends.count - 1].count += 1
+      sends[sends.count - 1].more += wanted
+      return
+    }
+    if sends.count >= Self.mostSends { sends.removeFirst(Self.mostSends / 2) }
+    sends.append(Entry(serial: next(), time: now, sentAt: now, more: wanted))
+  }
+
+  mutating func answered(sentAt: Double, now: Double) {
+    guard let last = answers.last, last.serial > reported else {
+      if answers.count >= Self.mostRefusals { answers.removeFirst() }
+      return answers.append(Entry(serial: next(), time: now, sentAt: sentAt))
+    }
+    answers[answers.count - 1].count += 1
+    if sentAt > last.sentAt {
+      answers[answers.count - 1].sentAt = sentAt
+      answers[answers.count - 1].time = now
+    }
+  }
+
+  mutating func refused(sentAt: Double, retryAfter: Double?, now: Double) {
+    let asked = retryAfter.map { Int(min(max($0, 0), 60) * 1000) } ?? -1
+    if let last = refusals.last, last.serial > reported, last.more == asked,
+      abs(sentAt - last.sentAt) < Self.resolution
+    {
+      refusals[refusals.count - 1].count += 1
+      return
+    }
+    guard refusals.count < Self.mostRefusals else { return }
+    refusals.append(Entry(serial: next(), time: now, sentAt: sentAt, more: asked))
+  }
+
+  private mutating func next() -> Int {
+    lastSerial += 1
+    return lastSerial
+  }
+
+  /// Returns the entries for the store, and the number of the last one.
+  mutating func report(now: Double) -> (text: [UInt8], last: Int) {
+    forget(until: 0, now: now)
+    reported = lastSerial
+    var text: [UInt8] = []
+    func add(_ kind: Character, _ entries: [Entry]) {
+      for entry in entries {
+        let (age, sentAge) = (Self.units(now - entry.time), Self.units(now - entry.sentAt))
+        text += "\(kind)\(entry.serial),\(age),\(sentAge),\(entry.more),\(entry.count);".utf8
+      }
+    }
+    add("s", sends)
+    add("a", answers)
+    add("r", refusals)
+    return (text, lastSerial)
+  }
+
+  /// Forgets entries until a number, because the store has them, and those that are too old.
+  mutating func forget(until serial: Int, now: Double) {
+    func isOver(_ entry: Entry) -> Bool { entry.serial <= serial || now - entry.time > Self.lifetime }
+    sends.removeAll(where: isOver)
+    answers.removeAll(where: isOver)
+    refusals.removeAll(where: isOver)
+  }
+
+  /// An age in units of 100 µs.
+  private static func units(_ age: Double) -> Int { Int(min(max(age, 0), 1e5) * 10_000) }
+}
+
+/// What a replica tells the store in each settlement: its requests since the last one, its demand, and what it would like.
 public struct QuotaReport: Sendable, Equatable {
-  /// Requests sent at one time.
-  struct Sends: Sendable, Equatable {
-    var age: Double
-    var count: Int
-    var wanted: Int
-  }
-
-  /// A 429, and the request that it refused.
-  struct Refusal: Sendable, Equatable {
-    var sentAge: Double
-    var age: Double
-    var retryAfter: Double?
-  }
-
   /// The queued requests of a client. Clients are known by a hash of their names.
   struct Demand: Sendable, Equatable {
     var client: UInt64
@@ -26,228 +111,90 @@ public struct QuotaReport: Sendable, Equatable {
 
   /// The most clients in a report: 32. Those with the most queued requests count.
   static let mostClients = 32
-  /// The most requests in all entries of a report: 4,096. More are not counted.
-  static let mostSent = 4096
 
-  var sends: [Sends] = []
-  var refusals: [Refusal] = []
-  var answers = 0
-  var lastAnswer: (sentAge: Double, age: Double) = (0, 0)
+  var log: [UInt8] = []
+  /// The number of the last entry of the log.
+  public internal(set) var last = 0
   var inFlight = 0
   var waiting = 0
   /// The requests in flight that the replica may have at present.
   var part = 0
   /// How often its traffic has tested the limit of requests in flight, since the start of the process.
   var grown: UInt32 = 0
-  /// The team's rate by what the replica has learned while it was alone; 0 for none.
+  /// The team's rate as the replica knows it; 0 for none.
   var known = 0.0
-  /// Whether it has met a 429 while it was alone.
+  /// Whether it has learned the rate from a 429 while it was alone.
   var hasLearned = false
+  /// The time in which the upstream counts, in seconds, and the limit of requests in flight of all, as the replica knows it.
+  var window = 1.0
+  var limit = ConcurrencyLimits().initial
+  var maximum = ConcurrencyLimits().maximum
   var demands: [Demand] = []
+  /// The turns that the replica needs; nil for none.
+  public internal(set) var turns: TurnRequest?
 
   /// Creates a report of a replica that does nothing.
   public init() {}
 
-  /// Returns whether two reports are the same on the wire.
-  public static func == (left: QuotaReport, right: QuotaReport) -> Bool { left.bytes == right.bytes }
-}
-
-/// The bytes of a report: numbers in network order, ages in units of 100 µs.
-extension QuotaReport {
-  /// The report on the wire.
-  public var bytes: [UInt8] {
-    var writer = WireWriter()
-    writer.append(UInt16(clamping: answers))
-    writer.appendAge(lastAnswer.sentAge)
-    writer.appendAge(lastAnswer.age)
-    writer.append(UInt16(clamping: inFlight))
-    writer.append(UInt16(clamping: waiting))
-    writer.append(UInt16(clamping: part))
-    writer.append(grown)
-    writer.append(known)
-    writer.append(UInt8(hasLearned ? 1 : 0))
-    writer.append(UInt16(clamping: sends.count))
-    for entry in sends {
-      writer.appendAge(entry.age)
-      writer.append(UInt8(clamping: entry.count))
-      writer.append(UInt8(clamping: entry.wanted))
-    }
-    writer.append(UInt8(clamping: refusals.count))
-    for refusal in refusals {
-      writer.append(UInt32(clamping: Int(min(max(refusal.sentAge, 0), 1e5) * 10_000)))
-      writer.appendAge(refusal.age)
-      writer.append(refusal.retryAfter.map { UInt16(clamping: Int(min(max($0, 0), 60) * 1000)) } ?? .max)
-    }
-    writer.append(UInt8(clamping: demands.count))
-    for demand in demands {
-      writer.append(demand.client)
-      writer.append(UInt16(clamping: demand.waiting))
-      writer.append(UInt16(clamping: Int(min(max(demand.share, 0), 1) * 10_000)))
-    }
-    return writer.bytes
+  /// Creates the first report of a replica with these limits.
+  public init(_ limits: ConcurrencyLimits) {
+    (limit, maximum) = (limits.initial, limits.maximum)
   }
 
-  /// Parses a report. Returns nil for anything else.
-  public init?(_ bytes: ArraySlice<UInt8>) {
-    var reader = WireReader(bytes)
-    guard let answers = reader.word(), let sentAge = reader.age(), let age = reader.age(),
-      let inFlight = reader.word(), let waiting = reader.word(), let part = reader.word(),
-      let grown = reader.number(UInt32.self), let known = reader.double(), let flags = reader.number(UInt8.self),
-      let count = reader.word(), count <= TrafficLog.mostSends
-    else { return nil }
-    self.init()
-    (self.answers, lastAnswer) = (answers, (sentAge, age))
-    (self.inFlight, self.waiting, self.part, self.grown) = (inFlight, waiting, part, grown)
-    (self.known, hasLearned) = (min(known, PacingLimits().mostRate), flags & 1 != 0)
-    guard readSends(count, &reader), readRefusals(&reader), readDemands(&reader), reader.isAtEnd else { return nil }
-  }
-
-  private mutating func readSends(_ count: Int, _ reader: inout WireReader) -> Bool {
-    var sum = 0
-    for _ in 0..<count {
-      guard let age = reader.age(), let sent = reader.number(UInt8.self), let wanted = reader.number(UInt8.self) else {
-        return false
-      }
-      let counted = min(Int(sent), Self.mostSent - sum)
-      sum += counted
-      if counted > 0 { sends.append(Sends(age: age, count: counted, wanted: min(Int(wanted), counted))) }
+  /// Returns the arguments of ``QuotaScript``.
+  ///
+  /// - Parameters:
+  ///   - replica: The name of the replica.
+  ///   - channel: The channel of the group.
+  ///   - message: The message to the other replicas that there is a 429.
+  ///   - time: The store's time in seconds in a test; nil for the store's clock.
+  package func arguments(
+    of replica: [UInt8], channel: [UInt8], message: [UInt8], time: Double? = nil
+  ) -> [[UInt8]] {
+    var demand = ""
+    for entry in demands {
+      demand += "\(String(entry.client, radix: 16)),\(entry.waiting),\(Int(min(max(entry.share, 0), 1) * 10_000));"
     }
-    return true
-  }
-
-  private mutating func readRefusals(_ reader: inout WireReader) -> Bool {
-    guard let count = reader.number(UInt8.self), count <= TrafficLog.mostRefusals else { return false }
-    for _ in 0..<count {
-      guard let sentAge = reader.number(UInt32.self), let age = reader.age(), let retryAfter = reader.word() else {
-        return false
-      }
-      refusals.append(
-        Refusal(
-          sentAge: Double(sentAge) / 10_000, age: age,
-          retryAfter: retryAfter == Int(UInt16.max) ? nil : min(Double(retryAfter) / 1000, 60)))
-    }
-    return true
-  }
-
-  private mutating func readDemands(_ reader: inout WireReader) -> Bool {
-    guard let count = reader.number(UInt8.self), count <= Self.mostClients else { return false }
-    for _ in 0..<count {
-      guard let client = reader.number(UInt64.self), let waiting = reader.word(), let share = reader.word() else {
-        return false
-      }
-      demands.append(Demand(client: client, waiting: waiting, share: min(Double(share) / 10_000, 1)))
-    }
-    return true
+    let numbers: [String] = [
+      "\(known)", hasLearned ? "1" : "0", "\(window)", "\(inFlight)", "\(waiting)", "\(part)", "\(grown)", "\(limit)",
+      "\(maximum)", time.map { "\($0)" } ?? "", "\(turns?.count ?? 0)", "\(turns?.ahead.inSeconds ?? 0)", demand,
+    ]
+    return [replica, channel, message, log] + numbers.map { Array($0.utf8) }
   }
 }
 
-/// What the leading replica tells the others: the team's pace, and each replica's part of the requests in flight.
-struct QuotaAnnouncement: Sendable, Equatable {
-  struct Part: Sendable, Equatable {
-    var replica: UInt64
-    var inFlight: Int
-  }
+/// What the store replies to a settlement. It comes from outside, so it may be anything; the values here have bounds.
+public struct QuotaReply: Sendable, Equatable {
+  /// What the replica has of the team's quota; the number of replicas is not in it.
+  public private(set) var team = TeamQuota()
+  /// The turns.
+  public private(set) var lease: TurnLease
 
-  /// The most replicas with a part: 1,024. Each further one may have one request in flight.
-  static let mostParts = 1024
-
-  /// The number of the leader, and of its announcement. Only the highest numbers count.
-  var term: UInt32 = 0
-  var number: UInt32 = 0
-  /// The time of the store until which the leader has judged what the replicas have reported, in seconds.
-  var judgedUntil = 0.0
-  /// The learned rate in requests a second; 0 before the first 429.
-  var rate = 0.0
-  /// The present pace of all replicas together.
-  var pace = 0.0
-  /// When the last pause began and ends, by the store's clock in seconds.
-  var pauseBegan = 0.0
-  var pauseEnds = 0.0
-  /// The most requests in flight of all replicas.
-  var limit = 0
-  var parts: [Part] = []
-
-  var bytes: [UInt8] {
-    var writer = WireWriter()
-    writer.append(term)
-    writer.append(number)
-    for value in [judgedUntil, rate, pace, pauseBegan, pauseEnds] { writer.append(value) }
-    writer.append(UInt16(clamping: limit))
-    writer.append(UInt16(clamping: parts.count))
-    for part in parts {
-      writer.append(part.replica)
-      writer.append(UInt16(clamping: part.inFlight))
-    }
-    return writer.bytes
-  }
-
-  init() {}
-
-  /// Parses an announcement. Returns nil for anything else, or for values that no replica announces.
-  init?(_ bytes: ArraySlice<UInt8>, limits: PacingLimits = PacingLimits()) {
-    var reader = WireReader(bytes)
-    guard let term = reader.number(UInt32.self), let number = reader.number(UInt32.self),
-      let judgedUntil = reader.double(), let rate = reader.double(), let pace = reader.double(),
-      let pauseBegan = reader.double(), let pauseEnds = reader.double(),
-      let limit = reader.word(), let count = reader.word(), count <= Self.mostParts
-    else { return nil }
-    (self.term, self.number, self.judgedUntil) = (term, number, judgedUntil)
-    (self.pauseBegan, self.limit) = (pauseBegan, limit)
-    self.pauseEnds = min(pauseEnds, pauseBegan + limits.mostRetryAfter.inSeconds + 1)
-    if rate > 0 {
-      self.rate = min(max(rate, limits.leastRate), limits.mostRate)
+  /// Reads the numbers of the reply and the parts of clients. Returns nil for anything else.
+  ///
+  /// - Parameter now: The time at which the store has replied, by this process's clock.
+  public init?(_ numbers: [Int64], parts: [UInt8], now: Duration, limits: PacingLimits = PacingLimits()) {
+    guard numbers.count == 10, numbers.allSatisfy({ $0 > -100_000_000 && $0 < 1_000_000_000_000 }) else { return nil }
+    func seconds(_ index: Int) -> Double { Double(numbers[index]) / 1e6 }
+    lease = TurnLease(
+      count: min(max(Int(numbers[0]), 0), 65_536), start: now + Duration(inSeconds: seconds(1)),
+      spacing: Duration(inSeconds: max(seconds(2), 0.0001)))
+    if numbers[3] > 0 {
+      team.rate = min(max(seconds(3), limits.leastRate), limits.mostRate)
       // A test after many refusals is slower than any rate.
-      self.pace = min(max(pace, 0.05), limits.mostRate)
+      team.pace = min(max(seconds(4), 0.05), limits.mostRate)
     }
-    for _ in 0..<count {
-      guard let replica = reader.number(UInt64.self), let part = reader.word() else { return nil }
-      parts.append(Part(replica: replica, inFlight: part))
-    }
-    guard reader.isAtEnd else { return nil }
-  }
-}
-
-/// Writes numbers in network order.
-struct WireWriter {
-  private(set) var bytes: [UInt8] = []
-
-  mutating func append(_ number: some FixedWidthInteger) {
-    for shift in stride(from: number.bitWidth - 8, through: 0, by: -8) {
-      bytes.append(UInt8(truncatingIfNeeded: number >> shift))
+    team.pausedUntil = now + Duration(inSeconds: min(max(seconds(5), 0), limits.mostRetryAfter.inSeconds + 1))
+    team.inFlight = min(max(Int(numbers[6]), 1), 65_536)
+    team.limit = min(max(Int(numbers[7]), 1), 65_536)
+    team.weight = min(max(seconds(8), 0), 1)
+    team.window = min(max(Double(numbers[9]), 1), limits.windows.last ?? 1)
+    for part in parts.split(separator: UInt8(ascii: ";")).prefix(QuotaReport.mostClients) {
+      let fields = part.split(separator: UInt8(ascii: ","))
+      guard fields.count == 2, let client = UInt64(String(decoding: fields[0], as: UTF8.self), radix: 16),
+        let fraction = Int(String(decoding: fields[1], as: UTF8.self))
+      else { continue }
+      team.fractions[client] = min(max(Double(fraction) / 1e6, 0), 1)
     }
   }
-
-  mutating func append(_ number: Double) { append(number.bitPattern) }
-
-  /// Appends an age in units of 100 µs, 6.5 s at most.
-  mutating func appendAge(_ age: Double) { append(UInt16(clamping: Int(min(max(age, 0), 7) * 10_000))) }
-}
-
-/// Reads numbers in network order. Every function returns nil at the end of the bytes.
-struct WireReader {
-  private var rest: ArraySlice<UInt8>
-
-  init(_ bytes: ArraySlice<UInt8>) {
-    rest = bytes
-  }
-
-  var isAtEnd: Bool { rest.isEmpty }
-
-  mutating func number<Number: FixedWidthInteger>(_: Number.Type) -> Number? {
-    let length = Number.bitWidth / 8
-    guard rest.count >= length else { return nil }
-    defer { rest = rest.dropFirst(length) }
-    return rest.prefix(length).reduce(0) { $0 << 8 | Number(truncatingIfNeeded: $1) }
-  }
-
-  mutating func word() -> Int? { number(UInt16.self).map { Int($0) } }
-
-  /// Returns a number from 0 to a million millions.
-  mutating func double() -> Double? {
-    guard let bits = number(UInt64.self) else { return nil }
-    let value = Double(bitPattern: bits)
-    return value.isFinite && (0...1e12).contains(value) ? value : nil
-  }
-
-  mutating func age() -> Double? { word().map { Double($0) / 10_000 } }
 }

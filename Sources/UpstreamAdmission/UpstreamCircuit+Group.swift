@@ -5,23 +5,18 @@ public enum CircuitNews: Sendable, Equatable {
   /// The upstream responds again.
   case closed
 
-  var bytes: [UInt8] {
-    var writer = WireWriter()
-    switch self {
-    case .open(let pause):
-      writer.append(UInt8(1))
-      writer.append(UInt16(clamping: Int(pause.inSeconds * 1000)))
-    case .closed:
-      writer.append(UInt8(0))
-      writer.append(UInt16(0))
-    }
-    return writer.bytes
+  /// The news as three bytes: a kind, and the pause in milliseconds.
+  public var bytes: [UInt8] {
+    guard case .open(let pause) = self else { return [0, 0, 0] }
+    let length = UInt16(clamping: Int(pause.inSeconds * 1000))
+    return [1, UInt8(truncatingIfNeeded: length >> 8), UInt8(truncatingIfNeeded: length)]
   }
 
-  init?(_ bytes: ArraySlice<UInt8>) {
-    var reader = WireReader(bytes)
-    guard let kind = reader.number(UInt8.self), kind < 2, let pause = reader.word(), reader.isAtEnd else { return nil }
-    self = kind == 1 ? .open(pause: .milliseconds(pause)) : .closed
+  /// Reads news of another replica. Returns nil for anything else.
+  public init?(_ bytes: ArraySlice<UInt8>) {
+    let bytes = Array(bytes)
+    guard bytes.count == 3, bytes[0] < 2 else { return nil }
+    self = bytes[0] == 1 ? .open(pause: .milliseconds(Int(bytes[1]) << 8 | Int(bytes[2]))) : .closed
   }
 }
 

@@ -89,8 +89,8 @@ struct DoctorDependencyTests {
     #expect(try store.run("KEYS", "*").isEmpty)
 
     try expect(user, "It refuses the user or the password", "ACL LIST")
-    try store.run("ACL", "SETUSER", "musickit", "on", ">secret", "~*", "&*", "+@all", "-zadd", "-hset")
-    try expect(user, "may not run: hset, zadd", "ACL SETUSER musickit resetkeys ~{musickit}:*")
+    try store.run("ACL", "SETUSER", "musickit", "on", ">secret", "~*", "&*", "+@all", "-zadd", "-append")
+    try expect(user, "may not run: append, zadd", "ACL SETUSER musickit resetkeys ~{musickit}:*")
     try store.run("ACL", "SETUSER", "musickit", "+@all", "resetkeys", "~other:*")
     try expect(user, "lacks permissions", "one of the keys")
     try store.run("ACL", "SETUSER", "musickit", "allkeys", "resetchannels")

@@ -182,9 +182,13 @@ import Testing
   func groupWait() {
     var limit = ConcurrencyLimit<Int>()
     limit.join(2, seed: 1, now: .zero)
-    var team = TeamQuota()
-    (team.rate, team.pace, team.weight, team.replicas, team.inFlight) = (0.5, 0.5, 0.5, 2, 10)
-    _ = limit.use(team, limit: 20, now: .zero)
+    func use(_ turns: [Int64], to report: QuotaReport) -> Bool {
+      // The store has a rate of one in two seconds, of which this replica has half.
+      let numbers = turns + [2_000_000, 500_000, 500_000, 0, 10, 20, 500_000, 1]
+      let reply = QuotaReply(numbers, parts: [], now: .zero)
+      return reply.map { limit.use($0, to: report, replicas: 2, now: .zero).isEmpty } ?? false
+    }
+    #expect(use([0, 0], to: QuotaReport()))
     var request = ConcurrencyLimit<Int>.Request(QuotaCaller(client: "only", rateLimitPrefix: ByteString("a")))
     request.patience = .zero
     func wait() -> Duration? {
@@ -194,8 +198,11 @@ import Testing
     #expect(wait() == .seconds(4))
     request.patience = .seconds(5)
     #expect(wait() == nil, "it waits")
-    #expect(limit.turnRequest(now: .zero) != nil)
-    #expect(limit.take(TurnLease(count: 1, start: .milliseconds(900), spacing: .seconds(2)), now: .zero).isEmpty)
+    let needsStore = limit.needsStore(now: .zero)
+    let report = limit.report(now: .zero)
+    let stillNeedsStore = limit.needsStore(now: .zero)
+    #expect(needsStore && report.turns != nil && !stillNeedsStore)
+    #expect(use([1, 900_000], to: report))
     request.patience = .zero
     #expect(wait() == .milliseconds(900 + 4000), "after the one that waits")
   }

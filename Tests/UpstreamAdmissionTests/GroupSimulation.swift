@@ -3,7 +3,8 @@ import TestSupport
 
 @testable import UpstreamAdmission
 
-/// Replicas before an upstream with a quota, with a store between them, on a simulated clock.
+/// Replicas before an upstream with a quota, on a simulated clock. Between them is a real `redis-server`, which runs the real
+/// script with the time of the simulation.
 struct GroupSimulation {
   /// What sends requests. A client with connections sends the next request when one has been served; one with a rate
   /// sends at that rate.
@@ -31,8 +32,14 @@ struct GroupSimulation {
     var lost = 0.0
     /// The times at which the store is gone.
     var outage: Range<Double>?
-    /// When the leader dies.
-    var leaderDies: Double?
+    /// When the first replica dies.
+    var firstDies: Double?
+    /// When the store begins again without its data.
+    var emptied: Double?
+    /// When a replica comes that has learned a tenth of the rate alone.
+    var misled: Double?
+    /// The seconds in which the upstream counts.
+    var window = 1.0
     var doublesAt: Double?
     /// When the upstream refuses every request.
     var blocked: Range<Double>?
@@ -73,11 +80,9 @@ struct GroupSimulation {
     case tick(Int)
     case expire(Int)
     case settle(Int, isRegular: Bool)
-    case settling(Int, QuotaMember.Settlement, sentAt: Double)
-    case settled(Int, QuotaMember.Reply?, replicas: Int, sentAt: Double)
-    case message(Int, [UInt8])
-    case leasing(Int, TurnRequest, sentAt: Double)
-    case leased(Int, (count: Int64, start: Int64, interval: Int64)?)
+    case settling(Int, QuotaReport, serial: Int, isLost: Bool, sentAt: Double)
+    case settled(Int, QuotaStore.Reply?, QuotaReport, serial: Int, sentAt: Double)
+    case message(Int)
   }
   private struct Ask {
     var load: Int
@@ -89,7 +94,6 @@ struct GroupSimulation {
   }
   private struct Replica {
     var limit: ConcurrencyLimit<Int>
-    var member: QuotaMember
     var id: UInt64
     /// What its clock shows at time zero.
     var offset: Double
@@ -105,20 +109,24 @@ struct GroupSimulation {
   private var random: SplitMix
   private var events = EventQueue<Event>()
   private var quota: SimulatedQuota
-  private var store = SimulatedStore()
+  private let store: QuotaStore
   private var replicas: [Replica] = []
   private var asks: [Ask] = []
   private(set) var now = 0.0
   private var inFlight = 0
+  /// The settlements without a reply, and the number of the last one.
+  private var open: Set<Int> = []
+  private var lastSerial = 0
   private(set) var report = Report()
   /// The store's clock at time zero.
   private static let storeOffset = 1.7e9
   private static let whole = 30.0
 
-  init(_ scenario: Scenario) {
+  init(_ scenario: Scenario) throws {
     self.scenario = scenario
+    store = try QuotaStore()
     random = SplitMix(seed: scenario.seed)
-    quota = SimulatedQuota(scenario.limiter, scenario.quota)
+    quota = SimulatedQuota(scenario.limiter, scenario.quota, window: scenario.window)
     report.servedIn = [Int](repeating: 0, count: Int(scenario.seconds) + 60)
     report.servedAt = [Int](repeating: 0, count: scenario.replicas)
     var limits = ConcurrencyLimits()
@@ -127,15 +135,12 @@ struct GroupSimulation {
       let id = random.next()
       replicas.append(
         Replica(
-          limit: ConcurrencyLimit(limits), member: QuotaMember(id: id, limits), id: id,
+          limit: ConcurrencyLimit(limits), id: id,
           offset: Double(random.next() % 100_000)))
     }
   }
 
-  var limits: [ConcurrencyLimit<Int>] { replicas.map(\.limit) }
-  var leaders: [Int] { replicas.indices.filter { replicas[$0].isAlive && replicas[$0].member.isLeading } }
-
-  mutating func run() -> Report {
+  mutating func run() throws -> Report {
     for index in replicas.indices { push(uniform(0, 0.1), .settle(index, isRegular: true)) }
     for (index, load) in scenario.loads.enumerated() {
       for (replica, connections) in load.connections.enumerated() {
@@ -143,19 +148,28 @@ struct GroupSimulation {
       }
       if load.rate > 0 { push(load.from + 0.5 + uniform(0, 1 / load.rate), .rated(index)) }
     }
-    var doubled = false
-    var killed = false
+    var (doubled, killed, emptied, misled) = (false, false, false, false)
     while let entry = events.pop(), entry.time < scenario.seconds {
       now = entry.time
       if let at = scenario.doublesAt, now >= at, !doubled {
         doubled = true
         quota.quota *= 2
       }
-      if let at = scenario.leaderDies, now >= at, !killed, let leader = leaders.first {
+      if let at = scenario.firstDies, now >= at, !killed {
         killed = true
-        die(leader)
+        die(0)
       }
-      handle(entry.event)
+      if let at = scenario.emptied, now >= at, !emptied {
+        emptied = true
+        try store.empty()
+      }
+      if let at = scenario.misled, now >= at, !misled {
+        misled = true
+        var report = QuotaReport()
+        (report.known, report.hasLearned) = (scenario.quota / 10, true)
+        _ = try store.settle(report, of: 0, now: storeTime)
+      }
+      try handle(entry.event)
     }
     return report
   }
@@ -174,7 +188,7 @@ struct GroupSimulation {
     }
   }
 
-  private mutating func handle(_ event: Event) {
+  private mutating func handle(_ event: Event) throws {
     switch event {
     case .ask(let index): acquire(index)
     case .rated(let load):
@@ -196,28 +210,22 @@ struct GroupSimulation {
       guard replicas[index].isAlive else { return }
       if isRegular { push(now + 0.1 + uniform(0, 0.001), .settle(index, isRegular: true)) }
       settle(index)
-    case .settling(let index, let settlement, let sentAt):
+    case .settling(let index, let report, let serial, let isLost, let sentAt):
       guard isStoreThere else { return }
-      let (reply, messages, count) = store.settle(settlement, of: replicas[index].id, now: storeTime)
-      for message in messages {
-        for other in replicas.indices where other != index { push(now + hop(), .message(other, message)) }
+      let (reply, isNews) = try store.settle(report, of: replicas[index].id, now: storeTime)
+      if isNews {
+        for other in replicas.indices where other != index { push(now + hop(), .message(other)) }
       }
       let arrival = now + hop()
-      if arrival < sentAt + 0.02 { push(arrival, .settled(index, reply, replicas: count, sentAt: sentAt)) }
-    case .settled(let index, let reply, let count, let sentAt): settled(index, reply, count, sentAt)
-    case .message(let index, let message):
+      if arrival < sentAt + 0.02, !isLost {
+        push(arrival, .settled(index, reply, report, serial: serial, sentAt: sentAt))
+      }
+    case .settled(let index, let reply, let report, let serial, let sentAt):
+      settled(index, reply, report, serial, sentAt)
+    case .message(let index):
       guard replicas[index].isAlive, replicas[index].isTogether else { return }
-      apply(replicas[index].member.received(message[...], now: local(index)), to: index)
-    case .leasing(let index, let request, let sentAt):
-      guard isStoreThere, let turns = store.lease(request, now: storeTime) else { return }
-      let arrival = now + hop()
-      if arrival < sentAt + 0.02 { push(arrival, .leased(index, turns)) }
-    case .leased(let index, let turns):
-      guard replicas[index].isAlive, replicas[index].limit.pacing.group?.isAsking == true else { return }
-      let lease = turns.flatMap {
-        replicas[index].member.lease(count: $0.count, start: $0.start, interval: $0.interval)
-      }
-      send(replicas[index].limit.take(lease, now: local(index)), of: index)
+      replicas[index].limit.pauseForRefusal(now: local(index))
+      settle(index)
     }
     for index in replicas.indices { look(after: index) }
   }
@@ -232,49 +240,40 @@ struct GroupSimulation {
   private mutating func isLost() -> Bool { scenario.lost > 0 && uniform(0, 1) < scenario.lost }
 
   private mutating func settle(_ index: Int) {
-    let time = local(index)
-    let report = replicas[index].limit.report(now: time) ?? QuotaReport()
-    let settlement = replicas[index].member.settlement(report, now: time)
-    apply(QuotaMember.Effects(team: replicas[index].isTogether ? replicas[index].member.team : nil), to: index)
+    let report = replicas[index].limit.report(now: local(index))
     self.report.commands += 1
-    // A lost command is one whose reply comes too late.
-    if !isLost() { push(now + hop(), .settling(index, settlement, sentAt: now)) }
-    push(now + 0.02, .settled(index, nil, replicas: 0, sentAt: now))
-    replicasWaiting[index] = now
+    lastSerial += 1
+    open.insert(lastSerial)
+    // The store takes the command, but its reply comes too late.
+    push(now + hop(), .settling(index, report, serial: lastSerial, isLost: isLost(), sentAt: now))
+    push(now + 0.02, .settled(index, nil, report, serial: lastSerial, sentAt: now))
   }
 
-  private var replicasWaiting: [Int: Double] = [:]
-
-  private mutating func settled(_ index: Int, _ reply: QuotaMember.Reply?, _ count: Int, _ sentAt: Double) {
-    guard replicas[index].isAlive, replicasWaiting[index] == sentAt else { return }
-    replicasWaiting[index] = nil
+  private mutating func settled(
+    _ index: Int, _ reply: QuotaStore.Reply?, _ report: QuotaReport, _ serial: Int, _ sentAt: Double
+  ) {
+    guard open.remove(serial) != nil, replicas[index].isAlive else { return }
     let time = local(index)
-    guard let reply else {
+    let replied = local(index, at: (sentAt + now) / 2)
+    guard let reply = reply.flatMap({ QuotaReply($0.numbers, parts: $0.parts, now: replied) }) else {
       guard replicas[index].isTogether else { return }
       replicas[index].missedSince = replicas[index].missedSince ?? now
-      guard now - (replicas[index].missedSince ?? now) >= 1 else { return }
-      replicas[index].isTogether = false
-      replicas[index].member.left()
-      return send(replicas[index].limit.leave(replicas[index].count, seed: replicas[index].id, now: time), of: index)
+      if now - (replicas[index].missedSince ?? now) >= 1 {
+        replicas[index].isTogether = false
+        send(replicas[index].limit.leave(replicas[index].count, seed: replicas[index].id, now: time), of: index)
+      } else if report.turns != nil {
+        send(replicas[index].limit.missTurns(now: time), of: index)
+      }
+      return
     }
     replicas[index].missedSince = nil
-    let effects = replicas[index].member.settled(reply, sentAt: local(index, at: sentAt), now: time)
-    replicas[index].limit.reported(at: local(index, at: sentAt))
-    replicas[index].count = count
-    replicas[index].member.changed(replicas: count)
+    replicas[index].count = replicas.count { $0.isAlive }
     if !replicas[index].isTogether {
       replicas[index].isTogether = true
-      replicas[index].limit.join(count, seed: replicas[index].id, now: time)
+      replicas[index].limit.join(replicas[index].count, seed: replicas[index].id, now: time)
     }
-    apply(effects, to: index)
-  }
-
-  private mutating func apply(_ effects: QuotaMember.Effects, to index: Int) {
-    if let team = effects.team {
-      let limit = replicas[index].member.limit
-      send(replicas[index].limit.use(team, limit: limit, now: local(index)), of: index)
-    }
-    if effects.settlesNow { push(now, .settle(index, isRegular: false)) }
+    send(
+      replicas[index].limit.use(reply, to: report, replicas: replicas[index].count, now: time), of: index)
   }
 
   // MARK: Requests
@@ -350,15 +349,10 @@ struct GroupSimulation {
     }
   }
 
-  /// What the gateway does after every event of a replica: it reports 429s, asks for turns, and sets its timer.
+  /// What the gateway does after every event of a replica: it settles if there is a 429 or a request needs a turn, and sets its timer.
   private mutating func look(after index: Int) {
     guard replicas[index].isAlive else { return }
-    if replicas[index].limit.isUrgent { settle(index) }
-    if let request = replicas[index].limit.turnRequest(now: local(index)) {
-      report.commands += 1
-      if !isLost() { push(now + hop(), .leasing(index, request, sentAt: now)) }
-      push(now + 0.02, .leased(index, nil))
-    }
+    if replicas[index].limit.needsStore(now: local(index)) { settle(index) }
     guard let opening = replicas[index].limit.opening else { return }
     let at = max(opening.inSeconds - replicas[index].offset, now + 0.0005)
     if let tickAt = replicas[index].tickAt, tickAt <= at { return }

@@ -1,4 +1,5 @@
 import Bytes
+import TestSupport
 import Testing
 
 @testable import UpstreamAdmission
@@ -43,16 +44,16 @@ struct RefusalBlockTests {
     }
   }
 
-  @Test("replicas serve as before", arguments: [20, 10_000])
-  func replicas(quota: Double) {
+  @Test("replicas serve as before", .otherPrograms, arguments: [20, 10_000])
+  func replicas(quota: Double) throws {
     for length in Self.lengths {
       var scenario = GroupSimulation.Scenario()
       scenario.quota = quota
       scenario.loads = (0..<3).map { .init(client: "modest", rate: 5, replica: $0) }
       scenario.blocked = Self.began..<Self.began + length
       scenario.seconds = Self.began + length + 8
-      var simulation = GroupSimulation(scenario)
-      _ = simulation.run()
+      var simulation = try GroupSimulation(scenario)
+      _ = try simulation.run()
       let from = Self.began + length + 2
       #expect(simulation.used(from: from, to: from + 5, quota: 15) >= 0.9, "\(length) s")
     }

@@ -1,8 +1,8 @@
 import UpstreamAdmission
 
 /// Entry point of libFuzzer: the input is what a store says to a replica that shares the quota, one item after another:
-/// replies of settlements, messages and turns. Whatever it says, the limit stays within its bounds, and once the store
-/// says nothing more, a request is sent within a minute.
+/// replies of settlements, and messages about 429s. Whatever it says, the limit stays within its bounds, and once the
+/// store says nothing more, a request is sent within a minute.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzGroupQuota(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   var input = [UInt8](UnsafeBufferPointer(start: start, count: count))[...]
@@ -10,9 +10,8 @@ public func fuzzGroupQuota(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt
   while let kind = input.popFirst() {
     replica.now += .milliseconds(10)
     switch kind % 4 {
-    case 0: replica.settle(input.take(8), input.take(Int(input.popFirst() ?? 0)), leads: kind & 4 != 0)
-    case 1: replica.receive(Array(input.take(Int(input.popFirst() ?? 0))))
-    case 2: replica.turns(input.take(8), input.take(8), input.take(8))
+    case 0, 1: replica.settle((0..<10).map { _ in input.take(Int(kind >> 2 & 7) + 1) }, Array(input.take(20)))
+    case 2: replica.limit.pauseForRefusal(now: replica.now)
     default: replica.request(client: kind >> 2 & 3)
     }
     precondition((1...ConcurrencyLimits().maximum).contains(replica.limit.limit))
@@ -23,7 +22,6 @@ public func fuzzGroupQuota(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt
 
 private struct Replica {
   var limit = ConcurrencyLimit<Int>()
-  var member = QuotaMember(id: 1, ConcurrencyLimits())
   var now = Duration.seconds(1)
   private var permits: [ConcurrencyPermit] = []
 
@@ -31,28 +29,13 @@ private struct Replica {
     limit.join(3, seed: 1, now: now)
   }
 
-  mutating func settle(_ time: UInt64, _ announcement: ArraySlice<UInt8>, leads: Bool) {
-    _ = member.settlement(limit.report(now: now) ?? QuotaReport(), now: now)
-    let reply = QuotaMember.Reply(
-      time: Int64(bitPattern: time), leads: leads, term: UInt32(truncatingIfNeeded: time),
-      announcement: Array(announcement))
-    use(member.settled(reply, sentAt: now - .milliseconds(1), now: now))
-    limit.reported(at: now)
-  }
-
-  mutating func receive(_ message: [UInt8]) {
-    use(member.received(message[...], now: now))
-  }
-
-  private mutating func use(_ effects: QuotaMember.Effects) {
-    if let team = effects.team { keep(limit.use(team, limit: member.limit, now: now)) }
-  }
-
-  mutating func turns(_ count: UInt64, _ start: UInt64, _ interval: UInt64) {
-    _ = limit.turnRequest(now: now)
-    let lease = member.lease(
-      count: Int64(bitPattern: count), start: Int64(bitPattern: start), interval: Int64(bitPattern: interval))
-    keep(limit.take(lease, now: now))
+  mutating func settle(_ numbers: [Int64], _ parts: [UInt8]) {
+    let report = limit.report(now: now)
+    if let reply = QuotaReply(numbers, parts: parts, now: now - .milliseconds(1)) {
+      keep(limit.use(reply, to: report, replicas: 3, now: now))
+    } else if report.turns != nil {
+      keep(limit.missTurns(now: now))
+    }
   }
 
   mutating func request(client: UInt8) {
@@ -72,7 +55,7 @@ private struct Replica {
       let caller = QuotaCaller(client: "last", rateLimitPrefix: "caller")
       if case .granted = limit.acquire(.init(caller), waiter: 1, now: now) { return }
       if !limit.advance(now: now).isEmpty { return }
-      if limit.turnRequest(now: now) != nil, !limit.take(nil, now: now).isEmpty { return }
+      if limit.report(now: now).turns != nil, !limit.missTurns(now: now).isEmpty { return }
     }
     preconditionFailure("nothing is sent for a minute")
   }
@@ -84,7 +67,8 @@ extension ArraySlice<UInt8> {
     return prefix(count)
   }
 
-  fileprivate mutating func take(_ count: Int) -> UInt64 {
-    (take(count) as ArraySlice<UInt8>).reduce(0) { $0 << 8 | UInt64($1) }
+  /// Takes a number of so many bytes.
+  fileprivate mutating func take(_ count: Int) -> Int64 {
+    (take(count) as ArraySlice<UInt8>).reduce(0) { $0 << 8 | Int64($1) }
   }
 }

@@ -31,6 +31,8 @@ struct ScriptCall {
   let script: RedisScript
   var keys: [[UInt8]]
   var arguments: [[UInt8]]
+  /// What takes the reply in place of the participant, which may have several settlements under way.
+  var completion: ((RESPValue?) -> Void)?
 }
 
 /// What a replica knows of its group.

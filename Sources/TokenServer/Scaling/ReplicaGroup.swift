@@ -194,20 +194,15 @@ final class ReplicaGroup: @unchecked Sendable {
 
   private func settle(_ participant: any GroupParticipant, at now: Deadline) {
     guard let call = participant.settlement(at: now) else { return }
-    run(call, until: now.advanced(by: timeout)) { participant.settled($0, sentAt: now, now: self.loop.now) }
+    run(call, until: now.advanced(by: timeout)) {
+      if let completion = call.completion { return completion($0) }
+      participant.settled($0, sentAt: now, now: self.loop.now)
+    }
   }
 
   /// Settles for one participant now. On any thread.
   func settleNow(_ participant: any GroupParticipant) {
-    loop.post {
-      if self.client.isReady { self.settle(participant, at: self.loop.now) }
-    }
-  }
-
-  /// Runs a script soon. The completion takes the reply on the group's loop; nil if none came in time, or if the store
-  /// refused it. On any thread.
-  func run(_ call: ScriptCall, _ completion: @escaping @Sendable (RESPValue?) -> Void) {
-    loop.post { self.run(call, until: self.loop.now.advanced(by: self.timeout), completion) }
+    loop.post { self.settle(participant, at: self.loop.now) }
   }
 
   /// Sends a message to the other replicas. On any thread.

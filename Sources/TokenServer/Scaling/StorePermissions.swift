@@ -4,8 +4,8 @@ import Redis
 enum StorePermissions {
   /// The commands that the server sends, alone or in scripts, beside HELLO and AUTH, which every user may send.
   static let commands = [
-    "append", "del", "eval", "evalsha", "get", "hmget", "hset", "mget", "pexpire", "ping", "pttl", "publish", "select",
-    "set", "strlen", "subscribe", "time", "zadd", "zcard", "zrange", "zrem", "zremrangebyscore",
+    "append", "del", "eval", "evalsha", "get", "mget", "pexpire", "ping", "pttl", "publish", "select", "set", "strlen",
+    "subscribe", "time", "zadd", "zcard", "zrange", "zrem", "zremrangebyscore",
   ]
 
   /// The rules of the user for ACL SETUSER, without its password.
@@ -34,9 +34,6 @@ enum StorePermissions {
     try('strlen', key)
     try('pttl', key)
     try('pexpire', key, 10000)
-    try('del', key)
-    try('hset', key, 'a', '')
-    try('hmget', key, 'a')
     try('del', key)
     try('zadd', key, 1, 'a')
     try('zremrangebyscore', key, '-inf', 0)
