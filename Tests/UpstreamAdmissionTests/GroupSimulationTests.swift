@@ -28,10 +28,12 @@ struct GroupSimulationTests {
   func steady(quota: Double, limiter: QuotaScenario.Limiter) throws {
     var scenario = Self.scenario(quota, limiter)
     if quota > 100 { scenario.loads = [Load(connections: [40, 40, 40])] }
-    scenario.seconds = quota < 20 ? 150 : quota > 100 ? 25 : 35
+    scenario.seconds = quota < 20 ? 100 : quota > 100 ? 25 : 35
     let (report, used) = try Self.run(scenario)
     #expect(used >= 0.9)
-    #expect(report.refusedPart <= (limiter == .slidingWindow ? 0.03 : 0.02))
+    // One more, because a short run at a low rate has few requests.
+    let most = limiter == .slidingWindow ? 0.03 : 0.02
+    #expect(Double(report.refused) <= most * Double(report.sent) + 1)
     let served = Double(report.served)
     for count in report.servedAt { #expect(abs(Double(count) / served - 1 / 3) < 0.05) }
   }
