@@ -3,6 +3,7 @@ import EventLoop
 import HTTP1
 import HTTPMessages
 import HTTPTypes
+import Memory
 import TestSupport
 import Testing
 
@@ -10,8 +11,10 @@ import Testing
 
 /// HTTP/2 on a server that speaks HTTP/2, with curl as the client.
 @Suite struct HTTP2ConnectionTests {
-  private static func server(_ kind: IOLoop.PollerKind, _ router: Router = .test) throws -> TestServer {
-    try TestServer(Variant(poller: kind, isTLS: false), router: router, speaksHTTP2: true)
+  private static func server(
+    _ kind: IOLoop.PollerKind, _ router: Router = .test, memory: MemoryBudget = .unlimited()
+  ) throws -> TestServer {
+    try TestServer(Variant(poller: kind, isTLS: false), router: router, speaksHTTP2: true, memory: memory)
   }
 
   /// The output and the exit status of curl.
@@ -135,10 +138,11 @@ import Testing
   }
 
   @Test(
-    "work is cancelled when its client disconnects", .otherPrograms, arguments: IOLoop.PollerKind.allCases,
-    WorkForm.allCases)
+    "work is cancelled, and its memory released, when its client disconnects", .otherPrograms,
+    arguments: IOLoop.PollerKind.allCases, WorkForm.allCases)
   func clientGone(_ kind: IOLoop.PollerKind, _ form: WorkForm) throws {
     let ended = Signal<Bool>()
+    let memory = MemoryBudget(limit: 1 << 30)
     let server = try Self.server(
       kind,
       Router([
@@ -150,11 +154,13 @@ import Testing
               return Response(.ok)
             })
         }
-      ]))
+      ]), memory: memory)
     // 28: curl has timed out.
     #expect(try Self.curl(server, "/x", "--max-time", "0.2").status == 28)
     #expect(try ended.wait())
     wait(for: "the record") { server.recorder.statuses == [499] }
+    server.waitForConnections(0)
+    wait(for: "the release of the memory") { memory.used == 0 }
   }
 
   @Test("a response that its client cuts short is recorded once", .otherPrograms, arguments: IOLoop.PollerKind.allCases)

@@ -294,12 +294,14 @@ extension HTTP2Stream: ExchangeCarrier {
 
   func workEnded(_ work: RequestWork, _ response: consuming Response) {
     connection.channel.loop.assertCurrent()
-    guard self.work === work, !isClosed else {
+    let isAwaited = self.work === work && !isClosed
+    // The work and the stream hold each other until now.
+    (self.work, workHold) = (nil, nil)
+    guard isAwaited else {
       response.stream?.cancel()
       if !hasResponded { connection.recordGone(work.request) }
       return
     }
-    self.work = nil
     let response = response
     perform { () throws(CloseReason) in try respond(response, to: work.request) }
     streams.flush()
