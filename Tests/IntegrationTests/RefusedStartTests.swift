@@ -50,7 +50,8 @@ struct RefusedStartTests {
     #expect(admin.status == 75)
     #expect(admin.stderr.hasSuffix("The settings are admin.host (ADMIN_HOST) and admin.port (ADMIN_PORT).\n"))
     for (command, flags) in [
-      ("demo", "The flags --host ADDRESS and --port N choose the address."), ("sandbox", "The flag --port N chooses the port."),
+      ("demo", "The flags --host ADDRESS and --port N choose the address."),
+      ("sandbox", "The flag --port N chooses the port."),
     ] {
       let result = try Program.run([command, "--port", "\(server.port)"])
       #expect(result.status == 75)

@@ -49,7 +49,8 @@ public struct DemoCommand: Sendable {
         source, addressHint: "The flags --host ADDRESS and --port N choose the address.")
       try application.run(reload: nil) { announce(guide($0, key, sandbox: sandbox.url)) }
       return CommandResult(.good)
-    } catch let error as InvalidSettings {
+    } catch let error as InvalidSettings where error.errors.allSatisfy({ $0.path == "server.host" }) {
+      // The only setting with a value of the command line, beside the port, which is judged before.
       return CommandResult(.usage, diagnostics: error.errors.lines)
     } catch {
       return CommandResult(failedStart: error)
