@@ -17,10 +17,10 @@ struct ClientHelloLimit {
   mutating func isExceeded(by records: UnsafeRawBufferPointer, _ limit: Int) -> Bool {
     var start = 0
     while start + Self.recordHeader <= records.count {
-      // An SSLv2 ClientHello is one record, and so no longer than a record.
-      guard unsafe records[start] & 0x80 == 0 else { return false }
-      let length = unsafe Int(records[start + 3]) << 8 | Int(records[start + 4])
-      let end = min(start + Self.recordHeader + length, records.count)
+      let prefix = unsafe UnsafeRawBufferPointer(rebasing: records[start..<start + Self.recordHeader])
+      // OpenSSL refuses by its header what is not a record. An SSLv2 ClientHello is one record, and so no longer than one.
+      guard let size = unsafe PartialRecord.size(of: prefix), unsafe prefix[0] & 0x80 == 0 else { return false }
+      let end = min(start + size, records.count)
       let isHandshake = unsafe records[start] == UInt8(SSL3_RT_HANDSHAKE)
       let content = unsafe UnsafeRawBufferPointer(rebasing: records[start + Self.recordHeader..<end])
       if isHandshake, unsafe isExceeded(byContent: content, limit) { return true }

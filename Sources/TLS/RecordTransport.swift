@@ -152,7 +152,7 @@ struct PartialRecord {
 
   /// Returns the size of the record with this header, including the header, or nil if OpenSSL would not wait for the
   /// rest.
-  private static func size<Bytes: Collection<UInt8>>(of header: Bytes) -> Int? where Bytes.Index == Int {
+  static func size<Bytes: Collection<UInt8>>(of header: Bytes) -> Int? where Bytes.Index == Int {
     let at = { Int(header[header.startIndex + $0]) }
     // An SSLv2 ClientHello (RFC 5246 appendix E.2) has its length and the message type 1.
     let isOld = at(0) & 0x80 != 0 && at(2) == 1
