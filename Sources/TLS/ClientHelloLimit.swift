@@ -13,20 +13,12 @@ struct ClientHelloLimit {
   /// The bytes of the present message that are still to come.
   private var rest = 0
 
-  /// Returns whether the unencrypted handshake records in whole `records` have a ClientHello of more than `limit` bytes.
-  mutating func isExceeded(by records: UnsafeRawBufferPointer, _ limit: Int) -> Bool {
-    var start = 0
-    while start + Self.recordHeader <= records.count {
-      let prefix = unsafe UnsafeRawBufferPointer(rebasing: records[start..<start + Self.recordHeader])
-      // OpenSSL refuses by its header what is not a record. An SSLv2 ClientHello is one record, and so no longer than one.
-      guard let size = unsafe PartialRecord.size(of: prefix), unsafe prefix[0] & 0x80 == 0 else { return false }
-      let end = min(start + size, records.count)
-      let isHandshake = unsafe records[start] == UInt8(SSL3_RT_HANDSHAKE)
-      let content = unsafe UnsafeRawBufferPointer(rebasing: records[start + Self.recordHeader..<end])
-      if isHandshake, unsafe isExceeded(byContent: content, limit) { return true }
-      start = end
-    }
-    return false
+  /// Returns whether an unencrypted `record` continues or begins a ClientHello of more than `limit` bytes.
+  mutating func isExceeded(by record: UnsafeRawBufferPointer, _ limit: Int) -> Bool {
+    // An SSLv2 ClientHello is one record, and so no longer than one.
+    guard unsafe record[0] == UInt8(SSL3_RT_HANDSHAKE) else { return false }
+    let content = unsafe record.dropFirst(Self.recordHeader)
+    return unsafe isExceeded(byContent: UnsafeRawBufferPointer(rebasing: content), limit)
   }
 
   private mutating func isExceeded(byContent content: UnsafeRawBufferPointer, _ limit: Int) -> Bool {

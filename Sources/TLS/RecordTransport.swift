@@ -106,7 +106,7 @@ struct PartialRecord {
   private(set) var bytes: [UInt8] = []
 
   /// Whether the peer sent something that is not a record. OpenSSL then gets all further bytes and refuses them.
-  private var isOutOfStep = false
+  private(set) var isOutOfStep = false
 
   /// Moves the missing bytes of the next record from the front of `rest`.
   /// - Returns: The whole record once it is complete, or the bytes so far if they are not a record. Otherwise nil.
@@ -121,6 +121,20 @@ struct PartialRecord {
     }
     defer { bytes = [] }
     return bytes
+  }
+
+  /// Removes the next record from the front of `rest`, or all bytes once the input is not a record.
+  /// - Returns: The record; nil if it is not complete.
+  mutating func next(from rest: inout UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
+    guard unsafe !rest.isEmpty else { return nil }
+    var end = rest.count
+    if !isOutOfStep {
+      guard rest.count >= Self.headerBytes else { return nil }
+      if let size = unsafe Self.size(of: rest.prefix(Self.headerBytes)) { end = size } else { isOutOfStep = true }
+      guard end <= rest.count else { return nil }
+    }
+    defer { unsafe rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(end)) }
+    return unsafe UnsafeRawBufferPointer(rebasing: rest.prefix(end))
   }
 
   /// Returns how many bytes OpenSSL can process: whole records, or all bytes once the input is not a record.
@@ -152,7 +166,7 @@ struct PartialRecord {
 
   /// Returns the size of the record with this header, including the header, or nil if OpenSSL would not wait for the
   /// rest.
-  static func size<Bytes: Collection<UInt8>>(of header: Bytes) -> Int? where Bytes.Index == Int {
+  private static func size<Bytes: Collection<UInt8>>(of header: Bytes) -> Int? where Bytes.Index == Int {
     let at = { Int(header[header.startIndex + $0]) }
     // An SSLv2 ClientHello (RFC 5246 appendix E.2) has its length and the message type 1.
     let isOld = at(0) & 0x80 != 0 && at(2) == 1

@@ -217,15 +217,22 @@ import COpenSSL
         unsafe try process(bytes, into: &plaintext)
       }
     }
-    // Whole records, the usual case, are read without copying them.
-    let usable = unsafe partialRecord.usableBytes(of: rest)
-    unsafe try process(UnsafeRawBufferPointer(rebasing: rest.prefix(usable)), into: &plaintext)
+    // One record at a time, so that a limit and OpenSSL refuse the same bytes in the same order however they arrive.
+    while state == .handshaking, let record = unsafe partialRecord.next(from: &rest) {
+      unsafe try process(record, into: &plaintext)
+    }
+    if state == .established {
+      // Whole records, the usual case, are read without copying them.
+      let usable = unsafe partialRecord.usableBytes(of: rest)
+      unsafe try process(UnsafeRawBufferPointer(rebasing: rest.prefix(usable)), into: &plaintext)
+      unsafe rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(usable))
+    }
     guard state != .closedByPeer else { return }
-    unsafe partialRecord.keep(UnsafeRawBufferPointer(rebasing: rest.dropFirst(usable)))
+    unsafe partialRecord.keep(rest)
     if state == .handshaking { try limitHandshake() }
   }
 
-  /// Makes OpenSSL process `records`.
+  /// Makes OpenSSL process `records`: a single one during the handshake.
   private func process(_ records: UnsafeRawBufferPointer, into plaintext: inout [UInt8]) throws(TLSError) {
     // OpenSSL would allocate its buffers even if there is nothing to read.
     guard unsafe !records.isEmpty else { return }
@@ -252,10 +259,11 @@ import COpenSSL
   }
 
   /// Refuses a ClientHello that is too long before OpenSSL allocates memory for it.
-  private func limitClientHello(in records: UnsafeRawBufferPointer) throws(TLSError) {
-    // In TLS 1.2, only the first message is a ClientHello, and encrypted records look like others.
-    guard server == nil, unsafe SSL_version(ssl) != TLS1_2_VERSION,
-      unsafe clientHello.isExceeded(by: records, limits.clientHelloBytes)
+  private func limitClientHello(in record: UnsafeRawBufferPointer) throws(TLSError) {
+    // In TLS 1.2, only the first message is a ClientHello, and encrypted records look like others. OpenSSL refuses what
+    // is not a record.
+    guard server == nil, !partialRecord.isOutOfStep, unsafe SSL_version(ssl) != TLS1_2_VERSION,
+      unsafe clientHello.isExceeded(by: record, limits.clientHelloBytes)
     else { return }
     writeAlert(SSL_AD_ILLEGAL_PARAMETER)
     throw TLSError(.limitExceeded, "The peer's ClientHello exceeds \(limits.clientHelloBytes) bytes.")
