@@ -1,5 +1,19 @@
 import Glibc
 
+extension StringProtocol {
+  /// Calls `body` with the text's UTF-8.
+  ///
+  /// `utf8.span` is not safe: the bytes of a short text are in the value itself, so the span of a temporary value points
+  /// to a place on the stack that the optimizer gives to other values (https://github.com/swiftlang/swift/issues/81931).
+  @inlinable
+  @inline(__always)
+  public func withUTF8Bytes<Result>(_ body: (Span<UInt8>) -> Result) -> Result {
+    var text = String(self)
+    // Safe: the span does not leave the closure that has the bytes.
+    return text.withUTF8 { body(unsafe Span(_unsafeElements: $0)) }
+  }
+}
+
 /// The basic appends of every byte writer: literals, numbers and JSON strings, without an intermediate `String`.
 extension [UInt8] {
   /// Appends the bytes of a literal.
@@ -12,7 +26,7 @@ extension [UInt8] {
   /// Appends the UTF-8 of `text`. A string's view would append it byte by byte.
   @inlinable
   public mutating func append(utf8 text: String) {
-    append(copying: text.utf8.span)
+    text.withUTF8Bytes { append(copying: $0) }
   }
 
   /// Appends a copy of `bytes`.
@@ -32,11 +46,10 @@ extension [UInt8] {
   /// Appends text as a JSON string with its quotes (RFC 8259 §7).
   public mutating func append(jsonString text: String) {
     append(UInt8(ascii: "\""))
-    let bytes = text.utf8.span
-    if bytes.needsJSONEscape {
+    if text.withUTF8Bytes({ $0.needsJSONEscape }) {
       for byte in text.utf8 { append(jsonByte: byte) }
     } else {
-      append(copying: bytes)
+      append(utf8: text)
     }
     append(UInt8(ascii: "\""))
   }
@@ -67,6 +80,13 @@ extension OutputSpan<UInt8> {
       unsafe bytes.withUnsafeBufferPointer { _ = unsafe room.initialize(fromContentsOf: $0) }
       count += bytes.count
     }
+  }
+
+  /// Appends the UTF-8 of `text`. Traps without room for it.
+  @inlinable
+  @inline(__always)
+  public mutating func append(utf8 text: String) {
+    text.withUTF8Bytes { append(copying: $0) }
   }
 
   /// Appends the bytes of a literal. Traps without room for them.

@@ -167,13 +167,13 @@ extension FieldLines {
   public mutating func append(_ field: HTTPField) {
     let isUnindexed = field.indexingStrategy == .disallow || field.indexingStrategy == .avoid
     let start = bytes.count
-    let name = field.name.rawName.utf8.span
+    let name = field.name.rawName
     let count = unsafe field.withUnsafeBytesOfValue { value in
       // Safe: the span does not leave the closure that has the bytes.
-      copy(name, unsafe Span(_unsafeElements: value))
+      name.withUTF8Bytes { copy($0, unsafe Span(_unsafeElements: value)) }
       return value.count
     }
-    note(name.count, count, from: start, isUnindexed)
+    note(name.utf8.count, count, from: start, isUnindexed)
   }
 
   /// Appends a line of another section.

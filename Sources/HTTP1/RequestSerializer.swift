@@ -55,7 +55,7 @@ public enum RequestSerializer {
   ///   - authorization: The value of Proxy-Authorization, if there is one.
   ///   - output: The array to append to.
   public static func appendConnect(to authority: String, authorization: String?, _ output: inout [UInt8]) {
-    appendLine(.connect, authority.utf8.span, authority, to: &output)
+    authority.withUTF8Bytes { appendLine(.connect, $0, authority, to: &output) }
     if let authorization { output.appendFieldLine(HTTPField(name: .proxyAuthorization, value: authorization)) }
     output.append("\r\n")
   }
@@ -83,7 +83,7 @@ public enum RequestSerializer {
     output.append(.space)
     output.append(copying: target)
     output.append(" HTTP/1.1\r\nHost: ")
-    output.appendSafely(host.utf8.span)
+    host.withUTF8Bytes { output.appendSafely($0) }
     output.append("\r\n")
   }
 }

@@ -133,13 +133,13 @@ extension [UInt8] {
   /// Appends a field line. Control characters in the value become spaces, so that none can end the line.
   mutating func appendFieldLine(_ field: HTTPField) {
     // HTTPField.Name guarantees that a name is a token.
-    let name = field.name.rawName.utf8.span
+    let name = field.name.rawName
     unsafe field.withUnsafeBytesOfValue { bytes in
       // Safe: the span does not leave the closure that has the bytes.
       let value = unsafe Span(_unsafeElements: bytes)
       // The array grows once for each line: to append its parts one by one takes twice the time.
-      append(addingCapacity: name.count + value.count + 4) { (line: inout OutputSpan<UInt8>) in
-        line.append(copying: name)
+      append(addingCapacity: name.utf8.count + value.count + 4) { (line: inout OutputSpan<UInt8>) in
+        line.append(utf8: name)
         line.appendFieldValue(value)
       }
     }
@@ -159,7 +159,7 @@ extension [UInt8] {
     append("HTTP/1.1 ")
     append(decimal: status.code, width: 3)
     append(.space)
-    appendSafely(status.reasonPhrase.utf8.span)
+    status.reasonPhrase.withUTF8Bytes { appendSafely($0) }
     append("\r\n")
   }
 

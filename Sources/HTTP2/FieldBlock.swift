@@ -73,7 +73,7 @@ import HTTP1
   }
 
   private mutating func append(_ name: StaticString, _ value: String) {
-    append(name, value.utf8.span)
+    value.withUTF8Bytes { append(name, $0) }
   }
 
   private mutating func append(_ name: StaticString, _ value: Span<UInt8>) {

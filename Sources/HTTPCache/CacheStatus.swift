@@ -48,7 +48,7 @@ public struct CacheStatus: Sendable, Equatable {
     case .hit: value.append("; hit")
     case .forwarded(let reason):
       value.append("; fwd=")
-      value.append(copying: reason.rawValue.utf8.span)
+      value.append(utf8: reason.rawValue)
     case .unforwarded: value.append("; detail=\"only-if-cached\"")
     }
     if let forwardStatus { value.append("; fwd-status=", Self.integer(forwardStatus)) }

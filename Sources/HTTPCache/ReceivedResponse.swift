@@ -141,13 +141,13 @@ struct StoredFields {
     common.append("Cache-Control", cacheControl.span)
     common.append("X-Content-Type-Options", "nosniff")
     common.append("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-    if let vary { common.append("Vary", vary.utf8.span) }
+    vary?.withUTF8Bytes { common.append("Vary", $0) }
     if let tag { common.append("ETag", tag.span) }
     var fields = FieldSection.empty
     fields.reserveRoom(for: source.downstream, and: common)
     fields.append(source.downstream) { name, bytes in !Self.isReplaced(name, in: bytes) }
     if let value = content.unknownCoding {
-      fields.append("Content-Encoding", value.utf8.span)
+      value.withUTF8Bytes { fields.append("Content-Encoding", $0) }
     } else if coding == .gzip {
       fields.append("Content-Encoding", "gzip")
     }

@@ -43,7 +43,7 @@ public struct UpstreamProxy: Sendable, Equatable, CustomStringConvertible, Custo
     guard let at = rest.lastIndex(of: "@") else { return nil }
     let userInfo = rest[..<at]
     rest = rest[rest.index(after: at)...]
-    guard let credentials = PercentEncoding.decode(userInfo.utf8.span) else {
+    guard let credentials = userInfo.withUTF8Bytes({ PercentEncoding.decode($0) }) else {
       throw InvalidURL(description: "The credentials in the proxy's URL are not percent-encoded properly.")
     }
     // RFC 7617 §2: a colon separates user and password. The colon is required even without a password.

@@ -88,7 +88,7 @@ public final class HeaderPolicy: Sendable {
   static func trace(_ fields: inout FieldLines, as span: SpanContext) {
     fields.reserveCapacity(fields.count + 2, bytes: fields.bytes.count + roomForTrace)
     fields.append("traceparent", span.traceparent.span, isUnindexed: true)
-    if let state = span.state { fields.append("tracestate", state.description.utf8.span, isUnindexed: true) }
+    span.state?.description.withUTF8Bytes { fields.append("tracestate", $0, isUnindexed: true) }
   }
 
   /// The bytes of the field `traceparent`, rounded up.

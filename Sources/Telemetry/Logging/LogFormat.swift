@@ -188,15 +188,14 @@ extension OutputSpan<UInt8> {
     let isWord =
       !text.isEmpty
       && text.utf8.allSatisfy { $0.isPlain && $0 != UInt8(ascii: " ") && $0 != UInt8(ascii: "=") }
-    if isWord { append(copying: text.utf8.span) } else { appendJSONString(text) }
+    if isWord { append(utf8: text) } else { appendJSONString(text) }
   }
 
   /// Appends `text` with all characters that are not plain escaped as in JSON. `quote` is nil if the text is not in
   /// quotes.
   mutating func appendEscaped(_ text: String, quote: UInt8?) {
     // Nearly all logged texts are plain, and are copied at once.
-    let bytes = text.utf8.span
-    if bytes.isPlain { return append(copying: bytes) }
+    if text.withUTF8Bytes({ $0.isPlain }) { return append(utf8: text) }
     for scalar in text.unicodeScalars {
       switch scalar {
       case "\"" where quote == nil: append(UInt8(ascii: "\""))
@@ -207,7 +206,7 @@ extension OutputSpan<UInt8> {
       case "\r": append("\\r")
       case "\t": append("\\t")
       default:
-        if scalar.isInvisible { appendUnicodeEscape(scalar) } else { append(copying: String(scalar).utf8.span) }
+        if scalar.isInvisible { appendUnicodeEscape(scalar) } else { append(utf8: String(scalar)) }
       }
     }
   }

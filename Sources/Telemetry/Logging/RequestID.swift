@@ -49,7 +49,7 @@ extension OutputSpan<UInt8> {
   /// Appends the identifier's characters. Traps without room for them.
   mutating func append(_ id: RequestID) {
     switch id.content {
-    case .foreign(let text): append(copying: text.utf8.span)
+    case .foreign(let text): append(utf8: text)
     case .own(let id): append(id)
     }
   }

@@ -1,4 +1,5 @@
 import Access
+import Bytes
 import DeveloperToken
 import EventLoop
 import Glibc
@@ -62,7 +63,7 @@ struct AccessGate: Sendable {
       let policy = caller.client.rates.policyField ?? ""
       // The names and ends of both fields take 33 bytes.
       response.encoded.reserveRoom(for: policy.utf8.count + ServiceLimit.mostBytes + 33)
-      if !policy.isEmpty { response.encoded.append("RateLimit-Policy", policy.utf8.span) }
+      if !policy.isEmpty { policy.withUTF8Bytes { response.encoded.append("RateLimit-Policy", $0) } }
       response.encoded.append("RateLimit", upTo: ServiceLimit.mostBytes) { $0.append(limit) }
     }
   }
