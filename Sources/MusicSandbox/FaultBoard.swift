@@ -51,6 +51,8 @@ final class FaultBoard: Sendable {
   private struct State {
     var options: SandboxOptions
     var rules: [FaultRule] = []
+    /// How often a test has changed the options and faults.
+    var changes = 0
     /// The requests of each team. Apple's limit is per team, so another token of the same key does not help. Only teams
     /// with a trusted key have a count, so the options bound their number.
     var teams: [String: RequestCount] = [:]
@@ -65,6 +67,8 @@ final class FaultBoard: Sendable {
   }
 
   var options: SandboxOptions { state.withLock { $0.options } }
+
+  var changes: Int { state.withLock { $0.changes } }
 
   var document: JSONValue {
     state.withLock { state in
@@ -151,6 +155,7 @@ final class FaultBoard: Sendable {
     state.withLock { state in
       let old = state
       state = new
+      state.changes = old.changes + 1
       // Counts go on under the same limit.
       guard old.options.limit == new.options.limit else { return }
       (state.teams, state.admitted, state.limited) = (old.teams, old.admitted, old.limited)

@@ -31,6 +31,9 @@ package final class Sandbox: Sendable {
     self.libraries = Dictionary(libraries) { first, _ in first }
   }
 
+  /// How often a test has changed the faults, which ends the delays in progress.
+  package var faultChanges: Int { board.changes }
+
   package func respond(_ request: SandboxRequest) -> SandboxResponse {
     let segments = request.segments
     switch segments.first {

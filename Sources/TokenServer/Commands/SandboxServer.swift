@@ -77,13 +77,26 @@ extension Sandbox {
         }
         var request = request
         request.content = content
-        return await self.respond(request).response(on: context.loop)
+        return await self.delayed(self.respond(request), on: context.loop)
       }
       return .deferred(work)
     }
     let response = respond(request)
     if response.isPlain, response.delay == .zero { return .immediate(Response(response)) }
-    return .deferred(DeferredWork { context in await response.response(on: context.loop) })
+    return .deferred(DeferredWork { context in await self.delayed(response, on: context.loop) })
+  }
+
+  /// How often a delayed response looks whether the faults have changed.
+  private static let look = Duration.milliseconds(20)
+
+  /// Returns the response after its delay, or as soon as a test changes the faults.
+  private func delayed(_ response: SandboxResponse, on loop: IOLoop) async -> Response {
+    let (end, changes) = (Deadline.now.advanced(by: response.delay), faultChanges)
+    while faultChanges == changes, Deadline.now < end {
+      // The server no longer wants the response of a cancelled task.
+      do { try await loop.pause(for: min(Self.look, end.duration(since: .now))) } catch { break }
+    }
+    return response.response(on: loop)
   }
 }
 
@@ -108,9 +121,8 @@ extension SandboxResponse {
   /// Whether the content breaks off in the middle.
   fileprivate var breaksOff: Bool { number(.reset) != nil || number(.truncate) != nil }
 
-  /// Returns the response after its delay.
-  fileprivate func response(on loop: IOLoop) async -> Response {
-    try? await loop.pause(for: delay)
+  /// Returns the server's response.
+  fileprivate func response(on loop: IOLoop) -> Response {
     var response = Response(self)
     guard !isPlain else { return response }
     response.body = []

@@ -86,6 +86,13 @@ final class Emulator {
   }
 }
 
+extension Emulator {
+  /// Ends all faults, and the delays in progress.
+  func release() throws {
+    guard try request("/sandbox/faults", "-X", "DELETE").status < 300 else { throw TestFailure("The faults remain.") }
+  }
+}
+
 /// A request as the emulator received it.
 struct EmulatedRequest {
   let method: String
