@@ -280,9 +280,11 @@ def requests(stream):
 
 
 def main():
-    program = next(filter(None, map(shutil.which, ["chromium", "google-chrome"])), None)
+    # A page takes the headless shell, the same engine without Chrome around it, a fifth of the processor time.
+    programs = ["chromium-headless-shell", "chromium", "google-chrome"]
+    program = next(filter(None, map(shutil.which, programs)), None)
     if not program:
-        sys.exit("There is no Chromium. Debian's package is called chromium.")
+        sys.exit("There is no Chromium. Debian's package is called chromium-headless-shell.")
     with tempfile.TemporaryDirectory(prefix="browser.", ignore_cleanup_errors=True) as folder:
         browser = Browser(program, folder)
         try:
