@@ -29,7 +29,7 @@ struct SharedBuckets {
   private var records: [Record] = []
   /// How many of the first records are on their way to the store.
   private var sent = 0
-  /// Whether the store may have run their settlement before.
+  /// Whether the store may have run their settlement before, or this replica has granted alone since.
   private var isResent = false
   /// How often in a row their settlement had no reply.
   private var misses = 0
@@ -282,6 +282,8 @@ struct SharedBuckets {
       return
     }
     reunion = mark(now)
+    // The reply to the settlement on its way knows nothing of the grants of the pause.
+    isResent = sent > 0
     // After a short pause the grants before it still count; a longer one has let most buckets fill.
     if aloneSince == .min || now - aloneSince > SharedRates.second { return removeRecords(records.count) }
     for index in sent..<records.count {

@@ -1,67 +1,64 @@
-/// SipHash-2-4 (Aumasson and Bernstein, 2012) with a fixed key: a 64-bit hash of content. Unlike Swift's own hasher,
-/// the hash is the same in every process and replica.
+/// XXH64 (https://github.com/Cyan4973/xxHash, doc/xxhash_spec.md) with the seed 0: a 64-bit hash of content. Unlike
+/// Swift's own hasher, the hash is the same in every process and replica.
 ///
 /// The hash distinguishes versions of one URL. Apple writes them, so no adversary can choose them. A caller would get a
 /// wrong 304 only if two versions had the same 64 bits and the same length. So no cryptographic hash is needed.
-struct ContentHash {
-  private var v0: UInt64
-  private var v1: UInt64
-  private var v2: UInt64
-  private var v3: UInt64
-
-  private init(key: (UInt64, UInt64)) {
-    v0 = key.0 ^ 0x736f_6d65_7073_6575
-    v1 = key.1 ^ 0x646f_7261_6e64_6f6d
-    v2 = key.0 ^ 0x6c79_6765_6e65_7261
-    v3 = key.1 ^ 0x7465_6462_7974_6573
-  }
-
-  /// Returns the hash of `bytes`. The key is the key of the paper's test vectors.
+enum ContentHash {
+  /// Returns the hash of `bytes`.
   static func of(_ bytes: [UInt8]) -> UInt64 {
-    var hash = ContentHash(key: (0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908))
     // Safe: all bytes of an array are initialised.
-    let raw = unsafe bytes.span.bytes
-    let whole = bytes.count & ~7
-    for offset in stride(from: 0, to: whole, by: 8) {
-      // Safe: every bit pattern is a UInt64, and RawSpan checks the bounds.
-      let word = unsafe raw.unsafeLoadUnaligned(fromByteOffset: offset, as: UInt64.self)
-      hash.take(UInt64(littleEndian: word))
+    var rest = unsafe bytes.span.bytes
+    var hash = prime5
+    if rest.byteCount >= 32 { hash = lanes(&rest) }
+    hash &+= UInt64(bytes.count)
+    while rest.byteCount >= 8 { hash = rotated(hash ^ round(0, take(&rest)), 27) &* prime1 &+ prime4 }
+    if rest.byteCount >= 4 {
+      let word: UInt32 = take(&rest)
+      hash = rotated(hash ^ UInt64(word) &* prime1, 23) &* prime2 &+ prime3
     }
-    var last = UInt64(truncatingIfNeeded: bytes.count) << 56
-    for offset in whole..<bytes.count {
-      last |= UInt64(bytes[offset]) << UInt64(8 * (offset - whole))
+    while !rest.isEmpty {
+      let byte: UInt8 = take(&rest)
+      hash = rotated(hash ^ UInt64(byte) &* prime5, 11) &* prime1
     }
-    hash.take(last)
-    return hash.finish()
+    hash = (hash ^ hash >> 33) &* prime2
+    hash = (hash ^ hash >> 29) &* prime3
+    return hash ^ hash >> 32
   }
 
-  private mutating func take(_ word: UInt64) {
-    v3 ^= word
-    round()
-    round()
-    v0 ^= word
+  /// Takes all whole groups of 32 bytes, each of whose four words goes to a lane of its own, and returns the lanes' sum.
+  private static func lanes(_ rest: inout RawSpan) -> UInt64 {
+    var (a, b, c, d) = (prime1 &+ prime2, prime2, UInt64(0), 0 &- prime1)
+    while rest.byteCount >= 32 {
+      a = round(a, take(&rest))
+      b = round(b, take(&rest))
+      c = round(c, take(&rest))
+      d = round(d, take(&rest))
+    }
+    var sum = rotated(a, 1) &+ rotated(b, 7) &+ rotated(c, 12) &+ rotated(d, 18)
+    for lane in [a, b, c, d] { sum = (sum ^ round(0, lane)) &* prime1 &+ prime4 }
+    return sum
   }
 
-  private mutating func finish() -> UInt64 {
-    v2 ^= 0xff
-    for _ in 0..<4 { round() }
-    return v0 ^ v1 ^ v2 ^ v3
+  @inline(__always)
+  private static func round(_ lane: UInt64, _ word: UInt64) -> UInt64 {
+    rotated(lane &+ word &* prime2, 31) &* prime1
   }
 
-  private mutating func round() {
-    v0 &+= v1
-    v1 = v1 << 13 | v1 >> 51
-    v1 ^= v0
-    v0 = v0 << 32 | v0 >> 32
-    v2 &+= v3
-    v3 = v3 << 16 | v3 >> 48
-    v3 ^= v2
-    v0 &+= v3
-    v3 = v3 << 21 | v3 >> 43
-    v3 ^= v0
-    v2 &+= v1
-    v1 = v1 << 17 | v1 >> 47
-    v1 ^= v2
-    v2 = v2 << 32 | v2 >> 32
+  @inline(__always)
+  private static func rotated(_ word: UInt64, _ count: UInt64) -> UInt64 { word << count | word >> (64 - count) }
+
+  /// Removes a little-endian number from the front of `rest`.
+  @inline(__always)
+  private static func take<Number: FixedWidthInteger & BitwiseCopyable>(_ rest: inout RawSpan) -> Number {
+    // Safe: every bit pattern is a number, and RawSpan checks the bounds.
+    let number = unsafe rest.unsafeLoadUnaligned(as: Number.self)
+    rest = rest.extracting(MemoryLayout<Number>.size...)
+    return Number(littleEndian: number)
   }
+
+  private static let prime1: UInt64 = 0x9e37_79b1_85eb_ca87
+  private static let prime2: UInt64 = 0xc2b2_ae3d_27d4_eb4f
+  private static let prime3: UInt64 = 0x1656_67b1_9e37_79f9
+  private static let prime4: UInt64 = 0x85eb_ca77_c2b2_ae63
+  private static let prime5: UInt64 = 0x27d4_eb2f_1656_67c5
 }

@@ -65,7 +65,9 @@ struct UpstreamHTTP2Tests {
     #expect(statuses == ["200": 2000])
     #expect(wrong == .array([]))
     let connections = try nginx.connections()
-    #expect(connections.values.reduce(0, +) == 2000)
+    // A retry may follow a request that nginx has, or one that it has refused.
+    let retries = try #require(try MetricsPage(of: server)["musickit_upstream_retries_total"])
+    #expect((2000...2000 + Int(retries)).contains(connections.values.reduce(0, +)))
     #expect(connections.count >= 20)
     #expect(Set(connections.keys.map(\.protocolName)) == ["HTTP/2.0"])
   }

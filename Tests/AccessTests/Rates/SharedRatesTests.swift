@@ -335,6 +335,20 @@ struct SharedRatesTests {
     #expect(store.buckets.values.max() == Int64(Self.start / 1000) + 3_000_000)
   }
 
+  @Test("count what they granted alone, also if the reply to a settlement before that comes late")
+  func lateReply() throws {
+    let replica = try Self.replica()
+    var store = StoreModel()
+    #expect(Self.grants(replica, atMost: 4) == 4)
+    let settlement = try #require(replica.settlement(now: Self.start))
+    let (reply, _) = store.run(settlement, of: 0, at: Int64(Self.start / 1000))
+    replica.changed(isTogether: false, replicas: 2, now: Self.start)
+    #expect(Self.grants(replica) == 3)
+    replica.changed(isTogether: true, replicas: 2, now: Self.start + 1)
+    replica.settled(reply, now: Self.start + 1)
+    #expect(Self.grants(replica, at: Self.start + 1) == 0)
+  }
+
   @Test("give up after a long pause what was not settled")
   func longPause() throws {
     let replica = try Self.replica()
