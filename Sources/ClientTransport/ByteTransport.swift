@@ -171,15 +171,15 @@ package final class ByteTransport: ChannelDelegate {
     let reading = try read(into: &ciphertext)
     let (before, wasEstablished) = (input.count, tls.isEstablished)
     defer { if !outgoing.isEmpty { flushSoon() } }
-    let state: TLSSession.State
+    let phase: TLSPhase
     do {
-      state = try tls.receive(ciphertext.span, plaintext: &input, outgoing: &outgoing)
+      phase = try tls.receive(ciphertext.span, plaintext: &input, outgoing: &outgoing)
     } catch {
       throw .failedTLS(error)
     }
-    if state != .handshaking, !wasEstablished { owner?.linkBecameSecure(self) }
+    if phase != .handshaking, !wasEstablished { owner?.linkBecameSecure(self) }
     if input.count > before, isOpen { owner?.linkReceived(self) }
-    if state == .closedByPeer { throw .closed(inOrder: true) }
+    if phase == .closedByPeer { throw .closed(inOrder: true) }
     return reading
   }
 
@@ -258,7 +258,7 @@ package final class ByteTransport: ChannelDelegate {
       if outgoing.isEmpty { swap(&output, &outgoing) } else { outgoing += output }
       return output.removeAll(keepingCapacity: true)
     }
-    guard tls.state != .handshaking else { return }
+    guard tls.phase != .handshaking else { return }
     try encrypt(output, with: tls)
     output.removeAll(keepingCapacity: output.capacity <= Self.keptCapacity)
   }

@@ -11,7 +11,7 @@ import Glibc
 /// Confined to its loop. It stays alive until it has reported, even if its owner drops it.
 public final class Connector: ChannelDelegate {
   /// The result of a connection attempt.
-  public typealias Outcome = Result<Channel, ConnectError>
+  public typealias ConnectResult = Result<Channel, ConnectError>
 
   /// The time after which the next address is tried as well (RFC 8305 §5, "Connection Attempt Delay").
   static let attemptDelay = Duration.milliseconds(250)
@@ -48,7 +48,7 @@ public final class Connector: ChannelDelegate {
   private var resolutionError: ResolutionError?
   /// Cached addresses past their lifetime, which are tried if there are no better ones.
   private var stale: [SocketAddress] = []
-  private var report: ((Outcome) -> Void)?
+  private var report: ((ConnectResult) -> Void)?
 
   /// Starts to connect.
   /// - Parameters:
@@ -57,7 +57,7 @@ public final class Connector: ChannelDelegate {
   ///   - report: Receives the outcome, once, on the loop and never before this initializer returns.
   public init(
     to host: String, port: UInt16, loop: IOLoop, resolver: NameResolver, until deadline: Deadline,
-    report: @escaping (Outcome) -> Void
+    report: @escaping (ConnectResult) -> Void
   ) {
     self.loop = loop
     self.resolver = resolver
@@ -74,7 +74,7 @@ public final class Connector: ChannelDelegate {
   ///   - deadline: The time to give up.
   ///   - report: Receives the outcome, once, on the loop and never before this initializer returns.
   public init(
-    toSocketAt path: String, loop: IOLoop, until deadline: Deadline, report: @escaping (Outcome) -> Void
+    toSocketAt path: String, loop: IOLoop, until deadline: Deadline, report: @escaping (ConnectResult) -> Void
   ) {
     self.loop = loop
     resolver = nil
@@ -121,7 +121,7 @@ public final class Connector: ChannelDelegate {
     resolver?.find(host, port: port) { [weak self] outcome in self?.resolved(outcome) }
   }
 
-  private func resolved(_ outcome: NameResolver.Outcome) {
+  private func resolved(_ outcome: NameResolver.Resolution) {
     guard report != nil else { return }
     isResolving = false
     let wasIdle = attempts.isEmpty
@@ -204,7 +204,7 @@ public final class Connector: ChannelDelegate {
     tryNext()
   }
 
-  private func finish(_ outcome: Outcome) {
+  private func finish(_ outcome: ConnectResult) {
     let report = report
     self.report = nil
     if case .failure = outcome { resolver?.doubt(host, port: port) }

@@ -15,7 +15,7 @@ public final class NameResolver: @unchecked Sendable {
   public typealias LookUp = @Sendable (_ host: String, _ port: UInt16) throws(ResolutionError) -> [SocketAddress]
 
   /// The result of a look-up.
-  public typealias Outcome = Result<[SocketAddress], ResolutionError>
+  public typealias Resolution = Result<[SocketAddress], ResolutionError>
 
   /// The cached addresses of an earlier look-up.
   struct Memory {
@@ -34,7 +34,7 @@ public final class NameResolver: @unchecked Sendable {
   private let loop: IOLoop
   private let lookUp: LookUp
   var memories: [Name: Memory] = [:]
-  private var waiting: [Name: [(Outcome) -> Void]] = [:]
+  private var waiting: [Name: [(Resolution) -> Void]] = [:]
 
   /// Creates a resolver for `loop` that calls the system's resolver.
   public convenience init(loop: IOLoop) {
@@ -61,7 +61,7 @@ public final class NameResolver: @unchecked Sendable {
   }
 
   /// Looks a name up and later calls `completion` on the loop. A failure leaves the cached addresses unchanged.
-  func find(_ host: String, port: UInt16, _ completion: @escaping (Outcome) -> Void) {
+  func find(_ host: String, port: UInt16, _ completion: @escaping (Resolution) -> Void) {
     loop.assertCurrent()
     let name = Name(host: host, port: port)
     let isUnderWay = waiting[name] != nil
@@ -70,7 +70,7 @@ public final class NameResolver: @unchecked Sendable {
     let (loop, lookUp) = (loop, lookUp)
     do throws(Thread.Refused) {
       _ = try Thread {
-        let outcome = Outcome { () throws(ResolutionError) in try lookUp(host, port) }
+        let outcome = Resolution { () throws(ResolutionError) in try lookUp(host, port) }
         loop.post { self.finish(name, outcome) }
       }
     } catch {
@@ -79,7 +79,7 @@ public final class NameResolver: @unchecked Sendable {
     }
   }
 
-  private func finish(_ name: Name, _ outcome: Outcome) {
+  private func finish(_ name: Name, _ outcome: Resolution) {
     loop.assertCurrent()
     if case .success(let addresses) = outcome { memories[name] = Memory(addresses: addresses, found: loop.now) }
     for tell in waiting.removeValue(forKey: name) ?? [] { tell(outcome) }

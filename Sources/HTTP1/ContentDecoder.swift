@@ -59,7 +59,7 @@ public struct ContentDecoder: Sendable {
 /// fields like field lines and discards them, as RFC 9110 §6.5.1 advises for fields without a use.
 public struct ChunkedDecoder: Sendable {
   /// The part of the body that the next byte belongs to.
-  enum State {
+  enum ChunkPart {
     case size, sizeEnd
     case extensionName, extensionValue, extensionToken, extensionQuoted, extensionEscape, extensionQuotedEnd
     case data, dataEnd, dataLineFeed
@@ -67,7 +67,7 @@ public struct ChunkedDecoder: Sendable {
   }
 
   let limits: HTTP1Limits
-  var state = State.size
+  var part = ChunkPart.size
   /// The size while its digits are read, and then the number of data bytes left in the chunk.
   var remaining = 0
   var sizeDigits = 0
@@ -101,26 +101,26 @@ public struct ChunkedDecoder: Sendable {
 
   private mutating func advance(in bytes: Span<UInt8>) throws(RequestError) -> (consumed: Int, event: Event) {
     var index = 0
-    while index < bytes.count, state != .ended {
-      if state == .trailers {
+    while index < bytes.count, part != .ended {
+      if part == .trailers {
         index &+= try skipTrailers(in: bytes.extracting(index...))
         break
       }
-      if state == .data {
+      if part == .data {
         let end = index &+ min(remaining, bytes.count &- index)
         remaining &-= end &- index
-        if remaining == 0 { state = .dataEnd }
+        if remaining == 0 { part = .dataEnd }
         return (end, .data(index..<end))
       }
       try step(bytes[index])
       index &+= 1
     }
-    return (index, state == .ended ? .end : .needMore)
+    return (index, part == .ended ? .end : .needMore)
   }
 
   /// Processes one byte that is neither chunk data nor a part of the trailer section.
   private mutating func step(_ byte: UInt8) throws(RequestError) {
-    switch state {
+    switch part {
     case .size: try stepSize(byte)
     case .sizeEnd: try expectLineFeed(byte, then: remaining == 0 ? .trailers : .data)
     case .extensionName, .extensionValue, .extensionToken, .extensionQuoted, .extensionEscape, .extensionQuotedEnd:
@@ -128,7 +128,7 @@ public struct ChunkedDecoder: Sendable {
     case .data, .trailers, .ended: break
     case .dataEnd:
       guard byte == .carriageReturn else { throw RequestError(forbidden: byte) ?? .malformedChunkEnd }
-      state = .dataLineFeed
+      part = .dataLineFeed
     case .dataLineFeed:
       try expectLineFeed(byte, then: .size)
       sizeDigits = 0
@@ -141,7 +141,7 @@ public struct ChunkedDecoder: Sendable {
     while true {
       switch try trailers.next(in: bytes, from: &position) {
       case .line: continue
-      case .end: state = .ended
+      case .end: part = .ended
       case .needMore: trailers.forget(position)
       }
       return position
@@ -158,13 +158,13 @@ public struct ChunkedDecoder: Sendable {
     guard sizeDigits > 0, byte == .carriageReturn || byte == .semicolon else {
       throw RequestError(forbidden: byte) ?? .malformedChunkSize
     }
-    if byte == .carriageReturn { state = .sizeEnd } else { try startExtension() }
+    if byte == .carriageReturn { part = .sizeEnd } else { try startExtension() }
   }
 
-  /// Checks that the byte after a CR is LF, and sets the next state.
-  private mutating func expectLineFeed(_ byte: UInt8, then next: State) throws(RequestError) {
+  /// Checks that the byte after a CR is LF, and sets the next part.
+  private mutating func expectLineFeed(_ byte: UInt8, then next: ChunkPart) throws(RequestError) {
     guard byte == .lineFeed else { throw .bareCarriageReturn }
-    state = next
+    part = next
   }
 }
 
@@ -184,25 +184,25 @@ extension ChunkedDecoder {
   /// Starts an extension at its semicolon.
   mutating func startExtension() throws(RequestError) {
     try countExtensionByte()
-    state = .extensionName
+    part = .extensionName
     hasName = false
   }
 
   /// Processes one byte of `*( ";" chunk-ext-name [ "=" chunk-ext-val ] )` (RFC 9112 §7.1.1).
   mutating func stepExtension(_ byte: UInt8) throws(RequestError) {
-    if state == .extensionQuoted || state == .extensionEscape { return try stepQuotedString(byte) }
-    let canEnd = state == .extensionName ? hasName : state != .extensionValue
+    if part == .extensionQuoted || part == .extensionEscape { return try stepQuotedString(byte) }
+    let canEnd = part == .extensionName ? hasName : part != .extensionValue
     if byte == .carriageReturn, canEnd {
-      state = .sizeEnd
+      part = .sizeEnd
       return
     }
     if byte == .semicolon, canEnd { return try startExtension() }
     try countExtensionByte()
-    switch state {
+    switch part {
     case .extensionName where ByteSet.token.contains(byte): hasName = true
-    case .extensionName where byte == .equalsSign && hasName: state = .extensionValue
-    case .extensionValue where byte == .doubleQuote: state = .extensionQuoted
-    case .extensionValue where ByteSet.token.contains(byte): state = .extensionToken
+    case .extensionName where byte == .equalsSign && hasName: part = .extensionValue
+    case .extensionValue where byte == .doubleQuote: part = .extensionQuoted
+    case .extensionValue where ByteSet.token.contains(byte): part = .extensionToken
     case .extensionToken where ByteSet.token.contains(byte): break
     default: throw RequestError(forbidden: byte) ?? .malformedChunkExtension
     }
@@ -214,12 +214,12 @@ extension ChunkedDecoder {
     guard !byte.isControl || byte == .horizontalTab else {
       throw RequestError(forbidden: byte) ?? .malformedChunkExtension
     }
-    if state == .extensionEscape {
-      state = .extensionQuoted
+    if part == .extensionEscape {
+      part = .extensionQuoted
     } else if byte == .doubleQuote {
-      state = .extensionQuotedEnd
+      part = .extensionQuotedEnd
     } else if byte == .backslash {
-      state = .extensionEscape
+      part = .extensionEscape
     }
   }
 

@@ -11,12 +11,12 @@ import TLS
 /// Confined to its loop. The dialer stays alive until it has reported, even if its owner drops it.
 final class Dialer: ByteTransportOwner {
   /// A link that is ready, or the error.
-  typealias Outcome = Result<ByteTransport, UpstreamError>
+  typealias DialResult = Result<ByteTransport, UpstreamError>
 
   private let configuration: UpstreamClient.Configuration
   private let loop: IOLoop
   private let deadline: Deadline
-  private var report: ((Outcome) -> Void)?
+  private var report: ((DialResult) -> Void)?
   private var connector: Connector?
   private var link: ByteTransport?
   /// The memory that is charged for the connection.
@@ -27,7 +27,7 @@ final class Dialer: ByteTransportOwner {
 
   init(
     _ configuration: UpstreamClient.Configuration, loop: IOLoop, resolver: NameResolver, hold: MemoryHold,
-    report: @escaping (Outcome) -> Void
+    report: @escaping (DialResult) -> Void
   ) {
     self.configuration = configuration
     self.loop = loop
@@ -55,7 +55,7 @@ final class Dialer: ByteTransportOwner {
 
   // MARK: Stages
 
-  private func connected(_ outcome: Connector.Outcome) {
+  private func connected(_ outcome: Connector.ConnectResult) {
     connector = nil
     switch outcome {
     case .failure(let error):
@@ -161,7 +161,7 @@ final class Dialer: ByteTransportOwner {
     finish(.failure(UpstreamError(cause, .unprocessed, words)))
   }
 
-  private func finish(_ outcome: Outcome) {
+  private func finish(_ outcome: DialResult) {
     guard let report else { return }
     self.report = nil
     // The new owner of a ready link sets its deadline.

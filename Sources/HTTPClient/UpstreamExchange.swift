@@ -71,7 +71,7 @@ final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable
   private var receiver: (any UpstreamReceiver)?
 
   /// The response once its head has arrived, or the error.
-  typealias Outcome = Result<UpstreamResponse, UpstreamError>
+  typealias ResponseResult = Result<UpstreamResponse, UpstreamError>
 
   private enum Phase {
     case new
@@ -108,7 +108,7 @@ final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable
 
   /// Passes the outcome to the receiver at the end of the turn. It may send another request, which must not happen within
   /// the code of a connection, and most content has arrived by then.
-  private func deliver(_ outcome: Outcome) {
+  private func deliver(_ outcome: ResponseResult) {
     guard let receiver = receiver.take() else { return }
     loop.atEndOfTurn { receiver.received(outcome) }
   }

@@ -98,8 +98,8 @@ final class Transport {
 
   // MARK: Reading
 
-  /// Reads the available bytes, once. Returns the state of the TLS session if it received bytes.
-  func receive() throws -> TLSSession.State? {
+  /// Reads the available bytes, once. Returns the phase of the TLS session if it received bytes.
+  func receive() throws -> TLSPhase? {
     channel.loop.assertCurrent()
     guard tls != nil else {
       try receivePlaintext()
@@ -128,7 +128,7 @@ final class Transport {
   private static let scantRoom = 512
 
   /// Reads the available bytes as the first ones of a TLS session, after those that came with a PROXY header.
-  func receiveFirst(of session: TLSSession) throws -> TLSSession.State? {
+  func receiveFirst(of session: TLSSession) throws -> TLSPhase? {
     channel.loop.assertCurrent()
     tls = session
     borrowBuffers()
@@ -138,7 +138,7 @@ final class Transport {
     return ciphertext.isEmpty ? try receive() : try decrypt(ciphertext)
   }
 
-  private func decrypt(_ ciphertext: [UInt8]) throws -> TLSSession.State? {
+  private func decrypt(_ ciphertext: [UInt8]) throws -> TLSPhase? {
     guard let tls else { return nil }
     let progress = try tls.receive(ciphertext.span, plaintext: &input, outgoing: &outgoing)
     if progress == .closedByPeer { peerHasFinished = true }

@@ -79,7 +79,7 @@ package final class RedisClient: @unchecked Sendable {
   }
 
   /// Whether commands can be sent.
-  package enum State: Sendable, Equatable {
+  package enum Availability: Sendable, Equatable {
     case ready
     /// One sentence for the operator.
     case unavailable(reason: String)
@@ -89,11 +89,11 @@ package final class RedisClient: @unchecked Sendable {
   package typealias Completion = (Result<RESPValue, RedisError>) -> Void
 
   package let loop: IOLoop
-  /// Receives each change of the state. On the loop.
-  package var onChange: (State) -> Void = { _ in }
+  /// Receives each change of the availability. On the loop.
+  package var onChange: (Availability) -> Void = { _ in }
   /// Receives the messages of the channel. On the loop.
   package var onMessage: ([UInt8]) -> Void = { _ in }
-  package private(set) var state = State.unavailable(reason: "The server has not connected to it yet.")
+  package private(set) var availability = Availability.unavailable(reason: "The server has not connected to it yet.")
 
   private var configuration: Configuration
   private let resolver: NameResolver
@@ -160,7 +160,7 @@ package final class RedisClient: @unchecked Sendable {
     loop.assertCurrent()
     guard connector == nil, connection == nil, !isClosed else { return }
     let deadline = loop.now.advanced(by: configuration.limits.connect)
-    let report = { (outcome: Connector.Outcome) in self.connected(outcome, until: deadline) }
+    let report = { (outcome: Connector.ConnectResult) in self.connected(outcome, until: deadline) }
     connector =
       switch configuration.address {
       case .tcp(let host, let port):
@@ -169,7 +169,7 @@ package final class RedisClient: @unchecked Sendable {
       }
   }
 
-  private func connected(_ outcome: Connector.Outcome, until deadline: Deadline) {
+  private func connected(_ outcome: Connector.ConnectResult, until deadline: Deadline) {
     connector = nil
     guard !isClosed else {
       if case .success(let channel) = outcome { channel.close() }
@@ -213,9 +213,9 @@ package final class RedisClient: @unchecked Sendable {
     timer.sleep(until: backOff.until, self)
   }
 
-  private func change(_ new: State) {
-    guard state != new else { return }
-    state = new
+  private func change(_ new: Availability) {
+    guard availability != new else { return }
+    availability = new
     onChange(new)
   }
 

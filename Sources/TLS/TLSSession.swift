@@ -9,18 +9,8 @@ import COpenSSL
 /// After an error the session is over: send `outgoing`, which contains the alert if there is one, and close the
 /// connection.
 @safe public final class TLSSession {
-  /// The state of a session.
-  public enum State: Sendable, Equatable {
-    /// The handshake is in progress; more messages of the peer are needed.
-    case handshaking
-    /// Both sides may send application data.
-    case established
-    /// The peer has sent close_notify and sends no more data. It still accepts data from this side (RFC 8446 §6.1).
-    case closedByPeer
-  }
-
-  /// The present state of the session.
-  public private(set) var state = State.handshaking
+  /// The present phase of the session.
+  public private(set) var phase = TLSPhase.handshaking
 
   /// The side of the handshake.
   enum Role { case server, client }
@@ -48,7 +38,7 @@ import COpenSSL
   /// The memory that the session holds: OpenSSL's, and that of an incomplete record.
   public var memoryBytes: Int {
     let isCounted = locked_memory_counts_openssl() != 0
-    return partialRecord.bytes.capacity + (isCounted ? max(0, countedBytes) : Self.usualBytes(in: state))
+    return partialRecord.bytes.capacity + (isCounted ? max(0, countedBytes) : Self.usualBytes(in: phase))
   }
 
   /// Creates a session that waits for a client.
@@ -134,11 +124,11 @@ import COpenSSL
   ///   - plaintext: The array that the decrypted bytes are appended to. Its free capacity is used before it grows.
   ///   - outgoing: The array that bytes for the peer are appended to: handshake flights, key updates and, if this
   ///     function throws, the alert.
-  /// - Returns: The present state. Bytes after a close_notify are ignored, as RFC 8446 §6.1 requires.
+  /// - Returns: The present phase. Bytes after a close_notify are ignored, as RFC 8446 §6.1 requires.
   /// - Throws: The error that ended the session. Every later call throws the same error.
   public func receive(
     _ ciphertext: Span<UInt8>, plaintext: inout [UInt8], outgoing: inout [UInt8]
-  ) throws(TLSError) -> State {
+  ) throws(TLSError) -> TLSPhase {
     if let failure { throw failure }
     if !ciphertext.isEmpty { hasReceived = true }
     let before = enter(&outgoing)
@@ -148,12 +138,12 @@ import COpenSSL
         unsafe try receive(bytes, into: &plaintext)
       }
     }
-    return state
+    return phase
   }
 
   /// Ends a handshake in progress with an alert. Every later call throws `error`.
   func endHandshake(with error: TLSError, _ alert: Int32, outgoing: inout [UInt8]) {
-    guard failure == nil, state == .handshaking else { return }
+    guard failure == nil, phase == .handshaking else { return }
     let before = enter(&outgoing)
     defer { leave(&outgoing, since: before) }
     failure = error
@@ -167,7 +157,7 @@ import COpenSSL
     } catch {
       failure = error
       // A ticket that may have caused a failure must not be used again.
-      if state == .handshaking { server?.forgetTicket() }
+      if phase == .handshaking { server?.forgetTicket() }
       throw error
     }
   }
@@ -179,7 +169,7 @@ import COpenSSL
   /// - Throws: The error that ended the session earlier, or `internalFailure`, also if the handshake has not finished.
   public func send(_ plaintext: Span<UInt8>, outgoing: inout [UInt8]) throws(TLSError) {
     if let failure { throw failure }
-    guard state != .handshaking else {
+    guard phase != .handshaking else {
       throw TLSError(.internalFailure, "The caller sent application data before the TLS handshake finished.")
     }
     guard !plaintext.isEmpty else { return }
@@ -202,7 +192,7 @@ import COpenSSL
   ///
   /// Does nothing if the session has failed, was closed before, or never finished its handshake.
   public func close(outgoing: inout [UInt8]) {
-    guard failure == nil, state != .handshaking, unsafe SSL_get_shutdown(ssl) & SSL_SENT_SHUTDOWN == 0 else { return }
+    guard failure == nil, phase != .handshaking, unsafe SSL_get_shutdown(ssl) & SSL_SENT_SHUTDOWN == 0 else { return }
     let before = enter(&outgoing)
     defer { leave(&outgoing, since: before) }
     ErrorQueue.clear()
@@ -218,29 +208,29 @@ import COpenSSL
       }
     }
     // One record at a time, so that a limit and OpenSSL refuse the same bytes in the same order however they arrive.
-    while state == .handshaking, let record = unsafe partialRecord.next(from: &rest) {
+    while phase == .handshaking, let record = unsafe partialRecord.next(from: &rest) {
       unsafe try process(record, into: &plaintext)
     }
-    if state == .established {
+    if phase == .established {
       // Whole records, the usual case, are read without copying them.
       let usable = unsafe partialRecord.usableBytes(of: rest)
       unsafe try process(UnsafeRawBufferPointer(rebasing: rest.prefix(usable)), into: &plaintext)
       unsafe rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(usable))
     }
-    guard state != .closedByPeer else { return }
+    guard phase != .closedByPeer else { return }
     unsafe partialRecord.keep(rest)
-    if state == .handshaking { try limitHandshake() }
+    if phase == .handshaking { try limitHandshake() }
   }
 
   /// Makes OpenSSL process `records`: a single one during the handshake.
   private func process(_ records: UnsafeRawBufferPointer, into plaintext: inout [UInt8]) throws(TLSError) {
     // OpenSSL would allocate its buffers even if there is nothing to read.
     guard unsafe !records.isEmpty else { return }
-    if state == .handshaking { try unsafe limitClientHello(in: records) }
+    if phase == .handshaking { try unsafe limitClientHello(in: records) }
     unsafe transport.incoming = records
     defer { unsafe transport.incoming = UnsafeRawBufferPointer(start: nil, count: 0) }
-    if state == .handshaking { try handshake() }
-    if state == .established { try decrypt(into: &plaintext) }
+    if phase == .handshaking { try handshake() }
+    if phase == .established { try decrypt(into: &plaintext) }
   }
 
   private func handshake() throws(TLSError) {
@@ -249,7 +239,7 @@ import COpenSSL
     let result = unsafe SSL_do_handshake(ssl)
     handshakeBytes += available - transport.unread
     if result == 1 {
-      state = .established
+      phase = .established
       transport.controlMessages = 0
       unsafe server?.noteChain(of: ssl)
     } else {
@@ -271,13 +261,13 @@ import COpenSSL
 
   private func limitHandshake() throws(TLSError) {
     guard handshakeBytes + heldBytes <= limits.handshakeBytes else {
-      if state == .handshaking { writeAlert(SSL_AD_ILLEGAL_PARAMETER) }
+      if phase == .handshaking { writeAlert(SSL_AD_ILLEGAL_PARAMETER) }
       throw TLSError(.limitExceeded, "The peer's handshake exceeds \(limits.handshakeBytes) bytes.")
     }
   }
 
   private func decrypt(into plaintext: inout [UInt8]) throws(TLSError) {
-    while state == .established, unsafe transport.unread > 0 || SSL_pending(ssl) > 0 {
+    while phase == .established, unsafe transport.unread > 0 || SSL_pending(ssl) > 0 {
       ErrorQueue.clear()
       let count = plaintext.count
       let result = read(into: &plaintext)
@@ -309,10 +299,20 @@ import COpenSSL
   private func interpret(_ result: Int32) throws(TLSError) {
     switch unsafe SSL_get_error(ssl, result) {
     case SSL_ERROR_WANT_READ: return
-    case SSL_ERROR_ZERO_RETURN: state = .closedByPeer
+    case SSL_ERROR_ZERO_RETURN: phase = .closedByPeer
     default: throw unsafe .failure(of: ssl, server: server)
     }
   }
+}
+
+/// The phase of a session.
+public enum TLSPhase: Sendable, Equatable {
+  /// The handshake is in progress; more messages of the peer are needed.
+  case handshaking
+  /// Both sides may send application data.
+  case established
+  /// The peer has sent close_notify and sends no more data. It still accepts data from this side (RFC 8446 §6.1).
+  case closedByPeer
 }
 
 /// The end of a handshake that takes too long.
@@ -329,7 +329,7 @@ extension TLSSession {
   /// The error if the peer closes during the handshake. It is nil if the peer never sent a byte, as load balancers do
   /// that only check whether the port is open.
   public var unfinishedHandshake: TLSError? {
-    guard state == .handshaking, hasReceived else { return nil }
+    guard phase == .handshaking, hasReceived else { return nil }
     return TLSError(.violationByPeer, "The peer closed the connection during the TLS handshake.", failure: .closed)
   }
 
@@ -354,13 +354,13 @@ extension TLSSession {
 
 extension TLSSession {
   /// What OpenSSL usually holds, for a program that has not replaced its memory functions, such as a test.
-  private static func usualBytes(in state: State) -> Int { state == .handshaking ? 45_056 : 12_288 }
+  private static func usualBytes(in phase: TLSPhase) -> Int { phase == .handshaking ? 45_056 : 12_288 }
 }
 
 /// Results of the handshake, and the client's own data.
 extension TLSSession {
   /// Whether the handshake has finished and the peer has not closed.
-  public var isEstablished: Bool { state == .established }
+  public var isEstablished: Bool { phase == .established }
 
   /// Whether a ticket of an earlier session replaced the full handshake.
   public var wasResumed: Bool { unsafe SSL_session_reused(ssl) == 1 }

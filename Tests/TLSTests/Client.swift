@@ -18,7 +18,7 @@ final class Client {
   }
 
   @discardableResult
-  func receive(_ ciphertext: [UInt8]) throws(TLSError) -> TLSSession.State {
+  func receive(_ ciphertext: [UInt8]) throws(TLSError) -> TLSPhase {
     try session.receive(ciphertext.span, plaintext: &plaintext, outgoing: &outgoing)
   }
 

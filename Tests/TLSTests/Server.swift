@@ -18,7 +18,7 @@ final class Server {
   }
 
   @discardableResult
-  func receive(_ ciphertext: some Collection<UInt8>) throws(TLSError) -> TLSSession.State {
+  func receive(_ ciphertext: some Collection<UInt8>) throws(TLSError) -> TLSPhase {
     try session.receive(Array(ciphertext).span, plaintext: &plaintext, outgoing: &outgoing)
   }
 

@@ -7,7 +7,7 @@ import Testing
 /// What a session says that it holds, against what is freed with it.
 @Suite("The memory of a session")
 struct SessionMemoryTests {
-  @Test("is exactly what OpenSSL holds for it, in each state that a client may stop in", .otherPrograms)
+  @Test("is exactly what OpenSSL holds for it, in each stage that a client may stop in", .otherPrograms)
   func counted() async {
     // OpenSSL takes memory functions only before its first allocation.
     await #expect(processExitsWith: .success) { try CountedSessions.check() }
@@ -24,16 +24,16 @@ private enum CountedSessions {
     locked_memory_openssl_is_counted()
     let context = try Files().context()
     // What OpenSSL makes once, for the process and for this thread.
-    for state in State.allCases { _ = try state.enter(with: context) }
-    for state in State.allCases {
-      let ends = try state.enter(with: context)
+    for stage in Stage.allCases { _ = try stage.enter(with: context) }
+    for stage in Stage.allCases {
+      let ends = try stage.enter(with: context)
       var server: Server? = ends.server
       let claimed = try #require(server).session.memoryBytes
-      #expect(claimed > state.least && claimed < state.least + 16_384, "\(state): \(claimed)")
+      #expect(claimed > stage.least && claimed < stage.least + 16_384, "\(stage): \(claimed)")
       let before = locked_memory_openssl_bytes()
       server = nil
       ends.release()
-      #expect(before - locked_memory_openssl_bytes() == Int64(claimed), "\(state): \(claimed)")
+      #expect(before - locked_memory_openssl_bytes() == Int64(claimed), "\(stage): \(claimed)")
     }
   }
 
@@ -47,7 +47,7 @@ private enum CountedSessions {
     func release() { server = nil }
   }
 
-  private enum State: CaseIterable {
+  private enum Stage: CaseIterable {
     case silent, halfHello, stalled, refused, established, answered
 
     /// The least that a session holds in this state, in bytes: OpenSSL's objects, an announced ClientHello, and the

@@ -24,9 +24,9 @@ func verdict(on bytes: [UInt8], arrivals: some Sequence<Int>) -> TLSError? {
       precondition(outgoing.count < 8192, "a stranger gets one flight and one alert at most")
     }
     for end in arrivals {
-      let state = try session.receive(
+      let phase = try session.receive(
         bytes.span.extracting(start..<end), plaintext: &plaintext, outgoing: &outgoing)
-      precondition(state != .established)
+      precondition(phase != .established)
       start = end
     }
     return nil

@@ -276,13 +276,13 @@ final class ReplicaGroup: @unchecked Sendable {
 
   // MARK: Events
 
-  private func changed(_ state: RedisClient.State) {
-    guard case .unavailable(let reason) = state else {
+  private func changed(_ availability: RedisClient.Availability) {
+    guard case .unavailable(let reason) = availability else {
       // The store is of use again after a reply. Until then the reason for the lost connection no longer holds.
       shared.withLock { if $0.problem != nil { $0.problem = noReply } }
       return settle()
     }
-    change(.alone(of: self.state.count), problem: reason)
+    change(.alone(of: state.count), problem: reason)
   }
 
   private func change(_ new: GroupState, problem: String?) {
