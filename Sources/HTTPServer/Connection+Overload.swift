@@ -154,17 +154,17 @@ extension Worker {
     var now = began
     var mayGoOn: Bool
     repeat {
-      guard let turn = waiting.next(at: now, limits: limits) else { break }
-      switch turn.element {
-      case .connection(let connection): connection.handshakeIsDue(isTimely: turn.isTimely)
+      guard let due = waiting.next(at: now, limits: limits) else { break }
+      switch due.element {
+      case .connection(let connection): connection.handshakeIsDue(isTimely: due.isTimely)
       case .work(let work):
-        work.isDue(isTimely: turn.isTimely)
+        work.isDue(isTimely: due.isTimely)
         loop.runTasks()
       }
       let done = Deadline.now
-      waiting.charge(done.duration(since: now), to: turn.kind)
+      waiting.charge(done.duration(since: now), to: due.kind)
       now = done
-      mayGoOn = !turn.isTimely || !hasBacklog
+      mayGoOn = !due.isTimely || !hasBacklog
     } while now < end && mayGoOn
     takesTurns = !waiting.isEmpty
     if takesTurns { loop.atEndOfNextTurn { self.takeTurns() } }

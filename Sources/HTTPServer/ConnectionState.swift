@@ -40,8 +40,8 @@ struct ConnectionState {
     case sent
   }
 
-  /// The code that may act on the connection.
-  enum Turn: Equatable {
+  /// What occupies the connection.
+  enum Occupation: Equatable {
     /// No code runs for the connection: it waits for readiness or its deadline.
     case resting
     /// Its turn runs, or its task does.
@@ -76,7 +76,7 @@ struct ConnectionState {
   }
 
   var phase = Phase.idle(until: nil)
-  private(set) var turn = Turn.resting
+  private(set) var occupation = Occupation.resting
   /// The reason why the work of the request was cancelled.
   private(set) var interruption: CloseReason?
   /// Whether a whole head has arrived, over HTTP/2 on any stream. Then the preface of HTTP/2 is no longer possible.
@@ -122,7 +122,7 @@ struct ConnectionState {
   /// record, do not. If `grace` is not nil, the server is closing, and a connection without a request gets only that
   /// time.
   mutating func rest(at now: Deadline, grace: Duration?) -> Deadline {
-    turn = .resting
+    occupation = .resting
     switch phase {
     case .proxyHeader(let deadline), .handshake(let deadline), .head(let deadline), .lingering(let deadline, _),
       .unread(let deadline), .idle(let deadline?):
@@ -140,7 +140,7 @@ struct ConnectionState {
 
   /// Records that an HTTP/2 connection rests until `deadline`, and returns the time until which it may rest.
   mutating func restOfHTTP2(until deadline: Deadline) -> Deadline {
-    turn = .resting
+    occupation = .resting
     guard case .http2(.announced(let goAway)) = phase else { return deadline }
     return min(deadline, goAway)
   }
@@ -148,8 +148,8 @@ struct ConnectionState {
   /// Handles the end of a wait of the connection itself, not of its task.
   mutating func woke(_ readiness: Readiness, at now: Deadline) -> Action {
     if case .closed = phase { return .nothing }
-    guard case .resting = turn else { return interrupted(readiness, at: now) }
-    turn = .busy
+    guard case .resting = occupation else { return interrupted(readiness, at: now) }
+    occupation = .busy
     hadWork = (false, hadWork.sinceRest)
     if case .lingering = phase { return readiness == .ready ? .discardInput : .closeWhenRead }
     switch readiness {
@@ -195,7 +195,7 @@ struct ConnectionState {
       if goAway == .none { phase = .http2(.announced(until: deadline)) }
       return goAway == .none ? .announceGoAway : .nothing
     }
-    guard turn == .resting, case .idle(let present) = phase else { return .nothing }
+    guard occupation == .resting, case .idle(let present) = phase else { return .nothing }
     let earlier = min(present ?? .never, deadline)
     phase = .idle(until: earlier)
     return .wait(until: earlier)
@@ -275,9 +275,9 @@ extension ConnectionState {
   var awaitsProxyHeader: Bool { if case .proxyHeader = phase { true } else { false } }
   var isLingering: Bool { if case .lingering = phase { true } else { false } }
   var isUnread: Bool { if case .unread = phase { true } else { false } }
-  var isResting: Bool { if case .resting = turn { true } else { false } }
-  var isWorking: Bool { if case .working = turn { true } else { false } }
-  var watchesHangup: Bool { if case .working(watchesHangup: true) = turn { true } else { false } }
+  var isResting: Bool { if case .resting = occupation { true } else { false } }
+  var isWorking: Bool { if case .working = occupation { true } else { false } }
+  var watchesHangup: Bool { if case .working(watchesHangup: true) = occupation { true } else { false } }
 
   /// Whether a request has begun that needs its `Request` while the connection rests.
   var keepsRequest: Bool {
@@ -301,13 +301,13 @@ extension ConnectionState {
 extension ConnectionState {
   /// Records that a request waits for its handler.
   mutating func workBegan() {
-    turn = .working(watchesHangup: false)
+    occupation = .working(watchesHangup: false)
     hadWork.sinceRest = true
   }
 
   /// Records that the task waits for a part of the response.
   mutating func partAwaited() {
-    turn = .working(watchesHangup: false)
+    occupation = .working(watchesHangup: false)
   }
 
   /// Records that the work of a stream waits. The connection does not wait with it.
@@ -324,18 +324,18 @@ extension ConnectionState {
 
   /// Starts to watch for the peer's end during work. Returns the action for the wait.
   mutating func watchBegan(at now: Deadline) -> Action {
-    if case .working = turn { turn = .working(watchesHangup: false) }
+    if case .working = occupation { occupation = .working(watchesHangup: false) }
     if interruption != nil { return .cancelWork(until: now.advanced(by: limits.values.cancelledWork)) }
     return .wait(until: now.advanced(by: limits.values.work))
   }
 
   /// Records that the connection is no longer watched.
   mutating func watchEnded() {
-    if case .working = turn { turn = .working(watchesHangup: false) }
+    if case .working = occupation { occupation = .working(watchesHangup: false) }
   }
 
   mutating func workEnded() {
-    turn = .busy
+    occupation = .busy
   }
 
   private mutating func interrupted(_ readiness: Readiness, at now: Deadline) -> Action {
@@ -345,7 +345,7 @@ extension ConnectionState {
       return .abandonWork
     }
     switch readiness {
-    case .ready where turn == .working(watchesHangup: true): return interrupt(.gone, at: now)
+    case .ready where occupation == .working(watchesHangup: true): return interrupt(.gone, at: now)
     case .ready: return .lookForEnd
     case .timedOut: return interrupt(.refused(.workTimeout), at: now)
     case .cancelled: return interrupt(.refused(.draining), at: now)
@@ -355,7 +355,7 @@ extension ConnectionState {
   /// Records that the peer has closed its sending side, or sent bytes that stay unread until the work is done.
   mutating func peerActed(isEnd: Bool, at now: Deadline) -> Action {
     guard !isEnd else { return interrupt(.gone, at: now) }
-    turn = .working(watchesHangup: true)
+    occupation = .working(watchesHangup: true)
     return .watchForHangup(until: now.advanced(by: limits.values.work))
   }
 

@@ -20,7 +20,7 @@ struct ExpensiveWork<Element> {
   private var lead = Duration.zero
 
   /// Work whose turn it is.
-  struct Turn {
+  struct DueWork {
     let element: Element
     let kind: Kind
     /// Whether to do the work. It is refused if it has waited for too long.
@@ -55,7 +55,7 @@ struct ExpensiveWork<Element> {
   }
 
   /// Removes the next work; nil if none waits. Call `charge` when it is done.
-  mutating func next(at now: Deadline, limits: ServerLimits) -> Turn? {
+  mutating func next(at now: Deadline, limits: ServerLimits) -> DueWork? {
     if handshakes.isEmpty || requests.isEmpty { lead = .zero }
     let kind: Kind = handshakes.isEmpty || (lead >= .zero && !requests.isEmpty) ? .request : .handshake
     let next =
@@ -63,7 +63,7 @@ struct ExpensiveWork<Element> {
       case .handshake: handshakes.next(at: now, limits: limits)
       case .request: requests.next(at: now, limits: limits)
       }
-    return next.map { Turn(element: $0.element, kind: kind, isTimely: $0.isTimely) }
+    return next.map { DueWork(element: $0.element, kind: kind, isTimely: $0.isTimely) }
   }
 
   /// Takes note of the time that the work of a turn took.

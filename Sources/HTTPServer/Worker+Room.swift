@@ -140,7 +140,8 @@ final class ConnectionCount: Sendable {
     self.limits = limits
   }
 
-  enum Outcome: Equatable {
+  /// Whether a new connection may stay.
+  enum ConnectionPermission: Equatable {
     case granted
     /// The server has its limit of connections, and the address has so many of them.
     case tooMany(ofAddress: Int)
@@ -149,7 +150,7 @@ final class ConnectionCount: Sendable {
 
   /// Counts a new connection, unless there are too many. `address` is nil for a connection that is exempt from the
   /// limit per address. `release` needs the same `address`.
-  func admit(_ address: IPAddress?) -> Outcome {
+  func admit(_ address: IPAddress?) -> ConnectionPermission {
     state.withLock { state in
       let count = address.map { state.perAddress[$0, default: 0] } ?? 0
       guard state.total < limits.connections else { return .tooMany(ofAddress: count) }

@@ -162,7 +162,7 @@ import Testing
     withExtendedLifetime(other) {}
   }
 
-  @Test("a connection that came last has the first rank again when the loop is no longer behind")
+  @Test("a deprioritised connection has the first rank again when the loop is no longer behind")
   func regained() throws {
     let server = try TestServer(Variant.plain[0], router: Self.router)
     let client = try server.connect()
@@ -173,9 +173,9 @@ import Testing
     #expect(Self.ranks(on: server) == [.first])
   }
 
-  @Test("an address has a share of the connections that come last, and further ones are reset if they would be late")
-  func turnedAway() throws {
-    // All addresses together have a quarter of the connections. The first connection does not come last.
+  @Test("an address has a share of the deprioritised connections, and further ones are reset if they would be late")
+  func resetConnections() throws {
+    // All addresses together have a quarter of the connections. The first connection is not deprioritised.
     for (connections, share) in [(40, 10), (16, 6)] {
       let (server, other) = try Self.serverWithWaitingRequests(isBehind: true, connections: connections)
       let clients = try (0..<share).map { _ in try server.connect() }
@@ -189,7 +189,7 @@ import Testing
   }
 
   @Test("no connection is reset if requests are in time, or the server shuts down", arguments: [false, true])
-  func notTurnedAway(isDraining: Bool) throws {
+  func noResetConnections(isDraining: Bool) throws {
     let (server, other) = try Self.serverWithWaitingRequests(
       isBehind: true, lateWork: isDraining ? Self.overloaded.lateWork : .seconds(60), connections: 40)
     if isDraining { _ = server.workers { $0.beginDrain() } }
@@ -200,7 +200,7 @@ import Testing
   }
 
   @Test(
-    "a connection that came last stays last while the loop is behind and its address has many, or many requests wait",
+    "a deprioritised connection stays so while the loop is behind and its address has many, or many requests wait",
     arguments: [(true, 0, 7, true), (true, 0, 6, false), (false, 0, 7, false), (false, 7, 1, true), (true, 7, 1, true)])
   func keptLast(isBehind: Bool, waiting: Int, connections: Int, isKept: Bool) throws {
     let (server, client) = try Self.serverWithWaitingRequests(isBehind: isBehind, count: waiting)
@@ -223,7 +223,7 @@ import Testing
     withExtendedLifetime((client, other)) {}
   }
 
-  @Test("the connections of a trusted proxy never come last, because they also have the requests of others")
+  @Test("the connections of a trusted proxy are never deprioritised, because they also have the requests of others")
   func proxy() throws {
     let (server, other) = try Self.serverWithWaitingRequests(isBehind: true, isTrusted: true)
     let proxy = try server.connect()
