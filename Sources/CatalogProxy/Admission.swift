@@ -26,8 +26,8 @@ enum QueueResult: Sendable {
 /// What decides whether and when a request may go to Apple: the deadline, the circuit, the limit of requests in flight and
 /// their pace, and the developer token; after an attempt also the retry budget. It learns from each attempt.
 ///
-/// A value behind the gateway's lock. A flight visits it before an attempt (``enter(_:of:at:on:)``) and after it
-/// (``settle(_:_:now:)``, ``failed(_:_:isOurs:of:until:_:now:)``, ``limited(retryAfter:of:until:_:now:)``).
+/// A value behind the gateway's lock. A flight has a critical section before an attempt (``enter(_:of:at:on:)``) and one
+/// after it (``settle(_:_:now:)``, ``failed(_:_:isOurs:of:until:_:now:)``, ``limited(retryAfter:of:until:_:now:)``).
 struct Admission {
   var limit: CatalogLimit
   var circuit = UpstreamCircuit()
@@ -68,7 +68,7 @@ struct Admission {
     limit = CatalogLimit(limits)
   }
 
-  /// What a visit to the state requires outside of the lock.
+  /// What a critical section requires outside of the lock.
   struct Duties: Sendable {
     /// The turns to hand to the flights that wait for them.
     var grants: [CatalogLimit.Grant] = []
@@ -77,7 +77,7 @@ struct Admission {
     var needs: (any QuotaGroup)?
   }
 
-  /// Returns what a visit requires outside of the lock.
+  /// Returns what a critical section requires outside of the lock.
   mutating func duties(
     now: Duration, by route: UpstreamRoute? = nil, handing grants: [CatalogLimit.Grant] = []
   ) -> Duties {
@@ -109,7 +109,7 @@ struct Admission {
 
 /// Before an attempt.
 extension Admission {
-  /// What a visit has decided about a request.
+  /// What a critical section has decided about a request.
   enum Result: Sendable {
     case launched(Launch)
     case queued(QueuePlace)

@@ -5,7 +5,7 @@ import Tracing
 import UpstreamAdmission
 
 /// One attempt to send a request: its turn at the upstream, what it is sent with, and what the state must learn from it. The
-/// state learns from a complete response in one visit, at the end of the attempt.
+/// state learns from a complete response in one critical section, at the end of the attempt.
 ///
 /// The turn is released exactly once: when the response is complete or cancelled, or with this object.
 final class CatalogAttempt: @unchecked Sendable {

@@ -7,7 +7,7 @@ import UpstreamAdmission
 
 /// Turns at the upstream. Clients and callers share the quota fairly, and requests beyond it wait.
 extension CatalogGateway {
-  /// Does what a visit to the state requires.
+  /// Does what a critical section requires.
   func perform(_ duties: Admission.Duties) {
     if let pacing = duties.pacing { start(pacing) }
     duties.needs?.settleSoon()
@@ -154,7 +154,7 @@ extension CircuitSubject {
     let client = Self.hash { $0.combine(utf8: call.caller.client) }
     let caller = Self.hash { hasher in
       hasher.combine(client)
-      hasher.combine(call.caller.rateLimitPrefix)
+      hasher.combine(call.caller.identity)
     }
     let resource =
       call.target.isStorable

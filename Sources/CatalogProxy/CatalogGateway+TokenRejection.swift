@@ -43,7 +43,7 @@ extension CatalogGateway {
   ///   - cause: The span of that request.
   func verdict(
     on token: ProxyToken, until end: Duration, by route: UpstreamRoute, of cause: SpanContext?
-  ) async -> TokenRefreshPolicy.Verdict {
+  ) async -> TokenVerdict {
     guard let version = token.version else { return .unknown }
     while clock.elapsed < end {
       let now = clock.elapsed
@@ -109,12 +109,12 @@ extension CatalogGateway {
 /// The result of a request to `/v1/test` with a developer token.
 public struct TokenTest: Sendable {
   /// Whether Apple Music accepts the token.
-  public let verdict: TokenRefreshPolicy.Verdict
+  public let verdict: TokenVerdict
   /// The likely reason if Apple Music does not: a sentence or more for the operator. Nil if it does.
   public let reason: String?
 
   /// Creates a result.
-  public init(_ verdict: TokenRefreshPolicy.Verdict, _ reason: String?) {
+  public init(_ verdict: TokenVerdict, _ reason: String?) {
     (self.verdict, self.reason) = (verdict, reason)
   }
 }

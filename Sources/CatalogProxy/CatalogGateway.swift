@@ -60,15 +60,7 @@ public final class CatalogGateway: Sendable {
   private let isPublic = Atomic(false)
   /// The lock that one task holds while it signs a developer token.
   let minting = Locked(())
-  private let state: Locked<State>
-
-  struct State {
-    var coalescer = RequestCoalescer<CatalogWaiter>()
-    var unsharedTargets = UnsharedTargets()
-    /// The keys of stale responses that background requests refresh.
-    var revalidating: Set<CacheKey> = []
-    var admission: Admission
-  }
+  private let state: Locked<GatewayState>
 
   /// Creates a gateway that has not sent a request yet.
   ///
@@ -83,11 +75,11 @@ public final class CatalogGateway: Sendable {
     policy = HeaderPolicy(upstream: configuration.upstream)
     cache = ResponseCache(settings: configuration.cache)
     leastTime = min(.seconds(1), configuration.timeouts.whole / 4)
-    state = Locked(State(admission: Admission(configuration.concurrency)))
+    state = Locked(GatewayState(admission: Admission(configuration.concurrency)))
   }
 
   /// Reads or changes the state under the lock. The closure must be short. It must not wait or call other components.
-  func withState<Result>(_ body: (inout sending State) -> sending Result) -> sending Result {
+  func withState<Result>(_ body: (inout sending GatewayState) -> sending Result) -> sending Result {
     state.withLock(body)
   }
 

@@ -58,7 +58,7 @@ struct Flight: Sendable {
     /// the token was minted.
     case unauthorized(isForUser: Bool, hasNewClock: Bool)
     /// `/v1/test` has shown whether Apple accepts the token.
-    case tested(TokenRefreshPolicy.Verdict)
+    case tested(TokenVerdict)
     /// Whether there is another token to send.
     case renewed(Bool)
     /// The policy allows another attempt. `limited`: what Apple said with 429.
@@ -219,7 +219,7 @@ struct Flight: Sendable {
   }
 
   /// A user's 401 passes, unless Apple refuses the developer token.
-  private mutating func tested(_ verdict: TokenRefreshPolicy.Verdict) -> Action {
+  private mutating func tested(_ verdict: TokenVerdict) -> Action {
     switch verdict {
     case .abandoned: on(.interrupted(byCaller: false))
     case .accepted where isForUser, .unknown where isForUser: receive()

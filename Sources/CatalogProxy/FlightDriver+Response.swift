@@ -15,7 +15,7 @@ extension FlightDriver {
       self.response = response
       let head = head(of: response, attempt)
       attempt.head = head
-      // Nearly always the content has come as well, and the state is visited once for both.
+      // Nearly always the content has come as well, and one critical section is enough for both.
       guard !head.isFinal else { return .responded }
       gateway.noteHead(of: attempt)
       return response.status == .unauthorized ? unauthorized(attempt) : rejected(response, attempt)

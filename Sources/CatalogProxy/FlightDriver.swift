@@ -54,7 +54,7 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
   }
 
   /// Begins after admission has decided about the request.
-  func begin(after entry: consuming CatalogGateway.State.Entry) {
+  func begin(after entry: consuming GatewayState.Entry) {
     go(on: event(after: entry))
   }
 
@@ -145,7 +145,7 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
   }
 
   /// Returns the event after admission has decided, or nil if the request waits for its turn.
-  private func event(after entry: consuming CatalogGateway.State.Entry) -> Flight.Event? {
+  private func event(after entry: consuming GatewayState.Entry) -> Flight.Event? {
     gateway.perform(entry.duties)
     switch entry.result {
     case .launched(let launch): return event(after: launch)

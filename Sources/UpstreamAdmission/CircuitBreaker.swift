@@ -9,14 +9,14 @@ public import HTTPTypes
 /// opening change nothing.
 public struct CircuitBreaker: Sendable {
   /// The answer to whether a request may be sent.
-  public enum Admission: Sendable, Equatable {
+  public enum Passage: Sendable, Equatable {
     /// The request may be sent. Its outcome must be recorded.
     case pass(CircuitPass)
     /// The request must not be sent. The value is the time until a retry makes sense.
     case open(retryAfter: Duration)
   }
 
-  private enum State: Sendable {
+  private enum Position: Sendable {
     case closed
     /// No request passes until this time.
     case open(until: Duration)
@@ -25,7 +25,7 @@ public struct CircuitBreaker: Sendable {
   }
 
   private let limits: CircuitLimits
-  private var state = State.closed
+  private var position = Position.closed
   private var window: FailureWindow
   private var consecutive = 0
   /// The time of the last counted failure. An earlier request that breaks later may have used the same connection.
@@ -46,7 +46,7 @@ public struct CircuitBreaker: Sendable {
 
   /// Whether all requests pass.
   public var isClosed: Bool {
-    if case .closed = state { true } else { false }
+    if case .closed = position { true } else { false }
   }
 
   /// The present pause before a probe.
@@ -54,21 +54,21 @@ public struct CircuitBreaker: Sendable {
 
   /// Returns how long no request may pass, or nil if one may. Unlike `admit`, changes no state.
   public func refusal(now: Duration) -> Duration? {
-    switch state {
+    switch position {
     case .closed: nil
     case .open(let until), .probing(let until): now < until ? min(until - now, pause) : nil
     }
   }
 
   /// Decides whether a request may be sent.
-  public mutating func admit(now: Duration) -> Admission {
-    switch state {
+  public mutating func admit(now: Duration) -> Passage {
+    switch position {
     case .closed:
       return .pass(CircuitPass(isProbe: false, epoch: epoch, began: now))
     case .open(let until), .probing(let until):
       guard now >= until else { return .open(retryAfter: min(until - now, pause)) }
       epoch += 1
-      state = .probing(until: now + limits.probeTime)
+      position = .probing(until: now + limits.probeTime)
       return .pass(CircuitPass(isProbe: true, epoch: epoch, began: now))
     }
   }
@@ -80,7 +80,7 @@ public struct CircuitBreaker: Sendable {
     _ outcome: CircuitOutcome, of pass: CircuitPass, mayOpen: Bool = true, now: Duration
   ) {
     guard pass.epoch == epoch else { return }
-    switch state {
+    switch position {
     case .closed: count(outcome, of: pass, mayOpen: mayOpen, now: now)
     case .probing: probed(outcome, now: now)
     case .open: break
@@ -102,14 +102,14 @@ public struct CircuitBreaker: Sendable {
     guard isClosed else { return }
     isLearned = true
     open(now: now)
-    state = .open(until: now + min(pause, limits.longestPause * 2))
+    position = .open(until: now + min(pause, limits.longestPause * 2))
   }
 
   /// Another replica's breaker has closed. This one closes as well if it opened only because of others. Otherwise its next
   /// request is a probe: the upstream may be unreachable from here alone.
   mutating func learnRecovery(now: Duration) {
     if isLearned { return close() }
-    if case .open = state { state = .open(until: now) }
+    if case .open = position { position = .open(until: now) }
   }
 
   private mutating func probed(_ outcome: CircuitOutcome, now: Duration) {
@@ -118,7 +118,7 @@ public struct CircuitBreaker: Sendable {
     case .failure, .broken, .resourceFailure:
       pause = min(pause * 2, limits.longestPause)
       open(now: now)
-    case .neutral: state = .open(until: now)
+    case .neutral: position = .open(until: now)
     }
   }
 
@@ -142,12 +142,12 @@ public struct CircuitBreaker: Sendable {
   private mutating func open(now: Duration) {
     if isClosed { opened = now }
     epoch += 1
-    state = .open(until: now + pause)
+    position = .open(until: now + pause)
   }
 
   private mutating func close() {
     epoch += 1
-    state = .closed
+    position = .closed
     window = FailureWindow(limits.window)
     consecutive = 0
     lastFailure = nil

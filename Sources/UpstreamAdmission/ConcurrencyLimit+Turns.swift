@@ -260,7 +260,7 @@ extension ConcurrencyLimit {
 
 extension ConcurrencyLimit {
   /// The answer to whether a request may be sent now.
-  public enum Admission: Sendable {
+  public enum Acquisition: Sendable {
     /// The request may be sent. The permit must be released when the request has ended.
     case granted(ConcurrencyPermit)
     /// The request is queued. A later `release` or `advance` returns a grant with its waiter, unless it is cancelled.

@@ -88,7 +88,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   /// Requests a permit.
   ///
   /// - Parameter waiter: Returned in a grant when its turn has come. Only made for a request that is queued.
-  public mutating func acquire(_ request: Request, waiter: @autoclosure () -> Waiter, now: Duration) -> Admission {
+  public mutating func acquire(_ request: Request, waiter: @autoclosure () -> Waiter, now: Duration) -> Acquisition {
     begin(now: now)
     let name = request.caller
     let places = places(of: name)

@@ -29,18 +29,6 @@ public struct KeyRotation: Sendable, Equatable {
     case undecided(pause: Duration)
   }
 
-  /// The state of the next key.
-  public enum State: Sendable, Equatable {
-    /// There is no verdict yet.
-    case unproved
-    /// Apple Music has accepted a token of it. It does not sign yet.
-    case proved
-    /// Apple Music has refused its last token.
-    case refused
-    /// It signs.
-    case signing
-  }
-
   /// The pause after the first proof that was not accepted: 10 s. Apple's servers may learn of a new key with a delay.
   public static let firstPause = Duration.seconds(10)
   /// The longest pause between proofs: 1 h. An operator who has corrected the mistake can reload to try at once.
@@ -52,7 +40,7 @@ public struct KeyRotation: Sendable, Equatable {
   static let proofLifetime = 3600
 
   /// The state of the next key.
-  public private(set) var state = State.unproved
+  public private(set) var state = NextKeyState.unproved
   /// The time of the last accepted proof in seconds since 1970. Nil if there was none.
   public private(set) var lastProof: Int?
   /// The time before which the next key does not sign, in seconds since 1970. Nil if it may sign at once.
@@ -95,7 +83,7 @@ public struct KeyRotation: Sendable, Equatable {
   }
 
   /// Records the result of a proof.
-  public mutating func proved(_ verdict: TokenRefreshPolicy.Verdict, now: Duration, wall: Int) -> Change {
+  public mutating func proved(_ verdict: TokenVerdict, now: Duration, wall: Int) -> Change {
     isProving = false
     defer { isEarly = false }
     switch verdict {
@@ -140,4 +128,16 @@ public struct KeyRotation: Sendable, Equatable {
     proofDue = now + pause
     return pause
   }
+}
+
+/// The state of the next key.
+public enum NextKeyState: Sendable, Equatable {
+  /// There is no verdict yet.
+  case unproved
+  /// Apple Music has accepted a token of it. It does not sign yet.
+  case proved
+  /// Apple Music has refused its last token.
+  case refused
+  /// It signs.
+  case signing
 }

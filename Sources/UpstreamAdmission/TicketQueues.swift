@@ -90,7 +90,7 @@ public struct QueueTicket: Sendable, Hashable {
   let serial: UInt64
 }
 
-/// A caller of a client, for fair sharing of the quota. Equality compares `client` and `rateLimitPrefix` only.
+/// A caller of a client, for fair sharing of the quota. Equality compares `client` and `identity` only.
 public struct QuotaCaller: Sendable {
   /// The name of the client in the operator's configuration.
   public let client: String
@@ -98,28 +98,28 @@ public struct QuotaCaller: Sendable {
   /// no part is reserved for other clients then.
   public let share: Double?
   /// The identity of the caller within its client: an address, or the user that a token names.
-  public let rateLimitPrefix: ByteString
+  public let identity: ByteString
 
   /// The default share of a client if there are other clients: seven eighths.
   public static let usualShare = 0.875
 
   /// Creates a caller.
-  public init(client: String, share: Double? = nil, rateLimitPrefix: ByteString) {
+  public init(client: String, share: Double? = nil, identity: ByteString) {
     self.client = client
     self.share = share
-    self.rateLimitPrefix = rateLimitPrefix
+    self.identity = identity
   }
 }
 
 extension QuotaCaller: Hashable {
   /// Returns whether both are the same caller of the same client.
   public static func == (left: QuotaCaller, right: QuotaCaller) -> Bool {
-    left.rateLimitPrefix == right.rateLimitPrefix && left.client == right.client
+    left.identity == right.identity && left.client == right.client
   }
 
   /// Feeds the client and the caller.
   public func hash(into hasher: inout Hasher) {
     hasher.combine(client)
-    hasher.combine(rateLimitPrefix)
+    hasher.combine(identity)
   }
 }

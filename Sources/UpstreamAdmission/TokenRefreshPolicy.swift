@@ -72,7 +72,7 @@ public struct TokenRefreshPolicy: Sendable {
   /// - Parameters:
   ///   - version: The version of the token in the request.
   ///   - isRetry: Whether the request is a retry after an earlier 401.
-  public mutating func unauthorized(_ version: TokenVersion, isRetry: Bool, now: Duration) -> Decision {
+  public mutating func unauthorized(_ version: TokenVersion, isRetry: Bool, now: Duration) -> RefreshAction {
     if version < current { return isRetry ? .exhausted : .retryWithCurrent }
     let isTooSoon = lastMint.map { now - $0 < Self.interval } ?? false
     guard !isRetry, !isTooSoon else { return .exhausted }
@@ -96,7 +96,7 @@ public struct TokenRefreshPolicy: Sendable {
   /// Records the result of a request to `/v1/test`.
   ///
   /// - Parameter version: The version of the token in that request.
-  public mutating func tested(_ verdict: Verdict, _ version: TokenVersion, now: Duration) {
+  public mutating func tested(_ verdict: TokenVerdict, _ version: TokenVersion, now: Duration) {
     testedUntil = nil
     switch verdict {
     case .accepted: accepted(version, now: now)
@@ -116,7 +116,7 @@ public struct TokenRefreshPolicy: Sendable {
 
 extension TokenRefreshPolicy {
   /// The action after a 401 that may be about our token.
-  public enum Decision: Sendable, Equatable {
+  public enum RefreshAction: Sendable, Equatable {
     /// Mint a new token of this version, and send the request once more.
     case mint(TokenVersion)
     /// Another request's 401 has already led to a new token: send the request once more with that token.
@@ -138,18 +138,18 @@ extension TokenRefreshPolicy {
     /// Another request is testing. Call again after this time.
     case wait(Duration)
   }
+}
 
-  /// The result of a request to `/v1/test`.
-  public enum Verdict: Sendable, Equatable {
-    /// The token is valid.
-    case accepted
-    /// The response is 401.
-    case refused
-    /// Another response or none.
-    case unknown
-    /// The request to `/v1/test` was cancelled.
-    case abandoned
-  }
+/// The result of a request to `/v1/test`.
+public enum TokenVerdict: Sendable, Equatable {
+  /// The token is valid.
+  case accepted
+  /// The response is 401.
+  case refused
+  /// Another response or none.
+  case unknown
+  /// The request to `/v1/test` was cancelled.
+  case abandoned
 }
 
 /// The likely reason why Apple refuses our developer token. Apple's 401 has no content, so the server infers the

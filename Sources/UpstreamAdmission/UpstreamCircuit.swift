@@ -13,7 +13,7 @@ import HTTPTypes
 /// A value without a lock and a clock.
 public struct UpstreamCircuit: Sendable {
   /// The answer to whether a request may be sent.
-  public enum Admission: Sendable, Equatable {
+  public enum Clearance: Sendable, Equatable {
     /// The request may be sent. Its outcome must be recorded.
     case pass(Pass)
     /// The request must not be sent.
@@ -77,7 +77,7 @@ public struct UpstreamCircuit: Sendable {
   }
 
   /// Decides whether a request may be sent. A request for a stopped resource never probes the upstream.
-  public mutating func admit(_ subject: CircuitSubject, now: Duration) -> Admission {
+  public mutating func admit(_ subject: CircuitSubject, now: Duration) -> Clearance {
     if let refusal = refusal(for: subject, now: now) { return .refused(refusal) }
     let pass: CircuitPass
     switch upstream.admit(now: now) {

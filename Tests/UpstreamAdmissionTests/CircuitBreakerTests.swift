@@ -10,7 +10,7 @@ import Testing
   @discardableResult
   private func ask(
     _ breaker: inout CircuitBreaker, _ outcome: CircuitOutcome, at milliseconds: Int
-  ) -> CircuitBreaker.Admission {
+  ) -> CircuitBreaker.Passage {
     let now = Duration.milliseconds(milliseconds)
     let admission = breaker.admit(now: now)
     if case .pass(let pass) = admission { breaker.record(outcome, of: pass, now: now) }

@@ -82,7 +82,7 @@ import Testing
   @Test("a debt is bounded, however much was used while there was room")
   func debt() {
     var gate = Turnstile(initial: 8, maximum: 8)
-    _ = gate.limit.acquire(.init(QuotaCaller(client: "only", rateLimitPrefix: "forcing")), waiter: 0, now: .zero)
+    _ = gate.limit.acquire(.init(QuotaCaller(client: "only", identity: "forcing")), waiter: 0, now: .zero)
     for _ in 0..<100 {
       gate.ask("forcing", cost: .max)
       gate.end()
@@ -143,7 +143,7 @@ import Testing
   @Test("a permit counts once, however often it is released")
   func doubleRelease() {
     var limit = ConcurrencyLimit<Int>()
-    let request = ConcurrencyLimit<Int>.Request(QuotaCaller(client: "only", rateLimitPrefix: "a"))
+    let request = ConcurrencyLimit<Int>.Request(QuotaCaller(client: "only", identity: "a"))
     guard case .granted(let permit) = limit.acquire(request, waiter: 1, now: .zero) else {
       Issue.record("not granted")
       return
@@ -159,7 +159,7 @@ import Testing
     for index in 0..<40 { limit.pacing.own.sent(now: 0.001 * Double(index), isWanted: true) }
     for index in 20..<40 { limit.pacing.own.refused(sentAt: 0.001 * Double(index), retryAfter: nil, now: 0.1) }
     #expect(limit.rate == 21)
-    var request = ConcurrencyLimit<Int>.Request(QuotaCaller(client: "only", rateLimitPrefix: ByteString("a")))
+    var request = ConcurrencyLimit<Int>.Request(QuotaCaller(client: "only", identity: ByteString("a")))
     func wait() -> Double? {
       let now = Duration(inSeconds: limit.pacing.own.opening - 0.5)
       guard case .refused(let wait) = limit.acquire(request, waiter: 0, now: now) else { return nil }
@@ -189,7 +189,7 @@ import Testing
       return reply.map { limit.use($0, to: report, replicas: 2, now: .zero).isEmpty } ?? false
     }
     #expect(use([0, 0], to: QuotaReport()))
-    var request = ConcurrencyLimit<Int>.Request(QuotaCaller(client: "only", rateLimitPrefix: ByteString("a")))
+    var request = ConcurrencyLimit<Int>.Request(QuotaCaller(client: "only", identity: ByteString("a")))
     request.patience = .zero
     func wait() -> Duration? {
       guard case .refused(let wait) = limit.acquire(request, waiter: 0, now: .zero) else { return nil }
@@ -235,8 +235,8 @@ import Testing
     var limits = ConcurrencyLimits()
     (limits.initial, limits.waiting) = (1, 0)
     var limit = ConcurrencyLimit<Int>(limits)
-    _ = limit.acquire(.init(QuotaCaller(client: "only", rateLimitPrefix: "a")), waiter: 1, now: .zero)
-    let another = QuotaCaller(client: "only", rateLimitPrefix: "b")
+    _ = limit.acquire(.init(QuotaCaller(client: "only", identity: "a")), waiter: 1, now: .zero)
+    let another = QuotaCaller(client: "only", identity: "b")
     guard case .refused(let retryAfter) = limit.acquire(.init(another), waiter: 2, now: .zero) else {
       Issue.record("not refused")
       return
@@ -257,7 +257,7 @@ import Testing
     init(_ limits: ConcurrencyLimits) { limit = ConcurrencyLimit(limits) }
 
     /// Lets `requests` of a caller arrive, and ends those that were sent 200 ms before.
-    mutating func pass(_ millisecond: Int, _ requests: [QuotaCaller]) -> [ConcurrencyLimit<Int>.Admission] {
+    mutating func pass(_ millisecond: Int, _ requests: [QuotaCaller]) -> [ConcurrencyLimit<Int>.Acquisition] {
       let now = Duration.milliseconds(millisecond)
       while let first = underWay.first, first.end <= millisecond {
         underWay.removeFirst()
@@ -286,10 +286,10 @@ import Testing
     var limits = ConcurrencyLimits()
     (limits.initial, limits.maximum) = (40, 40)
     var flood = Flood(limits)
-    let greedy = QuotaCaller(client: "a", share: QuotaCaller.usualShare, rateLimitPrefix: "greedy")
+    let greedy = QuotaCaller(client: "a", share: QuotaCaller.usualShare, identity: "greedy")
     let modest = [
-      QuotaCaller(client: "a", share: QuotaCaller.usualShare, rateLimitPrefix: "modest"),
-      QuotaCaller(client: "b", share: QuotaCaller.usualShare, rateLimitPrefix: "modest"),
+      QuotaCaller(client: "a", share: QuotaCaller.usualShare, identity: "modest"),
+      QuotaCaller(client: "b", share: QuotaCaller.usualShare, identity: "modest"),
     ]
     // Five times as many as can be sent.
     for millisecond in 0..<6000 {
@@ -320,7 +320,7 @@ import Testing
     (limits.initial, limits.maximum) = (40, 40)
     var flood = Flood(limits)
     func caller(_ name: ByteString) -> QuotaCaller {
-      QuotaCaller(client: "a", share: QuotaCaller.usualShare, rateLimitPrefix: name)
+      QuotaCaller(client: "a", share: QuotaCaller.usualShare, identity: name)
     }
     // Forty callers have a turn before the modest one, which takes longer than a request may wait under overload.
     let greedy = (0..<40).map { caller(ByteString("greedy \($0)")) }
@@ -340,8 +340,8 @@ import Testing
     var limits = ConcurrencyLimits()
     (limits.initial, limits.maximum) = (40, 40)
     var limit = ConcurrencyLimit<Int>(limits)
-    func acquire(_ client: String, _ number: Int, at milliseconds: Int) -> ConcurrencyLimit<Int>.Admission {
-      let caller = QuotaCaller(client: client, share: QuotaCaller.usualShare, rateLimitPrefix: "a")
+    func acquire(_ client: String, _ number: Int, at milliseconds: Int) -> ConcurrencyLimit<Int>.Acquisition {
+      let caller = QuotaCaller(client: client, share: QuotaCaller.usualShare, identity: "a")
       return limit.acquire(.init(caller), waiter: number, now: .milliseconds(milliseconds))
     }
     for (client, end) in [("fast", 20), ("slow", 10_000)] {
@@ -363,12 +363,12 @@ import Testing
     (limits.initial, limits.maximum) = (40, 40)
     var flood = Flood(limits)
     func acquire(_ caller: ByteString, at time: Int) -> Bool {
-      var request = ConcurrencyLimit<Int>.Request(QuotaCaller(client: "only", rateLimitPrefix: caller))
+      var request = ConcurrencyLimit<Int>.Request(QuotaCaller(client: "only", identity: caller))
       request.waited = .milliseconds(milliseconds)
       if case .refused = flood.limit.acquire(request, waiter: -1, now: .milliseconds(time)) { return false }
       return true
     }
-    func callers(_ names: [ByteString]) -> [QuotaCaller] { names.map { .init(client: "only", rateLimitPrefix: $0) } }
+    func callers(_ names: [ByteString]) -> [QuotaCaller] { names.map { .init(client: "only", identity: $0) } }
     // The first response tells that a request takes 200 ms.
     _ = flood.pass(0, callers(["first"]))
     _ = flood.pass(200, [])
@@ -384,7 +384,7 @@ import Testing
     var limits = ConcurrencyLimits()
     (limits.initial, limits.maximum) = (40, 40)
     var flood = Flood(limits)
-    let caller = QuotaCaller(client: "only", rateLimitPrefix: "a")
+    let caller = QuotaCaller(client: "only", identity: "a")
     for millisecond in 0..<4000 { _ = flood.pass(millisecond, [caller]) }
     for isRepeated in [true, false] {
       var request = ConcurrencyLimit<Int>.Request(caller)
@@ -399,7 +399,7 @@ import Testing
     var limits = ConcurrencyLimits()
     (limits.initial, limits.maximum) = (40, 40)
     var flood = Flood(limits)
-    let caller = QuotaCaller(client: "only", rateLimitPrefix: "a")
+    let caller = QuotaCaller(client: "only", identity: "a")
     for millisecond in 0..<8000 { _ = flood.pass(millisecond, [caller]) }
     var millisecond = 8000
     while flood.limit.waiting > 0 {
@@ -418,8 +418,8 @@ import Testing
       var limits = ConcurrencyLimits()
       (limits.initial, limits.maximum) = (most, most)
       var limit = ConcurrencyLimit<Int>(limits)
-      let caller = QuotaCaller(client: "only", rateLimitPrefix: "a")
-      var admissions: [ConcurrencyLimit<Int>.Admission] = []
+      let caller = QuotaCaller(client: "only", identity: "a")
+      var admissions: [ConcurrencyLimit<Int>.Acquisition] = []
       // One after 10 s tells how long a request takes.
       if case .granted(let permit) = limit.acquire(.init(caller), waiter: 0, now: .zero) {
         _ = limit.release(permit, .answered, now: .seconds(10))

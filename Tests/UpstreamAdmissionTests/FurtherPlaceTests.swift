@@ -8,7 +8,7 @@ struct FurtherPlaceTests {
   private typealias Limit = ConcurrencyLimit<String>
 
   private static func caller(_ client: String, _ prefix: String = "") -> QuotaCaller {
-    QuotaCaller(client: client, share: QuotaCaller.usualShare, rateLimitPrefix: ByteString(prefix))
+    QuotaCaller(client: client, share: QuotaCaller.usualShare, identity: ByteString(prefix))
   }
 
   /// A limit of eight, of which the greedy client has its seven in flight.
@@ -57,7 +57,7 @@ struct FurtherPlaceTests {
     var (limit, permits) = Self.limit()
     // With a share of one request, the modest client has to wait for its own.
     let caller = QuotaCaller(
-      client: "modest", share: whose == "modest" ? QuotaCaller.usualShare : 0.01, rateLimitPrefix: ByteString(""))
+      client: "modest", share: whose == "modest" ? QuotaCaller.usualShare : 0.01, identity: ByteString(""))
     let place = limit.acquire(.init(caller), waiter: "", now: .zero)
     guard case .granted(let modest) = place else { throw Unexpected(admission: "\(place)") }
     let ticket = try Self.wait("popular", Self.caller("greedy"), in: &limit)

@@ -44,7 +44,7 @@ struct QuotaReplyTests {
       #expect((1...ConcurrencyLimits().maximum).contains(limit.limit))
     }
     // A minute later at the latest it sends again.
-    let caller = QuotaCaller(client: "a", rateLimitPrefix: "caller")
+    let caller = QuotaCaller(client: "a", identity: "caller")
     var granted = false
     for step in 0..<7000 where !granted {
       let time = Duration(inSeconds: now + Double(step) * 0.01)

@@ -145,7 +145,7 @@ struct QuotaSimulation {
     let ask = asks[index]
     var request = ConcurrencyLimit<Int>.Request(
       QuotaCaller(
-        client: ask.isModest ? "modest" : "greedy", share: QuotaCaller.usualShare, rateLimitPrefix: "caller"))
+        client: ask.isModest ? "modest" : "greedy", share: QuotaCaller.usualShare, identity: "caller"))
     request.isRetry = ask.isRetry
     let left = ask.began + Self.whole - now
     request.patience = .init(inSeconds: left - Self.least)

@@ -79,7 +79,7 @@ struct RefusalBlockTests {
 
   @Test("a page of eight requests that were all refused once is there soon", arguments: latencies, [0, 0.8])
   func page(latency: Double, length: Double) {
-    let caller = QuotaCaller(client: "only", rateLimitPrefix: "a")
+    let caller = QuotaCaller(client: "only", identity: "a")
     var limit = ConcurrencyLimit<Int>()
     var events = EventQueue<ConcurrencyPermit?>()
     func grant(_ permit: ConcurrencyPermit, at time: Double) { events.push(time + latency, permit) }

@@ -22,7 +22,7 @@ struct Turnstile {
   /// immediately.
   @discardableResult
   mutating func ask(_ caller: String, cost: Int = 1) -> (number: Int, goes: Bool) {
-    ask(QuotaCaller(client: "only", rateLimitPrefix: ByteString(caller)), cost: cost)
+    ask(QuotaCaller(client: "only", identity: ByteString(caller)), cost: cost)
   }
 
   /// Requests a turn for a caller of one of several clients.
@@ -30,7 +30,7 @@ struct Turnstile {
   mutating func ask(
     _ caller: String, of client: String, share: Double = QuotaCaller.usualShare, cost: Int = 1
   ) -> (number: Int, goes: Bool) {
-    ask(QuotaCaller(client: client, share: share, rateLimitPrefix: ByteString(caller)), cost: cost)
+    ask(QuotaCaller(client: client, share: share, identity: ByteString(caller)), cost: cost)
   }
 
   private mutating func ask(_ caller: QuotaCaller, cost: Int) -> (number: Int, goes: Bool) {

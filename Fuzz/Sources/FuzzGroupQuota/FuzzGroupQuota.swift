@@ -39,7 +39,7 @@ private struct Replica {
   }
 
   mutating func request(client: UInt8) {
-    let caller = QuotaCaller(client: "\(client)", share: 0.5, rateLimitPrefix: "caller")
+    let caller = QuotaCaller(client: "\(client)", share: 0.5, identity: "caller")
     if case .granted(let permit) = limit.acquire(.init(caller), waiter: 0, now: now) { permits.append(permit) }
     if permits.count > 2 { keep(limit.release(permits.removeFirst(), .limited(retryAfter: nil), now: now)) }
   }
@@ -52,7 +52,7 @@ private struct Replica {
     for permit in permits where !limit.release(permit, .answered, now: now).isEmpty { return }
     for _ in 0..<6200 {
       now += .milliseconds(10)
-      let caller = QuotaCaller(client: "last", rateLimitPrefix: "caller")
+      let caller = QuotaCaller(client: "last", identity: "caller")
       if case .granted = limit.acquire(.init(caller), waiter: 1, now: now) { return }
       if !limit.advance(now: now).isEmpty { return }
       if limit.report(now: now).turns != nil, !limit.missTurns(now: now).isEmpty { return }

@@ -204,7 +204,7 @@ final class CatalogEndpoint: Sendable {
     let payer = QuotaCaller(
       client: caller.client.id,
       share: caller.client.share ?? (gate.policy.catalogIsShared ? QuotaCaller.usualShare : nil),
-      rateLimitPrefix: caller.identity(at: admitted.auditContext.rateLimitPrefix).bytes)
+      identity: caller.identity(at: admitted.auditContext.rateLimitPrefix).bytes)
     let call: CatalogCall
     do throws(ErrorResponse) {
       call = try parse(payer)
@@ -252,7 +252,7 @@ extension CatalogCall {
       self.init(
         method, target,
         caller: payer
-          ?? QuotaCaller(client: Client.anonymousID, rateLimitPrefix: ByteString(request.rateLimitPrefix)),
+          ?? QuotaCaller(client: Client.anonymousID, identity: ByteString(request.rateLimitPrefix)),
         directives: directives, preconditions: preconditions, coding: coding, fields: fields,
         span: span, holder: request.holder)
     } catch {

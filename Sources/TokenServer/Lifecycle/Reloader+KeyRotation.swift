@@ -172,7 +172,7 @@ extension Reloader {
         tokensExpireAt: current.signsWithNextKey ? expiry(files.key.keyID) : nil)
     ]
     if let next = files.nextKey, let rotation {
-      let state = SigningKeys.State(rotation.state)
+      let state = SigningKeyState(rotation.state)
       keys.append(
         SigningKeys.Key(
           id: next.keyID, state: state, lastProof: rotation.lastProof, finding: proofFinding,

@@ -9,7 +9,7 @@ final class SigningKeys: Sendable {
   /// One configured key.
   struct Key: Sendable, Equatable {
     let id: KeyID
-    var state: State
+    var state: SigningKeyState
     /// The time at which the key was last proved, in seconds since 1970: for the active key, when it signed its probe.
     /// Nil if it was not.
     var lastProof: Int?
@@ -18,44 +18,6 @@ final class SigningKeys: Sendable {
     /// The time until which callers may hold tokens of the key, in seconds since 1970. Nil for a key that signs, and
     /// for one that has not signed.
     var tokensExpireAt: Int?
-  }
-
-  /// The part of a key at present.
-  enum State: String, Sendable, CaseIterable {
-    /// Callers get its tokens.
-    case signing
-    /// The active key while the next key signs.
-    case replaced
-    /// The next key before its first proof, and without an upstream for good.
-    case unproved
-    /// The next key after its proof, until `notBefore`.
-    case proved
-    /// The next key after Apple Music has refused a token of it.
-    case refused
-    /// It does not sign any more.
-    case retired
-
-    init(_ state: KeyRotation.State) {
-      self =
-        switch state {
-        case .unproved: .unproved
-        case .proved: .proved
-        case .refused: .refused
-        case .signing: .signing
-        }
-    }
-
-    /// The word in metrics.
-    var label: StaticString {
-      switch self {
-      case .signing: "signing"
-      case .replaced: "replaced"
-      case .unproved: "unproved"
-      case .proved: "proved"
-      case .refused: "refused"
-      case .retired: "retired"
-      }
-    }
   }
 
   private let keys = Locked<[Key]>([])
@@ -77,6 +39,44 @@ final class SigningKeys: Sendable {
       return ("Apple Music refuses tokens of the next key \(next.id), so key \(all[0].id) signs\(next.reason)", true)
     case .unproved, .replaced, .retired:
       return ("key \(next.id) is not proved yet, so key \(all[0].id) signs\(next.reason)", false)
+    }
+  }
+}
+
+/// The part of a key at present.
+enum SigningKeyState: String, Sendable, CaseIterable {
+  /// Callers get its tokens.
+  case signing
+  /// The active key while the next key signs.
+  case replaced
+  /// The next key before its first proof, and without an upstream for good.
+  case unproved
+  /// The next key after its proof, until `notBefore`.
+  case proved
+  /// The next key after Apple Music has refused a token of it.
+  case refused
+  /// It does not sign any more.
+  case retired
+
+  init(_ state: NextKeyState) {
+    self =
+      switch state {
+      case .unproved: .unproved
+      case .proved: .proved
+      case .refused: .refused
+      case .signing: .signing
+      }
+  }
+
+  /// The word in metrics.
+  var label: StaticString {
+    switch self {
+    case .signing: "signing"
+    case .replaced: "replaced"
+    case .unproved: "unproved"
+    case .proved: "proved"
+    case .refused: "refused"
+    case .retired: "retired"
     }
   }
 }
@@ -110,7 +110,7 @@ extension SigningKeys {
     let all = all
     text.begin(Self.states)
     for key in all {
-      for state in State.allCases {
+      for state in SigningKeyState.allCases {
         text.sample(of: Self.states, key.state == state ? 1 : 0, [.configured("\(key.id)"), .word(state.label)])
       }
     }
