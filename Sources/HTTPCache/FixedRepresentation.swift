@@ -2,7 +2,7 @@
 /// entity tag for caches.
 public struct FixedRepresentation: Sendable {
   /// What a request gets.
-  public enum Selection: Sendable, Equatable {
+  public enum SelectedRepresentation: Sendable, Equatable {
     /// The caller has the representation already (RFC 9110 §15.4.5).
     case notModified
     /// The content in this coding.
@@ -25,7 +25,7 @@ public struct FixedRepresentation: Sendable {
   public var entityTag: String { String(decoding: tag.fieldValue, as: UTF8.self) }
 
   /// Returns what a caller gets that accepts `coding` and has these preconditions.
-  public func selection(for coding: ContentCoding, _ preconditions: Preconditions) -> Selection {
+  public func selection(for coding: ContentCoding, _ preconditions: Preconditions) -> SelectedRepresentation {
     if preconditions.isListed(tag) { return .notModified }
     if coding == .gzip, let gzip { return .content(gzip, .gzip) }
     return .content(identity, .identity)

@@ -6,19 +6,19 @@ import Locks
 
 /// Checks the developer tokens of requests. Apple's response to a refused token is always 401 with an empty body.
 struct TokenJudge: Sendable {
-  typealias Verdict = Result<AcceptedToken, AcceptedToken.Refusal>
+  typealias Judgement = Result<AcceptedToken, AcceptedToken.Refusal>
 
   private static let scheme = "bearer "
 
   private let keys: [TrustedKey]
   /// The verdicts on the last tokens, because a verification costs more than the rest of a request. A verdict holds for
   /// a second, in which no time in a token passes. An app uses one token at a time, a test a few.
-  private let verdicts = Memo<ByteString, (now: Int, verdict: Verdict)>(limit: 64)
+  private let verdicts = Memo<ByteString, (now: Int, verdict: Judgement)>(limit: 64)
 
   init(keys: [TrustedKey]) { self.keys = keys }
 
   /// - Parameter now: The emulator's time in seconds since 1970.
-  func verdict(_ fields: HTTPFields, now: Int) -> Verdict {
+  func verdict(_ fields: HTTPFields, now: Int) -> Judgement {
     let values = fields.plain(.authorization)
     guard let value = values.first else { return .refused("the request has no Authorization") }
     guard values.count == 1 else { return .refused("the request has several Authorization fields") }
@@ -33,9 +33,9 @@ struct TokenJudge: Sendable {
     return verdict
   }
 
-  private func verdict(_ compact: ByteString, now: Int) -> Verdict {
+  private func verdict(_ compact: ByteString, now: Int) -> Judgement {
     if let known = verdicts[compact], known.now == now { return known.verdict }
-    let verdict = Verdict { () throws(AcceptedToken.Refusal) in
+    let verdict = Judgement { () throws(AcceptedToken.Refusal) in
       try AcceptedToken(compact.bytes, of: keys, now: now)
     }
     verdicts.remember((now, verdict), for: compact)
@@ -43,7 +43,7 @@ struct TokenJudge: Sendable {
   }
 }
 
-extension TokenJudge.Verdict {
+extension TokenJudge.Judgement {
   fileprivate static func refused(_ reason: String) -> Self { .failure(.init(reason)) }
 
   /// The text that replaces the token in the log of requests.

@@ -19,7 +19,7 @@ struct APIRequest {
   let now: Int
 
   /// Whether the response may depend on the user: by its path, its relationships, attributes or filters.
-  var isPersonal: Bool { segments.first == "me" || segments.last == "library" || Selection(query).isPersonal }
+  var isPersonal: Bool { segments.first == "me" || segments.last == "library" || ResourceSelection(query).isPersonal }
 
   func respond() throws(AppleError) -> Response {
     // Before any other check of a path of the user's.

@@ -10,12 +10,12 @@ struct Place {
   /// The library of the user; nil for a request without a valid music user token.
   let library: LibraryContents?
   /// The parts of each resource that the response shows.
-  var selection: Selection
+  var selection: ResourceSelection
 
   init(_ request: APIRequest, _ storefront: Resource, library: LibraryContents?) throws(AppleError) {
     (self.request, self.storefront, self.library) = (request, storefront, library)
     language = String(Resource.primary(try storefront.language(for: request.query["l"])))
-    selection = Selection(request.query)
+    selection = ResourceSelection(request.query)
   }
 
   var query: Query { request.query }
@@ -31,7 +31,7 @@ struct Place {
   /// The same place, where resources are as they are without any selection.
   var plain: Place {
     var place = self
-    place.selection = Selection(Query())
+    place.selection = ResourceSelection(Query())
     return place
   }
 
@@ -145,7 +145,7 @@ extension Place {
   }
 
   private func parts(
-    _ resource: Resource, _ relations: [Selection.Shown], _ depth: Int
+    _ resource: Resource, _ relations: [ResourceSelection.Shown], _ depth: Int
   ) throws(AppleError) -> JSONValue? {
     let parts = try relations.map { relation, isWhole throws(AppleError) -> (String, JSONValue?) in
       let all = related(resource, relation)
