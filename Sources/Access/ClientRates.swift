@@ -133,7 +133,7 @@ struct TokenBucket: Sendable, Hashable {
   }
 
   /// The result of taking one token.
-  struct Outcome: Equatable {
+  struct TakeResult: Equatable {
     /// The moment when the bucket is full again, if the token is taken.
     let fullAt: Int64
     /// The same moment if the token is not taken. It may be earlier than the stored one, which another rate may have
@@ -151,22 +151,22 @@ struct TokenBucket: Sendable, Hashable {
   ///
   /// If another rate used the bucket before, the same time until it is full counts as debt at this rate, but never as
   /// more than an empty bucket. So after a reload a caller never waits longer than an empty bucket takes to fill at
-  /// this rate. This requires the caller of this function to store ``Outcome/untakenFullAt``; otherwise the next
+  /// this rate. This requires the caller of this function to store ``TakeResult/untakenFullAt``; otherwise the next
   /// attempt finds the old debt again.
   /// - Parameter now: A ``moment(_:)``.
-  func take(fullAt: Int64, now: Int64) -> Outcome {
+  func take(fullAt: Int64, now: Int64) -> TakeResult {
     take(fullAt: fullAt, now: now, mostDebt: span)
   }
 
   /// Takes one token as ``take(fullAt:now:)`` does, but a debt may be more than an empty bucket.
   ///
   /// - Parameter mostDebt: The largest debt that counts; at most a quarter of `Int64.max`, so that no sum overflows.
-  func take(fullAt: Int64, now: Int64, mostDebt: Int64) -> Outcome {
+  func take(fullAt: Int64, now: Int64, mostDebt: Int64) -> TakeResult {
     let filled = now + span
     let debt = min(max(fullAt, now), now + mostDebt)
     let after = debt + interval
     let spare = filled - after
-    return Outcome(
+    return TakeResult(
       fullAt: after, untakenFullAt: debt, remaining: Int(max(0, spare) / interval), wait: max(0, -spare),
       nextWait: max(0, interval - spare))
   }
@@ -225,7 +225,7 @@ extension OutputSpan<UInt8> {
 
 extension ServiceLimit {
   /// Creates the remaining quota after an attempt to take a token.
-  init(_ policy: Policy, _ outcome: TokenBucket.Outcome, now: Int64) {
+  init(_ policy: Policy, _ outcome: TokenBucket.TakeResult, now: Int64) {
     self.policy = policy
     remaining = outcome.remaining
     let isLimited = outcome.wait > 0

@@ -100,20 +100,20 @@ public final class RateLimiter: Sendable {
       tables.totals.store(client, all, isTaken: isTaken, now: now)
       return (mine, all)
     }
-    return TokenBucket.Outcome.verdict(caller: mine, total: all, now: now)
+    return TokenBucket.TakeResult.verdict(caller: mine, total: all, now: now)
   }
 }
 
 extension BucketTable<LocalBucket> {
   /// Takes a token if one is available.
-  fileprivate mutating func take(_ bucket: TokenBucket, _ key: BucketKey, now: Int64) -> TokenBucket.Outcome {
+  fileprivate mutating func take(_ bucket: TokenBucket, _ key: BucketKey, now: Int64) -> TokenBucket.TakeResult {
     let outcome = bucket.take(fullAt: self[key], now: now)
     store(key, outcome, isTaken: outcome.wait == 0, now: now)
     return outcome
   }
 
   /// Stores the new state of a bucket.
-  fileprivate mutating func store(_ key: BucketKey, _ outcome: TokenBucket.Outcome, isTaken: Bool, now: Int64) {
+  fileprivate mutating func store(_ key: BucketKey, _ outcome: TokenBucket.TakeResult, isTaken: Bool, now: Int64) {
     if isTaken {
       set(key, fullAt: outcome.fullAt, now: now)
     } else if outcome.untakenFullAt < self[key] {
@@ -122,7 +122,7 @@ extension BucketTable<LocalBucket> {
   }
 }
 
-extension TokenBucket.Outcome {
+extension TokenBucket.TakeResult {
   func verdict(_ policy: ServiceLimit.Policy, now: Int64) -> RateVerdict {
     let limit = ServiceLimit(policy, self, now: now)
     return wait > 0 ? .limited(limit) : .allowed(limit)

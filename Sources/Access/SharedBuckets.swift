@@ -59,14 +59,14 @@ struct SharedBuckets {
 
   /// The results for a caller and for all callers of its client.
   struct Outcomes {
-    let caller: TokenBucket.Outcome
-    let total: TokenBucket.Outcome
+    let caller: TokenBucket.TakeResult
+    let total: TokenBucket.TakeResult
 
-    func verdict(now: Int64) -> RateVerdict { TokenBucket.Outcome.verdict(caller: caller, total: total, now: now) }
+    func verdict(now: Int64) -> RateVerdict { TokenBucket.TakeResult.verdict(caller: caller, total: total, now: now) }
   }
 
   /// Takes a token if one is available.
-  mutating func take(_ bucket: TokenBucket, _ id: BucketID, now: Int64) -> TokenBucket.Outcome {
+  mutating func take(_ bucket: TokenBucket, _ id: BucketID, now: Int64) -> TokenBucket.TakeResult {
     let place = tables[id.table].place(of: id.bits)
     let outcome = look(bucket, id, place, now: now)
     store(outcome, bucket, id, place, isTaken: outcome.wait == 0, now: now)
@@ -95,7 +95,7 @@ struct SharedBuckets {
     return outcome.wait
   }
 
-  private func look(_ bucket: TokenBucket, _ id: BucketID, _ place: Int?, now: Int64) -> TokenBucket.Outcome {
+  private func look(_ bucket: TokenBucket, _ id: BucketID, _ place: Int?, now: Int64) -> TokenBucket.TakeResult {
     let fullAt = place.map { tables[id.table][place: $0].fullAt } ?? .min
     let mine = isTogether || replicas == 1 ? bucket : bucket.divided(by: replicas)
     return mine.take(fullAt: fullAt, now: now, mostDebt: mostDebt(bucket))
@@ -108,7 +108,7 @@ struct SharedBuckets {
   }
 
   private mutating func store(
-    _ outcome: TokenBucket.Outcome, _ bucket: TokenBucket, _ id: BucketID, _ place: Int?, isTaken: Bool, now: Int64
+    _ outcome: TokenBucket.TakeResult, _ bucket: TokenBucket, _ id: BucketID, _ place: Int?, isTaken: Bool, now: Int64
   ) {
     guard isTaken else { return keep(outcome, bucket, id, place, now: now) }
     guard let place else {
@@ -127,7 +127,7 @@ struct SharedBuckets {
 
   /// Keeps the debt of a bucket that was not taken from. If it has refused for a while without news, it asks the store.
   private mutating func keep(
-    _ outcome: TokenBucket.Outcome, _ bucket: TokenBucket, _ id: BucketID, _ place: Int?, now: Int64
+    _ outcome: TokenBucket.TakeResult, _ bucket: TokenBucket, _ id: BucketID, _ place: Int?, now: Int64
   ) {
     guard let place else { return }
     var entry = tables[id.table][place: place]
@@ -260,7 +260,7 @@ struct SharedBuckets {
   }
 
   /// Takes a decision of the store: never less than this replica knows. If it is a grant, the store knows as much.
-  mutating func decided(_ id: BucketID, _ outcome: TokenBucket.Outcome, isTaken: Bool, now: Int64) {
+  mutating func decided(_ id: BucketID, _ outcome: TokenBucket.TakeResult, isTaken: Bool, now: Int64) {
     let fullAt = isTaken ? outcome.fullAt : outcome.untakenFullAt
     guard let place = tables[id.table].place(of: id.bits) else {
       return tables[id.table].set(SharedBucket(key: id.bits, fullAt: fullAt, heard: mark(now)), now: now)

@@ -85,7 +85,7 @@ package final class SharedRates: Sendable {
     }
   }
 
-  func takeFailure(_ bucket: TokenBucket, from address: String, now: Int64) -> TokenBucket.Outcome {
+  func takeFailure(_ bucket: TokenBucket, from address: String, now: Int64) -> TokenBucket.TakeResult {
     let key = BucketKey(address: address)
     return take(bucket, key, now: now) ?? take(bucket, key, named: .failure(from: address, bucket), now: now)
   }
@@ -99,7 +99,7 @@ package final class SharedRates: Sendable {
   }
 
   /// Takes a token if the bucket's ID is known; else returns nil.
-  private func take(_ bucket: TokenBucket, _ key: BucketKey, now: Int64) -> TokenBucket.Outcome? {
+  private func take(_ bucket: TokenBucket, _ key: BucketKey, now: Int64) -> TokenBucket.TakeResult? {
     state.withLock { state in
       guard let id = state.id(of: key, now: now) else { return nil }
       return state.buckets.take(bucket, id, now: now)
@@ -108,7 +108,7 @@ package final class SharedRates: Sendable {
 
   private func take(
     _ bucket: TokenBucket, _ key: BucketKey, named name: BucketName, now: Int64
-  ) -> TokenBucket.Outcome {
+  ) -> TokenBucket.TakeResult {
     let id = learn(name, key, now: now)
     return state.withLock { $0.buckets.take(bucket, id, now: now) }
   }
@@ -180,7 +180,7 @@ package final class SharedRates: Sendable {
         state.buckets.decided(part.id, outcome, isTaken: reply.isTaken, now: now)
       }
     }
-    if outcomes.count == 2 { return TokenBucket.Outcome.verdict(caller: outcomes[0], total: outcomes[1], now: now) }
+    if outcomes.count == 2 { return TokenBucket.TakeResult.verdict(caller: outcomes[0], total: outcomes[1], now: now) }
     return outcomes.first?.verdict(take.parts[0].policy, now: now)
   }
 

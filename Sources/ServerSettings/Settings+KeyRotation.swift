@@ -13,8 +13,8 @@ extension Settings.MusicKit {
     public var notBefore: Int?
   }
 
-  /// The part of a key in a rotation.
-  enum State: String, Sendable, CaseIterable {
+  /// The role of a key in a rotation.
+  enum KeyRole: String, Sendable, CaseIterable {
     /// It signs until the next key has proved itself.
     case active
     /// It signs from the time when Apple Music has accepted a token of it.
@@ -43,7 +43,7 @@ extension Settings.MusicKit {
   static let file = Setting(
     "file", .path, example: #""AuthKey_ABC1234567.p8""#,
     "The `.p8` file from Apple. Required, unless the key is retired.")
-  static let state = Setting<State>(
+  static let state = Setting<KeyRole>(
     "state", .word, example: #""next""#,
     "`active` signs. `next` signs when Apple Music has accepted a token of it. `retired` never signs. Required.")
   static let notBefore = Setting(
@@ -59,7 +59,7 @@ extension Settings.MusicKit {
 
   /// One valid element of the list.
   private struct Element {
-    let state: State
+    let state: KeyRole
     let file: String?
     let id: KeyID?
     let notBefore: Int?

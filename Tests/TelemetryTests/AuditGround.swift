@@ -54,7 +54,7 @@ final class AuditGround: Sendable {
 
 extension AuditLog {
   /// Writes a record about a client, and waits until the record is in the file or lost.
-  func writeNow(_ client: String, _ outcome: AuditRecord.Outcome = .granted) throws {
+  func writeNow(_ client: String, _ outcome: AuditOutcome = .granted) throws {
     write(try AuditRecordTests.record(client: client, outcome))
     #expect(flush(timeout: .seconds(60)))
   }

@@ -9,7 +9,7 @@ struct AuditRecordTests {
   static let bytes = InlineArray<32, UInt8> { [0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef][$0 % 8] }
 
   static func record(
-    client: String = "web", _ outcome: AuditRecord.Outcome, reason: StaticString? = nil,
+    client: String = "web", _ outcome: AuditOutcome, reason: StaticString? = nil,
     token: AuditRecord.Token? = nil
   ) throws -> AuditRecord {
     AuditRecord(
@@ -51,10 +51,10 @@ struct AuditRecordTests {
   @Test(
     "of a refusal gives the reason and no token field",
     arguments: [
-      (AuditRecord.Outcome.refused, "origin_not_allowed" as StaticString, "refused"),
+      (AuditOutcome.refused, "origin_not_allowed" as StaticString, "refused"),
       (.limited, "rate_limited", "limited"),
     ])
-  func refused(_ outcome: AuditRecord.Outcome, _ reason: StaticString, _ word: String) throws {
+  func refused(_ outcome: AuditOutcome, _ reason: StaticString, _ word: String) throws {
     let line = Self.line(try Self.record(client: "-", outcome, reason: reason), .json)
     #expect(line.hasSuffix(#""audit.outcome":"\#(word)","audit.reason":"\#(reason)"}"# + "\n"))
     #expect(line.contains(#""client.id":"-""#) && !line.contains("token."))

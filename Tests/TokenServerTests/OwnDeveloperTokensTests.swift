@@ -30,7 +30,7 @@ struct OwnDeveloperTokensTests {
 
   private static func verdict(
     _ judge: OwnDeveloperTokens, _ token: [UInt8], now: Int = now, mayVerify: Bool = true
-  ) -> OwnDeveloperTokens.Verdict {
+  ) -> OwnDeveloperTokens.Recognition {
     judge.judge(token[...], now: now, mayVerify: { mayVerify })
   }
 

@@ -59,7 +59,7 @@ public final class AuditLog: Sendable {
   public var hasLines: Bool { isFile || sink.filter.hasRequests }
 
   /// Whether grants are recorded.
-  public struct State: Sendable, Equatable {
+  public struct RecordingState: Sendable, Equatable {
     /// Whether the last write failed. Grants wait meanwhile.
     public var isFailing: Bool
     /// Whether so many records wait that there is no room for another grant.
@@ -73,7 +73,7 @@ public final class AuditLog: Sendable {
   }
 
   /// Whether grants are recorded at present.
-  public var state: State { sink.recordState(hasOnlyRecords: isFile) }
+  public var state: RecordingState { sink.recordingState(hasOnlyRecords: isFile) }
 
   /// The number of grants and key events without a record since the start.
   public var unrecordedGrants: Int { state.unrecorded }
@@ -98,29 +98,6 @@ public final class AuditLog: Sendable {
 ///
 /// A record contains no token, no credential, and no subject of a caller's JWT, which identifies a person.
 public struct AuditRecord: Sendable {
-  /// The outcome of a decision.
-  public enum Outcome: Sendable, CaseIterable {
-    /// The caller has access. The request may still fail for another reason.
-    case granted
-    /// The caller has no access, or the server does not know the caller.
-    case refused
-    /// The caller has access, but sends too many requests.
-    case limited
-    /// An operator asked for the decision about a request that no caller sent. The reason is that of the refusal; nil if
-    /// the server would grant the request.
-    case explained
-
-    /// The name in logs and metrics.
-    public var name: StaticString {
-      switch self {
-      case .granted: "granted"
-      case .refused: "refused"
-      case .limited: "limited"
-      case .explained: "explained"
-      }
-    }
-  }
-
   /// The developer token that the server issued.
   public struct Token: Sendable {
     /// The ID of the key that signed it.
@@ -152,7 +129,7 @@ public struct AuditRecord: Sendable {
   /// The route's template, never the path as it was sent.
   public var route: StaticString
   /// The outcome of the decision.
-  public var outcome: Outcome
+  public var outcome: AuditOutcome
   /// The reason in one word such as `origin_not_allowed`, or nil if there is nothing to explain.
   public var reason: StaticString?
   /// The refused web origin, or nil if the reason is another. It is a checked ASCII origin, or `null`.
@@ -162,8 +139,8 @@ public struct AuditRecord: Sendable {
 
   /// Creates a record of one decision.
   public init(
-    requestID: RequestID, trace: RequestTrace, client: String, address: String, route: StaticString, outcome: Outcome,
-    reason: StaticString? = nil, origin: String? = nil, token: Token? = nil
+    requestID: RequestID, trace: RequestTrace, client: String, address: String, route: StaticString,
+    outcome: AuditOutcome, reason: StaticString? = nil, origin: String? = nil, token: Token? = nil
   ) {
     self.requestID = requestID
     self.trace = trace
@@ -174,6 +151,29 @@ public struct AuditRecord: Sendable {
     self.reason = reason
     self.origin = origin
     self.token = token
+  }
+}
+
+/// The outcome of a decision.
+public enum AuditOutcome: Sendable, CaseIterable {
+  /// The caller has access. The request may still fail for another reason.
+  case granted
+  /// The caller has no access, or the server does not know the caller.
+  case refused
+  /// The caller has access, but sends too many requests.
+  case limited
+  /// An operator asked for the decision about a request that no caller sent. The reason is that of the refusal; nil if
+  /// the server would grant the request.
+  case explained
+
+  /// The name in logs and metrics.
+  public var name: StaticString {
+    switch self {
+    case .granted: "granted"
+    case .refused: "refused"
+    case .limited: "limited"
+    case .explained: "explained"
+    }
   }
 }
 

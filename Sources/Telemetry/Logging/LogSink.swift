@@ -146,12 +146,12 @@ public final class LogSink: @unchecked Sendable {
   /// Returns the state of the records.
   ///
   /// - Parameter hasOnlyRecords: Whether every line is an audit record.
-  func recordState(hasOnlyRecords: Bool) -> AuditLog.State {
+  func recordingState(hasOnlyRecords: Bool) -> AuditLog.RecordingState {
     func since(_ time: UInt64?) -> Duration? {
       time.map { .nanoseconds(Int64(clamping: DispatchTime.now().uptimeNanoseconds &- $0)) }
     }
     return waiting.withLock { waiting in
-      AuditLog.State(
+      AuditLog.RecordingState(
         isFailing: waiting.isFailing, isFull: !waiting.buffer.hasRoom(for: .tokenGrant),
         unrecorded: waiting.unrecorded, sinceUnrecorded: since(waiting.lastUnrecorded),
         sinceLost: since(hasOnlyRecords ? waiting.lastLost : waiting.lastLostRecord))

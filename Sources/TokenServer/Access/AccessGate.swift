@@ -25,15 +25,9 @@ struct AccessGate: Sendable {
   let ownTokens: OwnDeveloperTokens
   let service: AccessService
 
-  /// The result of a request.
-  enum Verdict {
-    case admitted(AuthorizedCaller)
-    case refused(Response)
-  }
-
-  /// The result, if the gate can decide at once.
-  enum Admission {
-    case immediate(Verdict)
+  /// The decision, if the gate can decide at once.
+  enum DeferrableDecision {
+    case immediate(AccessDecision)
     /// The server must first wait.
     case deferred(Wait)
   }
@@ -72,7 +66,7 @@ struct AccessGate: Sendable {
   ///
   /// - Parameter ignoresOwnOrigin: Whether the listener's own origin counts only if a client has it. A browser sends it
   ///   with every `POST` of the listener's own page, and never with a `GET`.
-  func admit(_ request: Request, _ auditContext: AuditContext, ignoresOwnOrigin: Bool = false) -> Admission {
+  func admit(_ request: Request, _ auditContext: AuditContext, ignoresOwnOrigin: Bool = false) -> DeferrableDecision {
     var presented = PresentedCredentials(request, to: policy, authorities: clientAuthorities)
     if case .malformed? = presented.credential { presented = withoutOwnToken(request, auditContext) }
     if ignoresOwnOrigin, case .present(let origin) = presented.origin, !policy.mayRead(origin),
@@ -106,7 +100,7 @@ struct AccessGate: Sendable {
   /// Decides about a request after a wait, whether that succeeded or failed.
   ///
   /// - Parameter loop: The loop of the request.
-  func admit(after wait: Wait, _ auditContext: AuditContext, on loop: IOLoop) async -> Verdict {
+  func admit(after wait: Wait, _ auditContext: AuditContext, on loop: IOLoop) async -> AccessDecision {
     switch wait {
     case .store(let take, let caller): return await count(caller, auditContext, take, on: loop)
     case .keys(let wanted, let presented):
@@ -148,7 +142,7 @@ struct AccessGate: Sendable {
     policy.particulars(of: denial, presented, now: Glibc.time(nil), keys: keys.present)
   }
 
-  private func count(_ caller: Principal, _ auditContext: AuditContext) -> Verdict {
+  private func count(_ caller: Principal, _ auditContext: AuditContext) -> AccessDecision {
     let client = caller.client
     guard !client.rates.isUnlimited else {
       return .admitted(AuthorizedCaller(caller: caller, auditContext: auditContext, limit: nil))
@@ -167,14 +161,14 @@ struct AccessGate: Sendable {
   /// Counts a request by the store's decision, or by what this replica knows if the store does not respond in time.
   private func count(
     _ caller: Principal, _ auditContext: AuditContext, _ take: StrictTake, on loop: IOLoop
-  ) async -> Verdict {
+  ) async -> AccessDecision {
     guard let reply = await service.strictStore?.reply(to: take, on: loop),
       let verdict = service.limiter.verdict(reply, on: take, now: Deadline.now.nanoseconds)
     else { return count(caller, auditContext) }
     return admit(caller, auditContext, verdict)
   }
 
-  private func admit(_ caller: Principal, _ auditContext: AuditContext, _ verdict: RateVerdict) -> Verdict {
+  private func admit(_ caller: Principal, _ auditContext: AuditContext, _ verdict: RateVerdict) -> AccessDecision {
     let client = caller.client
     switch verdict {
     case .unlimited: return .admitted(AuthorizedCaller(caller: caller, auditContext: auditContext, limit: nil))
@@ -224,7 +218,7 @@ struct AccessGate: Sendable {
 
   private func refuse(_ denial: Denial, _ auditContext: AuditContext) -> Response {
     let denial = slowedDown(denial, auditContext)
-    let outcome: AuditRecord.Outcome = denial.response.code == .rateLimited ? .limited : .refused
+    let outcome: AuditOutcome = denial.response.code == .rateLimited ? .limited : .refused
     record(outcome, denial.reason, denial.client ?? "-", auditContext, origin: denial.origin)
     return Self.response(denial, auditContext)
   }
@@ -282,7 +276,7 @@ struct AccessGate: Sendable {
   }
 
   private func record(
-    _ outcome: AuditRecord.Outcome, _ reason: StaticString?, _ client: String, _ auditContext: AuditContext,
+    _ outcome: AuditOutcome, _ reason: StaticString?, _ client: String, _ auditContext: AuditContext,
     origin: String? = nil
   ) {
     service.tally.count(client: client, outcome, reason: reason)
@@ -293,4 +287,10 @@ struct AccessGate: Sendable {
         outcome: outcome,
         reason: reason, origin: origin), of: auditContext.rateLimitPrefix)
   }
+}
+
+/// The decision about a request.
+enum AccessDecision {
+  case admitted(AccessGate.AuthorizedCaller)
+  case refused(Response)
 }

@@ -34,7 +34,7 @@ final class OwnDeveloperTokens: Sendable {
   }
 
   /// What a bearer token is.
-  enum Verdict: Equatable {
+  enum Recognition: Equatable {
     /// A valid token of an own key.
     case own
     /// A developer token that does not count. The sentence says why.
@@ -49,7 +49,7 @@ final class OwnDeveloperTokens: Sendable {
   ///   - now: Seconds since 1970.
   ///   - mayVerify: Whether the sender may cause another verification, which costs processor time. Called only for a
   ///     token that passes every cheap check, and that was not verified before.
-  func judge(_ token: ArraySlice<UInt8>, now: Int, mayVerify: () -> Bool) -> Verdict {
+  func judge(_ token: ArraySlice<UInt8>, now: Int, mayVerify: () -> Bool) -> Recognition {
     guard token.count <= JWS.limit, token.count(where: { $0 == UInt8(ascii: ".") }) == 2,
       let digest = try? SHA256.digest(of: token.span)
     else { return .other }
@@ -90,7 +90,7 @@ final class OwnDeveloperTokens: Sendable {
   }
 
   /// An app fetches a new token after a 401, so an expired one is no guess.
-  private static func expired(_ expiry: Int, now: Int) -> Verdict {
+  private static func expired(_ expiry: Int, now: Int) -> Recognition {
     .refused("The developer token expired \(now - expiry) s ago.", isGuess: false)
   }
 

@@ -150,7 +150,7 @@ final class CatalogEndpoint: Sendable {
   }
 
   private func reply(
-    to verdict: consuming AccessGate.Verdict, _ path: CatalogPath, on loop: IOLoop,
+    to verdict: consuming AccessDecision, _ path: CatalogPath, on loop: IOLoop,
     _ call: (_ payer: QuotaCaller) throws(ErrorResponse) -> CatalogCall
   ) -> Reply {
     let admitted: AccessGate.AuthorizedCaller

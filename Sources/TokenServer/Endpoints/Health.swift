@@ -210,7 +210,7 @@ extension ReadinessReport.Check {
 
   /// Checks the audit log, by its last writes and by the grants of the last minute. If it is required, this server gives
   /// nothing meanwhile, and another replica may have a better disk.
-  init(_ audit: AuditLog.State, isRequired: Bool) {
+  init(_ audit: AuditLog.RecordingState, isRequired: Bool) {
     name = "auditLog"
     let lost = audit.unrecorded == 1 ? "1 grant or key event has" : "\(audit.unrecorded) grants and key events have"
     let isLosing = audit.sinceUnrecorded.map { $0 < .seconds(60) } ?? false

@@ -60,7 +60,7 @@ final class TokenEndpoint: Sendable {
     return .deferred(work)
   }
 
-  private func response(to verdict: AccessGate.Verdict, _ wish: Wish, _ content: [UInt8] = []) -> Response {
+  private func response(to verdict: AccessDecision, _ wish: Wish, _ content: [UInt8] = []) -> Response {
     switch verdict {
     case .admitted(let admitted): respond(to: admitted, wish, content)
     case .refused(let response): response

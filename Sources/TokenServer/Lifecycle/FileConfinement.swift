@@ -26,7 +26,7 @@ struct FileConfinement: Sendable {
   }
 
   /// What the kernel has granted.
-  enum Outcome: Sendable, Equatable {
+  enum Enforcement: Sendable, Equatable {
     /// The kernel denies all other access to files, by this version of Landlock.
     case enforced(version: Int)
     /// The kernel denies nothing, for this reason.
@@ -34,7 +34,7 @@ struct FileConfinement: Sendable {
   }
 
   var grants = Grants()
-  let outcome: Outcome
+  let outcome: Enforcement
 
   /// Gives up new privileges, and all access to files except the grants, for this thread and all that it creates. A
   /// kernel that refuses is no error: the restriction is a second line of defence.
@@ -44,7 +44,7 @@ struct FileConfinement: Sendable {
     FileConfinement(grants: grants, outcome: outcome(of: grants, keepsAbstractSockets))
   }
 
-  private static func outcome(of grants: Grants, _ keepsAbstractSockets: Bool) -> Outcome {
+  private static func outcome(of grants: Grants, _ keepsAbstractSockets: Bool) -> Enforcement {
     guard cplatform_no_new_privileges() == 0 else { return .notEnforced("\(SocketError(during: "prctl"))") }
     let version = Int(cplatform_landlock_version())
     guard version > 0 else { return .notEnforced("the kernel does not offer Landlock") }

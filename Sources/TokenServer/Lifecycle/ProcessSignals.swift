@@ -49,9 +49,3 @@ public enum ProcessSignals {
     return set
   }
 }
-
-/// The release of the program.
-public enum Release {
-  /// The version (semver.org).
-  public static let version: StaticString = "0.1.0"
-}

@@ -11,11 +11,11 @@ import Telemetry
 /// All loops and all generations of settings share one tally. A decision costs a lock for some ten nanoseconds, and
 /// memory only if its combination is new.
 final class AccessTally: Sendable {
-  private let clients = Locked(ClientTallies<[Decision]>([]))
+  private let clients = Locked(ClientTallies<[DecisionCount]>([]))
 
   /// The number of decisions about one client with the same outcome and reason. A client has only a few.
-  private struct Decision {
-    let outcome: AuditRecord.Outcome
+  private struct DecisionCount {
+    let outcome: AuditOutcome
     let reason: StaticString
     var count: Int
 
@@ -45,7 +45,7 @@ final class AccessTally: Sendable {
   /// - Parameters:
   ///   - client: A client's id in the settings, or a placeholder; never a part of a request.
   ///   - reason: The reason in one word, or nil.
-  func count(client: String, _ outcome: AuditRecord.Outcome, reason: StaticString?) {
+  func count(client: String, _ outcome: AuditOutcome, reason: StaticString?) {
     clients.withLock { $0.update(client) { Self.add(1, outcome, reason ?? "-", to: &$0) } }
   }
 
@@ -57,14 +57,14 @@ final class AccessTally: Sendable {
   }
 
   private static func add(
-    _ count: Int, _ outcome: AuditRecord.Outcome, _ reason: StaticString, to decisions: inout [Decision]
+    _ count: Int, _ outcome: AuditOutcome, _ reason: StaticString, to decisions: inout [DecisionCount]
   ) {
     for index in decisions.indices
     where decisions[index].outcome == outcome && decisions[index].reason.isSame(as: reason) {
       decisions[index].count &+= count
       return
     }
-    decisions.append(Decision(outcome: outcome, reason: reason, count: count))
+    decisions.append(DecisionCount(outcome: outcome, reason: reason, count: count))
   }
 
   /// Adds the decisions to `text`, sorted by client, outcome and reason.
