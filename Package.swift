@@ -133,12 +133,21 @@ let package = Package(
       "TokenServer",
       [
         "Access", "Bytes", "CPlatform", "CatalogProxy", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1",
-        "HTTPCache", "HTTPClient", "HTTPMessages", "HTTPServer", "JSON", "Locks", "Memory", "MusicSandbox", "Redis",
-        "ServerSettings", "TLS", "Telemetry", "Tracing", "UpstreamAdmission", "WebFiles", httpTypes, logging,
+        "HTTPCache", "HTTPClient", "HTTPMessages", "HTTPServer", "JSON", "Locks", "Memory", "Redis", "ServerSettings",
+        "TLS", "Telemetry", "Tracing", "UpstreamAdmission", "WebFiles", httpTypes, logging,
       ], confined),
+    module(
+      "Commands",
+      [
+        "Access", "Bytes", "CPlatform", "CatalogProxy", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1",
+        "HTTPCache", "HTTPClient", "HTTPMessages", "HTTPServer", "JSON", "Locks", "MusicSandbox", "Redis",
+        "ServerSettings", "TLS", "TokenServer", "UpstreamAdmission", httpTypes,
+      ]),
     .executableTarget(
       name: "musickit-token-server",
-      dependencies: ["CSourceRevision", "Cryptography", "DeveloperToken", "ServerSettings", "TokenServer", arguments],
+      dependencies: [
+        "CSourceRevision", "Commands", "Cryptography", "DeveloperToken", "ServerSettings", "TokenServer", arguments,
+      ],
       swiftSettings: strict),
 
     .target(
@@ -186,7 +195,7 @@ let package = Package(
       "MusicSandboxTests",
       [
         "Bytes", "MusicSandbox", "CZlib", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages",
-        "HTTPServer", "JSON", "Locks", "TLS", "TokenServer", httpTypes,
+        "Commands", "HTTPServer", "JSON", "Locks", "TLS", httpTypes,
       ]),
     tests("BytesTests", ["Bytes"]),
     tests("JSONTests", ["Bytes", "JSON"]),
@@ -199,10 +208,11 @@ let package = Package(
     tests(
       "TokenServerTests",
       [
-        "TokenServer", "Access", "Bytes", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages",
-        "HTTPServer", "JSON", "Locks", "Memory", "ServerSettings", "TLS", "Telemetry", "Tracing",
+        "TokenServer", "Access", "Bytes", "Commands", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1",
+        "HTTPMessages", "HTTPServer", "JSON", "Locks", "Memory", "ServerSettings", "TLS", "Telemetry", "Tracing",
         "UpstreamAdmission", httpTypes, logging,
       ]),
+    tests("CommandsTests", ["Commands", "ServerSettings"]),
     tests("IntegrationTests", ["musickit-token-server", "Bytes", "JSON", "Locks"]),
   ],
   swiftLanguageModes: [.v6]

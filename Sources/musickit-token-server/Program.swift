@@ -1,5 +1,6 @@
 import ArgumentParser
 import CSourceRevision
+import Commands
 import Cryptography
 import Glibc
 import TokenServer

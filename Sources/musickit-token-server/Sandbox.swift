@@ -1,7 +1,7 @@
 import ArgumentParser
+import Commands
 import Cryptography
 import Glibc
-import TokenServer
 
 /// The command that runs the Apple Music emulator.
 struct Sandbox: ParsableCommand {

@@ -1,11 +1,11 @@
 import ArgumentParser
+import Commands
 import Cryptography
 import DeveloperToken
 import Glibc
 // For `environ`, a C variable that Swift reports as a data race. The program reads it while there is one thread.
 @unsafe @preconcurrency import Glibc
 import ServerSettings
-import TokenServer
 
 /// The command that runs the server.
 struct Serve: ParsableCommand {

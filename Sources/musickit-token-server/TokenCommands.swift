@@ -1,7 +1,7 @@
 import ArgumentParser
+import Commands
 import Cryptography
 import Glibc
-import TokenServer
 
 /// The command that explains a developer token.
 struct Inspect: ParsableCommand {

@@ -100,7 +100,7 @@ struct CommandLineTests {
       "swiftc",
       [
         "-static-stdlib", "-I", directory.path, "-o", program, directory.path(of: "main.swift"),
-        "\(Repository.path)/Sources/TokenServer/Commands/ProgramArguments.swift", platformObject,
+        "\(Repository.path)/Sources/Commands/ProgramArguments.swift", platformObject,
       ])
     let result = try TestSupport.run(program, ["mint", "--json"], environment: ["LD_PRELOAD": library])
     #expect(result.stdout == "\(program) [\"mint\", \"--json\"]\n", "\(result.stderr)")

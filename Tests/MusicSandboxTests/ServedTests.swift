@@ -6,8 +6,8 @@ import TLS
 import TestSupport
 import Testing
 
+@testable import Commands
 @testable import MusicSandbox
-@testable import TokenServer
 
 /// The emulator behind a server: its responses on the wire.
 @Suite struct ServedTests {

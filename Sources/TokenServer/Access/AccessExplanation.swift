@@ -3,6 +3,7 @@ import HTTP1
 import HTTPMessages
 import HTTPServer
 import HTTPTypes
+import JSON
 
 /// The decision about a request that an operator describes, and its reason. It contains no credential.
 struct AccessExplanation {

@@ -13,7 +13,7 @@ import Tracing
 /// It decides by the code of the public listener, on a request that it makes from the description. It counts nothing,
 /// makes no token and sends Apple nothing. Like every request with an unknown `kid`, it may make the server fetch the
 /// keys of an identity provider.
-struct ExplainEndpoint: Sendable {
+package struct ExplainEndpoint: Sendable {
   let gate: AccessGate
   let publicRouter: Router
   let token: TokenEndpoint
@@ -23,7 +23,7 @@ struct ExplainEndpoint: Sendable {
   let limits: HTTP1Limits
 
   /// The path of the route.
-  static let path: StaticString = "/access/explain"
+  package static let path: StaticString = "/access/explain"
   /// The maximum length of the description in bytes: room for the longest JWT, with escapes.
   private static let bodyLimit = 40_960
   /// The rate of explanations.

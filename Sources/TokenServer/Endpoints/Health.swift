@@ -133,7 +133,7 @@ final class Health: Sendable {
 }
 
 /// The results of all readiness checks.
-struct ReadinessReport {
+package struct ReadinessReport {
   struct Check {
     let name: StaticString
     let detail: String
@@ -162,7 +162,7 @@ struct ReadinessReport {
   var isReady: Bool { checks.allSatisfy { $0.result != .failed } }
 
   /// All verdicts.
-  static let verdicts = ["ready", "degraded", "draining", "unavailable"]
+  package static let verdicts = ["ready", "degraded", "draining", "unavailable"]
 
   var verdict: String {
     isReady

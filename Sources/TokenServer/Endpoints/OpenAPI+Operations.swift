@@ -1,4 +1,5 @@
 import HTTPMessages
+import JSON
 
 /// The description of each operation in `/openapi.json`.
 extension OpenAPI {

@@ -3,6 +3,7 @@ import HTTP1
 import HTTPMessages
 import HTTPServer
 import HTTPTypes
+import JSON
 import ServerSettings
 
 /// The document at `/openapi.json`: the API of the public listener under the present settings, for people and tools.

@@ -2,6 +2,7 @@ import HTTP1
 import HTTPMessages
 import HTTPServer
 import HTTPTypes
+import JSON
 import Locks
 import ServerSettings
 import Telemetry

@@ -1,15 +1,15 @@
-import Access
+package import Access
 import Bytes
 import EventLoop
 import HTTP1
 import HTTPClient
 import HTTPMessages
 import HTTPTypes
-import ServerSettings
+package import ServerSettings
 
 /// Where the keys of a provider are, by its discovery document.
-struct KeySetDiscovery: Sendable {
-  let url: KeySetURL
+package struct KeySetDiscovery: Sendable {
+  package let url: KeySetURL
   /// The time of the document, in seconds of a monotonic clock.
   let at: Int
   /// Whether the last fetch of the keys failed.
@@ -21,21 +21,21 @@ struct KeySetDiscovery: Sendable {
 ///
 /// The document is due with each regular fetch. A fetch for an unknown key uses the address that the server knows, unless
 /// it is older than five minutes or failed, so that invented keys cost the provider one request and not two.
-struct KeySetFetch: Sendable {
+package struct KeySetFetch: Sendable {
   /// The result of a fetch.
-  struct Fetched: Sendable {
-    let keys: JSONWebKeySet
+  package struct Fetched: Sendable {
+    package let keys: JSONWebKeySet
     /// The lifetime in seconds that the provider states (RFC 9111 §4.2.1); nil if it states none.
     let maxAge: Int?
     /// The address of the keys in the discovery document; nil if the settings have it.
-    var discovered: KeySetDiscovery?
+    package var discovered: KeySetDiscovery?
     /// The reason why the server used an earlier address of the keys; nil if it did not.
     var discoveryFailure: Failure?
   }
 
   /// The reason why a fetch failed: a sentence for the operator.
-  struct Failure: Error, CustomStringConvertible {
-    let description: String
+  package struct Failure: Error, CustomStringConvertible {
+    package let description: String
     /// The URL of the keys, if the settings do not have it.
     var url: String?
   }

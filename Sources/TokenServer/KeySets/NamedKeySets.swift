@@ -1,10 +1,13 @@
-import Access
-import ServerSettings
+package import Access
+import Dispatch
+import EventLoop
+import Locks
+package import ServerSettings
 import TLS
 
 /// The key sets in the settings, without network access: the keys from files, and how to fetch the rest. Creating it
 /// finds every error before the server uses any of the settings.
-struct NamedKeySets: Sendable {
+package struct NamedKeySets: Sendable {
   /// The keys of one source, or how to fetch them.
   enum Entry: Sendable {
     case read(JSONWebKeySet)
@@ -14,7 +17,7 @@ struct NamedKeySets: Sendable {
   let entries: [KeySetSource: Entry]
 
   /// Whether the server must fetch any of the sets.
-  var areFetched: Bool {
+  package var areFetched: Bool {
     entries.values.contains { if case .remote = $0 { true } else { false } }
   }
 
@@ -24,7 +27,7 @@ struct NamedKeySets: Sendable {
   ///   - files: The contents of the files in `sources`.
   ///   - proxies: The proxies in the environment.
   /// - Throws: All errors, a sentence for each.
-  init(_ sources: Set<KeySetSource>, files: KeySetFiles, proxies: ProxyEnvironment) throws(StartError) {
+  package init(_ sources: Set<KeySetSource>, files: KeySetFiles, proxies: ProxyEnvironment) throws(StartError) {
     var entries: [KeySetSource: Entry] = [:]
     var errors: [String] = []
     for source in sources {
@@ -34,6 +37,35 @@ struct NamedKeySets: Sendable {
     }
     guard errors.isEmpty else { throw StartError(errors.sorted().joined(separator: " ")) }
     self.entries = entries
+  }
+
+  /// The result for each source that the server fetches.
+  package typealias Results = [KeySetSource: Result<KeySetFetch.Fetched, KeySetFetch.Failure>]
+
+  /// Fetches all of these sets at once on a loop of its own, for at most the time of one, and blocks this thread until
+  /// then.
+  ///
+  /// - Throws: `SocketError` if there is no loop.
+  package func fetch() throws -> Results {
+    let loop = try IOLoop.start(label: "doctor")
+    defer { loop.stopAndWait() }
+    let results = Locked<Results>([:])
+    let underWay = DispatchGroup()
+    for case (let source, .remote(let place)) in entries {
+      underWay.enter()
+      Task(executorPreference: loop) {
+        do throws(KeySetFetch.Failure) {
+          let fetched = try await KeySetFetch(place: place).run(on: loop)
+          results.withLock { $0[source] = .success(fetched) }
+        } catch {
+          results.withLock { $0[source] = .failure(error) }
+        }
+        underWay.leave()
+      }
+    }
+    // The timeouts of the fetches bound this wait.
+    underWay.wait()
+    return results.withLock { $0 }
   }
 }
 

@@ -1,6 +1,6 @@
 import Cryptography
 import DeveloperToken
-import EventLoop
+package import EventLoop
 import Glibc
 import HTTP1
 import HTTPMessages
@@ -8,11 +8,11 @@ import HTTPServer
 import Locks
 import Logging
 import Memory
-import ServerSettings
+package import ServerSettings
 import Telemetry
 
 /// The composition root of the server: settings, snapshot, listeners, run, drain.
-struct Application {
+package struct Application {
   private let initialSnapshot: RuntimeSnapshot
   /// A sentence that names the settings of the public listener's address, for errors.
   private let addressHint: String
@@ -210,14 +210,28 @@ struct Application {
   }
 
   /// The addresses where the server listens, for the caller of `run`.
-  struct Addresses {
-    let `public`: [SocketAddress]
-    let admin: [SocketAddress]
+  package struct Addresses {
+    package let `public`: [SocketAddress]
+    package let admin: [SocketAddress]
     let isSecure: Bool
+
+    /// One line for each listener.
+    package var lines: [String] {
+      `public`.map { "Listening on \(url($0))" } + admin.map { "Admin on http://\($0)" }
+    }
+
+    /// Whether only this machine reaches the public listener.
+    package var areLoopback: Bool { `public`.allSatisfy { $0.ipAddress?.isLoopback ?? true } }
+
+    /// Returns `https://127.0.0.1:8080`, or `unix:/run/server.sock`.
+    package func url(_ address: SocketAddress) -> String {
+      guard case .ip = address else { return "\(address)" }
+      return "\(isSecure ? "https" : "http")://\(address)"
+    }
   }
 
   /// Returns whether a descriptor is a terminal on which the user has not turned colours off (no-color.org).
-  static func usesColour(on descriptor: Int32) -> Bool {
+  package static func usesColour(on descriptor: Int32) -> Bool {
     let refusal = unsafe getenv("NO_COLOR")
     let isRefused = unsafe refusal.map { unsafe $0.pointee != 0 } ?? false
     return isatty(descriptor) == 1 && !isRefused
@@ -327,7 +341,7 @@ struct Application {
 
 extension Settings.Server.Address {
   /// A sentence that names the settings of the address.
-  var settings: String {
+  package var settings: String {
     switch self {
     case .tcp: "The settings are server.host (SERVER_HOST, --host) and server.port (SERVER_PORT, --port)."
     case .unix: "The setting is server.unixSocket (SERVER_UNIX_SOCKET, --unix-socket)."
@@ -338,7 +352,7 @@ extension Settings.Server.Address {
 
 extension Settings.Admin {
   /// A sentence that names the settings of the address.
-  static let addressSettings = "The settings are admin.host (ADMIN_HOST) and admin.port (ADMIN_PORT)."
+  package static let addressSettings = "The settings are admin.host (ADMIN_HOST) and admin.port (ADMIN_PORT)."
 }
 
 extension Settings.Server {
@@ -357,7 +371,8 @@ extension ForwardedHops.Field {
 }
 
 extension Endpoint {
-  init(_ address: Settings.Server.Address) {
+  /// The endpoint of the public listener.
+  package init(_ address: Settings.Server.Address) {
     switch address {
     case .tcp(let host, let port): self = .tcp(host: host.description, port: port)
     case .unix(let path): self = .unix(path: path)
@@ -365,7 +380,8 @@ extension Endpoint {
     }
   }
 
-  init(_ admin: Settings.Admin) {
+  /// The endpoint of the admin listener.
+  package init(_ admin: Settings.Admin) {
     self = admin.passed.isEmpty ? .tcp(host: admin.host.description, port: admin.port) : .passed(admin.passed)
   }
 }

@@ -1,16 +1,16 @@
 import Access
-import CatalogProxy
-import DeveloperToken
+package import CatalogProxy
+package import DeveloperToken
 import EventLoop
 import Glibc
 import HTTPCache
-import HTTPClient
+package import HTTPClient
 import HTTPMessages
 import HTTPServer
 import Logging
 import Memory
-import ServerSettings
-import TLS
+package import ServerSettings
+package import TLS
 import Tracing
 import UpstreamAdmission
 
@@ -141,7 +141,7 @@ extension UpstreamClient.Configuration {
   /// Creates the configuration of a client for the upstream in the settings.
   ///
   /// - Throws: `UpstreamProxy.InvalidURL` if the proxy is unusable.
-  init(_ settings: Settings.Catalog, _ authorities: TLSClientContext) throws {
+  package init(_ settings: Settings.Catalog, _ authorities: TLSClientContext) throws {
     let upstream = settings.upstream
     self.init(
       upstream.isSecure ? .https : .http, host: upstream.hostToResolve, port: upstream.port,
@@ -151,14 +151,17 @@ extension UpstreamClient.Configuration {
 }
 
 /// The developer tokens for the upstream. They have no origin and their own short lifetime, and no caller gets them.
-struct CatalogTokens: TokenSource {
+package struct CatalogTokens: TokenSource {
   let minter: TokenMinter
+
+  /// Creates the source of one generation.
+  package init(minter: TokenMinter) { self.minter = minter }
 
   /// The lifetime of such a token in seconds; a new one is minted after half of it. A clock that is off by minutes does
   /// no harm, and a token that leaks at the upstream is worth little.
   static let lifetime = 3600
 
-  func mint(now: Int) throws -> ProxyToken {
+  package func mint(now: Int) throws -> ProxyToken {
     let lifetime = min(Self.lifetime, minter.policy.maxTTL)
     let token = try minter.freshToken(ttl: lifetime, now: now)
     return ProxyToken(text: token.string, refreshAt: now + lifetime / 2, keyID: "\(minter.key.keyID)")

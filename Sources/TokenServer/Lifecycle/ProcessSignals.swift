@@ -24,7 +24,7 @@ public enum ProcessSignals {
   static func exitOnNextSignal() { setHandler { _ in _exit(1) } }
 
   /// Waits for the next signal and returns its number.
-  static func next() -> Int32 {
+  package static func next() -> Int32 {
     var set = Self.set(all)
     var number: Int32 = 0
     while unsafe sigwait(&set, &number) != 0 {}

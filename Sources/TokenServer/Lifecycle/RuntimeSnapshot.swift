@@ -1,7 +1,7 @@
 import Access
 import Cryptography
 import DeveloperToken
-import EventLoop
+package import EventLoop
 import HTTPServer
 import ServerSettings
 import TLS
@@ -180,18 +180,19 @@ extension Settings.Server.TLSFiles {
 }
 
 /// The reason why the server does not start, or keeps its old settings: a sentence for the operator.
-struct StartError: Error, CustomStringConvertible {
-  let description: String
+package struct StartError: Error, CustomStringConvertible {
+  package let description: String
   /// Whether a later start may succeed with the same settings.
-  let isTemporary: Bool
+  package let isTemporary: Bool
 
-  init(_ description: String, isTemporary: Bool = false) {
+  /// Creates an error.
+  package init(_ description: String, isTemporary: Bool = false) {
     self.description = description
     self.isTemporary = isTemporary
   }
 
   /// Creates the error of a listener, with a sentence about the settings of its address.
-  init(_ error: ListenError, hint settings: String) {
+  package init(_ error: ListenError, hint settings: String) {
     self.init("\(error) \(settings)", isTemporary: error.isTemporary)
   }
 }

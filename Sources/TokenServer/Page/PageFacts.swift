@@ -1,5 +1,6 @@
 import Access
 import EventLoop
+import JSON
 import Locks
 import ServerSettings
 

@@ -1,7 +1,9 @@
-import Redis
+package import EventLoop
+package import Redis
+package import ServerSettings
 
 /// What the server's user may have to do at the store: the least permissions (ACL) with which everything works.
-enum StorePermissions {
+package enum StorePermissions {
   /// The commands that the server sends, alone or in scripts, beside HELLO and AUTH, which every user may send.
   static let commands = [
     "append", "del", "eval", "evalsha", "get", "mget", "pexpire", "ping", "pttl", "publish", "select", "set", "strlen",
@@ -9,14 +11,31 @@ enum StorePermissions {
   ]
 
   /// The rules of the user for ACL SETUSER, without its password.
-  static func rules(prefix: String) -> String {
+  package static func rules(prefix: String) -> String {
     let allowed = commands.map { "+\($0)" }.joined(separator: " ")
     return "resetkeys ~{\(prefix)}:* resetchannels &{\(prefix)}:events -@all \(allowed)"
   }
 
-  /// Runs each command of the server's scripts on a key that it removes again, and returns the refused ones: the command
-  /// and the error in turn. Arguments: the channel, and a message that replicas ignore.
-  static let trial = RedisScript(
+  /// Returns the configuration of a client that tries the commands: one that has the messages of the channel.
+  package static func configuration(_ settings: Settings.Shared, _ files: StoreFiles) -> RedisClient.Configuration {
+    var configuration = RedisClient.Configuration(settings, files)
+    configuration.channel = ReplicaGroup.key("events", prefix: settings.keyPrefix)
+    return configuration
+  }
+
+  /// Runs each command of the server's scripts on a key that it removes again. The reply has the refused ones: the command
+  /// and the error in turn.
+  package static func tryCommands(
+    on client: RedisClient, prefix: String, until deadline: Deadline, _ completion: @escaping RedisClient.Completion
+  ) {
+    client.run(
+      trial, keys: [ReplicaGroup.key("doctor", prefix: prefix)],
+      arguments: [ReplicaGroup.key("events", prefix: prefix), GroupMessage.header(.cache, from: 0)], until: deadline,
+      completion)
+  }
+
+  /// The script of the trial. Arguments: the channel, and a message that replicas ignore.
+  private static let trial = RedisScript(
     """
     local refused = {}
     local function try(name, ...)

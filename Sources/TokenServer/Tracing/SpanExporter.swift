@@ -13,7 +13,7 @@ import Tracing
 ///
 /// Nothing waits for it: spans that find the queue full are dropped and counted, and so are those of a batch that the
 /// collector does not take in time.
-final class SpanExporter: Sendable {
+package final class SpanExporter: Sendable {
   /// Decides which requests have spans.
   let sampler: Sampler
   /// The trusted CAs for the collector, which a reload replaces; nil without TLS.

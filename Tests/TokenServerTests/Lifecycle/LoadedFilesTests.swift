@@ -1,3 +1,4 @@
+import Commands
 import DeveloperToken
 import Glibc
 import TestSupport

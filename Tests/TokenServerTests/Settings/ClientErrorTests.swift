@@ -1,3 +1,4 @@
+import Commands
 import Testing
 
 @testable import Access

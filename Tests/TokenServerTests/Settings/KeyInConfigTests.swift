@@ -1,8 +1,9 @@
+import Commands
 import Glibc
+import TestSupport
 import Testing
 
 @testable import ServerSettings
-@testable import TokenServer
 
 @Suite("A configuration file with the private key")
 struct KeyInConfigTests {

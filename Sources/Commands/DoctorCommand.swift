@@ -4,6 +4,7 @@ import DeveloperToken
 import Glibc
 import HTTPMessages
 public import ServerSettings
+import TokenServer
 
 /// Finds out why tokens fail: checks settings, key, token and origin, and then the way to Apple Music.
 public struct DoctorCommand: Sendable {

@@ -5,6 +5,7 @@ import HTTPClient
 import HTTPMessages
 import HTTPTypes
 public import ServerSettings
+import TokenServer
 
 /// Requests the health of a server, for images without curl.
 public struct HealthCheckCommand: Sendable {

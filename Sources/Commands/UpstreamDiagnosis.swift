@@ -10,6 +10,7 @@ import HTTPTypes
 import JSON
 import ServerSettings
 import TLS
+import TokenServer
 import UpstreamAdmission
 
 /// The checks of `doctor` that need Apple Music. One request to `/v1/test` shows how far the server gets: the stage at

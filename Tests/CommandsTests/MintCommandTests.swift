@@ -1,8 +1,9 @@
 import Glibc
+import TestSupport
 import Testing
 
+@testable import Commands
 @testable import ServerSettings
-@testable import TokenServer
 
 @Suite("mint and inspect")
 struct MintCommandTests {
@@ -136,10 +137,5 @@ struct MintCommandTests {
     #expect(Self.inspect("a.b.c", keyFile: "/nonexistent").status == .configuration)
     #expect(Self.inspect("a.b.c", origin: "x").status == .usage)
     withExtendedLifetime(key) {}
-  }
-
-  @Test("JSON text escapes control characters and non-ASCII characters")
-  func controlCharacters() {
-    #expect(JSONText.string("a\u{1B}[2J\"\\\u{9B}é🎵") == #""a\u001b[2J\"\\\u009b\u00e9\ud83c\udfb5""#)
   }
 }

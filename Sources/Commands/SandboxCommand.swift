@@ -2,11 +2,10 @@ import DeveloperToken
 import EventLoop
 import Glibc
 import HTTPServer
-import Logging
 import MusicSandbox
 import ServerSettings
 import TLS
-import Telemetry
+import TokenServer
 
 /// Runs the Apple Music emulator by itself, for testing other clients.
 public struct SandboxCommand: Sendable {

@@ -1,13 +1,15 @@
 import TestSupport
 import Testing
 
+@testable import Commands
 @testable import ServerSettings
-@testable import TokenServer
 
 @Suite("check-config")
 struct CheckConfigCommandTests {
+  static let host = HostFacts(openFiles: 100_000, cores: 3, logsToTerminal: false)
+
   static func run(_ settings: [String: String]) -> CommandResult {
-    CheckConfigCommand(SettingsInput(environment: settings, host: SettingsFixture.host)).run()
+    CheckConfigCommand(SettingsInput(environment: settings, host: host)).run()
   }
 
   @Test("prints a summary of a valid configuration")
@@ -120,17 +122,18 @@ struct CheckConfigCommandTests {
   @Test("names the actual content of a file that is not a key set")
   func keySetFile() throws {
     let key = try KeyFixture()
-    let page = try SettingsFixture("\n<!DOCTYPE html>")
+    let folder = try TemporaryDirectory()
+    let page = try folder.write("\n<!DOCTYPE html>", to: "page")
     let result = Self.run([
       "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": key.path,
-      "ACCESS_CLIENTS": "[{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksFile: '\(page.path)' } }]",
+      "ACCESS_CLIENTS": "[{ id: 'a', jwt: { issuer: 'i', audience: 'a', jwksFile: '\(page)' } }]",
     ])
     #expect(
       result.diagnostics == [
-        "access.clients[0].jwt.jwksFile: the file \"\(page.path)\" is a web page; write the path of a JWK Set, JSON "
+        "access.clients[0].jwt.jwksFile: the file \"\(page)\" is a web page; write the path of a JWK Set, JSON "
           + "of the form {\"keys\": […]}."
       ])
-    withExtendedLifetime((key, page)) {}
+    withExtendedLifetime((key, folder)) {}
   }
 
   @Test("reports the errors of the settings and of the named files, one per line")
@@ -149,14 +152,17 @@ struct CheckConfigCommandTests {
   @Test("lists at most one hundred errors and counts the others")
   func manyFaults() throws {
     let members = (0..<500).map { "sever\($0): 1" }.joined(separator: ", ")
-    let fixture = try SettingsFixture("{ \(SettingsFixture.minimal), \(members) }")
-    let result = CheckConfigCommand(fixture.input()).run()
+    let folder = try TemporaryDirectory()
+    let minimal =
+      #"musickit: { teamID: "TEAM123456", keyFile: "AuthKey_KEY1234567.p8" }, access: { anonymous: { token: true } }"#
+    let file = try folder.write("{ \(minimal), \(members) }", to: "settings.json5")
+    let result = CheckConfigCommand(SettingsInput(file: file, environment: [:], host: Self.host)).run()
     #expect(result.status == .configuration)
     // The missing key file is one more error.
     #expect(result.diagnostics.count == 101)
     #expect(result.diagnostics.last == "There are 401 more errors.")
     #expect(result.diagnostics.count { $0.contains("the nearest is server") } == 20)
-    withExtendedLifetime(fixture) {}
+    withExtendedLifetime(folder) {}
   }
 
   @Test("checks the TLS files")
@@ -177,9 +183,7 @@ struct CheckConfigCommandTests {
     "checks the client CA file even if another file is bad",
     arguments: [
       ("/nonexistent/ca", "server.tls.clientCAFile: the file \"/nonexistent/ca\" does not exist; write the path of a"),
-      (
-        Document.root + "/README.md", "server.tls.clientCAFile: '\(Document.root)/README.md' contains no certificate"
-      ),
+      (#filePath, "server.tls.clientCAFile: '\(#filePath)' contains no certificate"),
     ])
   func clientCA(_ file: String, _ error: String) {
     let result = Self.run([

@@ -8,6 +8,7 @@ import HTTPTypes
 import JSON
 import ServerSettings
 import TLS
+import TokenServer
 
 /// The checks of `doctor` on this machine: modes of secret files, the end of own certificates, free ports.
 struct LocalDiagnosis {

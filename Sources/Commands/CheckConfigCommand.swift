@@ -1,6 +1,6 @@
 import EventLoop
-import Logging
 public import ServerSettings
+import TokenServer
 
 /// Performs all checks of `serve`, but starts nothing.
 public struct CheckConfigCommand: Sendable {

@@ -4,6 +4,7 @@ import DeveloperToken
 import EventLoop
 import MusicSandbox
 public import ServerSettings
+import TokenServer
 
 /// Runs a server without any configuration: a temporary key, an emulator instead of Apple Music, loopback only unless a
 /// flag says otherwise, for every program that reaches it and for pages of this machine.
@@ -39,15 +40,11 @@ public struct DemoCommand: Sendable {
       options.catalog = try SandboxData.catalog(dataFolder)
       let sandbox = try SandboxServer(options, port: 0, openFiles: share, observer: SilentObserver())
       defer { sandbox.stop() }
-      var source = try RuntimeSnapshot.Source(
-        settings: try settings(upstream: sandbox.url, openFiles: host.openFiles - share), key: key,
-        warnings: findings.map(\.description),
-        proxies: ProxyEnvironment([:]))
-      source.isDemo = true
-      // The demo has only two settings, its flags.
-      let application = try Application(
-        source, addressHint: "The flags --host ADDRESS and --port N choose the address.")
-      try application.run(reload: nil) { announce(guide($0, key, sandbox: sandbox.url)) }
+      try Application.serveDemo(
+        try settings(upstream: sandbox.url, openFiles: host.openFiles - share), key: key, findings: findings,
+        // The demo has only two settings, its flags.
+        addressHint: "The flags --host ADDRESS and --port N choose the address."
+      ) { announce(guide($0, key, sandbox: sandbox.url)) }
       return CommandResult(.good)
     } catch let error as InvalidSettings where error.errors.allSatisfy({ $0.path == "server.host" }) {
       // The only setting with a value of the command line, beside the port, which is judged before.

@@ -1,4 +1,6 @@
 import Glibc
+import JSON
+import TokenServer
 
 /// The result of `doctor`: one check for each subject, in the order in which they depend on each other.
 struct Diagnosis: Sendable {

@@ -2,6 +2,7 @@ import Access
 import Cryptography
 import DeveloperToken
 import HTTPMessages
+import JSON
 import ServerSettings
 
 /// Mints one developer token without a server.

@@ -5,6 +5,7 @@ import HTTPServer
 import HTTPTypes
 import MusicSandbox
 import ServerSettings
+import TokenServer
 
 /// The Apple Music emulator on a port of this machine.
 struct SandboxServer {

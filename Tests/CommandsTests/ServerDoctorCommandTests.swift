@@ -2,7 +2,7 @@ import Dispatch
 import TestSupport
 import Testing
 
-@testable import TokenServer
+@testable import Commands
 
 @Suite("doctor --url")
 struct ServerDoctorCommandTests {

@@ -1,8 +1,6 @@
 import Access
-import Dispatch
-import EventLoop
-import Locks
 import ServerSettings
+import TokenServer
 
 /// The check of `doctor` on identity providers: it fetches the keys of each, as a start does.
 struct ProviderDiagnosis {
@@ -25,7 +23,7 @@ struct ProviderDiagnosis {
       let named = try NamedKeySets(sources, files: files, proxies: proxies)
       guard named.areFetched else { return }
       diagnosis.add(.identityProviders, after: .origin)
-      let results = try Self.fetch(named)
+      let results = try named.fetch()
       let failures = results.compactMap { source, result -> String? in
         guard case .failure(let failure) = result else { return nil }
         return "\(name(source)): \(failure)"
@@ -56,29 +54,5 @@ struct ProviderDiagnosis {
     }
     let more = ids.count > 3 ? " and \(ids.count - 3) more" : ""
     return "Client \(ids.prefix(3).joined(separator: ", "))\(more)"
-  }
-
-  private typealias Outcome = Result<KeySetFetch.Fetched, KeySetFetch.Failure>
-
-  private static func fetch(_ named: NamedKeySets) throws -> [KeySetSource: Outcome] {
-    let loop = try IOLoop.start(label: "doctor")
-    defer { loop.stopAndWait() }
-    let results = Locked<[KeySetSource: Outcome]>([:])
-    let underWay = DispatchGroup()
-    for case (let source, .remote(let place)) in named.entries {
-      underWay.enter()
-      Task(executorPreference: loop) {
-        do throws(KeySetFetch.Failure) {
-          let fetched = try await KeySetFetch(place: place).run(on: loop)
-          results.withLock { $0[source] = .success(fetched) }
-        } catch {
-          results.withLock { $0[source] = .failure(error) }
-        }
-        underWay.leave()
-      }
-    }
-    // The timeouts of the fetches bound this wait.
-    underWay.wait()
-    return results.withLock { $0 }
   }
 }

@@ -1,6 +1,7 @@
 import Glibc
 import MusicSandbox
 import ServerSettings
+import TokenServer
 
 /// The files of `--data`, which add resources to the emulator or replace its own.
 enum SandboxData {

@@ -4,6 +4,7 @@ import EventLoop
 import Locks
 import Redis
 import ServerSettings
+import TokenServer
 
 /// The check of `doctor` on the store that the replicas share: it connects as the server does, and runs the commands of the
 /// server on a key of its own.
@@ -22,10 +23,9 @@ struct StoreDiagnosis {
     guard let settings = draft.shared, let files = draft.files.loadStore(), !isInvalid else {
       return diagnosis.skip(.sharedStore, dependsOn: .settings)
     }
-    var configuration = RedisClient.Configuration(settings, files)
-    configuration.channel = ReplicaGroup.key("events", prefix: settings.keyPrefix)
     do {
-      let diagnosed = StoreDiagnosis(settings: settings, configuration: configuration)
+      let diagnosed = StoreDiagnosis(
+        settings: settings, configuration: StorePermissions.configuration(settings, files))
       diagnosed.judge(try diagnosed.examine(), &diagnosis)
     } catch {
       diagnosis.fail(.sharedStore, "\(error)", fix: nil, blocks: false)
@@ -60,7 +60,9 @@ struct StoreDiagnosis {
           return finish()
         }
         outcome.withLock { $0.facts = client.facts }
-        tryCommands(on: client) { result in
+        StorePermissions.tryCommands(
+          on: client, prefix: settings.keyPrefix, until: Deadline.now.advanced(by: Self.patience)
+        ) { result in
           outcome.withLock { $0.trial = result }
           let sentAt = Deadline.now
           client.send([Array("PING".utf8)], until: sentAt.advanced(by: Self.patience)) { result in
@@ -74,14 +76,6 @@ struct StoreDiagnosis {
     // The deadlines of the client bound this wait.
     isDone.wait()
     return outcome.withLock { $0 }
-  }
-
-  private func tryCommands(on client: RedisClient, _ completion: @escaping RedisClient.Completion) {
-    let channel = ReplicaGroup.key("events", prefix: settings.keyPrefix)
-    client.run(
-      StorePermissions.trial, keys: [ReplicaGroup.key("doctor", prefix: settings.keyPrefix)],
-      arguments: [channel, GroupMessage.header(.cache, from: 0)],
-      until: Deadline.now.advanced(by: Self.patience), completion)
   }
 
   // MARK: The verdict

@@ -5,6 +5,7 @@ import HTTPClient
 import HTTPMessages
 import HTTPTypes
 import JSON
+import TokenServer
 
 /// The checks of `doctor` on a running server, through its admin listener.
 struct ServerDiagnosis {

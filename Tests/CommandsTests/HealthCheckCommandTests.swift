@@ -2,8 +2,8 @@ import Dispatch
 import TestSupport
 import Testing
 
+@testable import Commands
 @testable import ServerSettings
-@testable import TokenServer
 
 @Suite("healthcheck")
 struct HealthCheckCommandTests {
@@ -27,7 +27,7 @@ struct HealthCheckCommandTests {
   static func run(_ url: String?, _ environment: [String: String] = [:], timeout: Duration = .seconds(60))
     -> CommandResult
   {
-    let input = SettingsInput(environment: environment, host: SettingsFixture.host)
+    let input = SettingsInput(environment: environment, host: CheckConfigCommandTests.host)
     return HealthCheckCommand(url: url, input: input).run(timeout: timeout)
   }
 

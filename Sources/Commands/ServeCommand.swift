@@ -1,0 +1,87 @@
+public import Cryptography
+public import ServerSettings
+import TokenServer
+
+/// Runs the server.
+public struct ServeCommand: Sendable {
+  private let input: SettingsInput
+
+  /// Creates the command with the sources of the settings.
+  public init(_ input: SettingsInput) {
+    self.input = input
+  }
+
+  /// Serves until a signal ends the process, or returns the errors of the configuration.
+  ///
+  /// - Parameters:
+  ///   - findings: The failures to protect the key's memory.
+  ///   - announce: Called with a line for each listener, once they accept connections.
+  public func run(findings: [Finding], announce: ([String]) -> Void) -> CommandResult {
+    do {
+      try Application.serve(input, findings: findings) { announce($0.lines + $1.portNote) }
+      return CommandResult(.good)
+    } catch let error as InvalidSettings {
+      return CommandResult(.configuration, diagnostics: error.errors.lines + hint(about: error.errors))
+    } catch {
+      return CommandResult(failedStart: error)
+    }
+  }
+
+  /// What to do first, if nothing is set at all.
+  private func hint(about errors: [SettingsError]) -> [String] {
+    // A missing setting has no source.
+    guard input.configurationFile == nil, errors.count >= 3, errors.allSatisfy({ $0.source == nil }) else { return [] }
+    return [
+      "To try the server without a key and settings: musickit-token-server demo. To name a configuration file: --config "
+        + "FILE, or MUSICKIT_CONFIG."
+    ]
+  }
+}
+
+extension Settings.Server {
+  /// A line that says where the port comes from, if an operator may not expect it.
+  fileprivate var portNote: [String] {
+    isPortOfPlatform ? ["The port is that of the variable PORT, because server.port is not set."] : []
+  }
+}
+
+/// The output of a command, and its exit status.
+public struct CommandResult: Sendable, Equatable {
+  /// The exit statuses of the program. The last three are from sysexits.h.
+  public enum Status: Int32, Sendable {
+    /// The command succeeded.
+    case good = 0
+    /// The check or the operation failed.
+    case failed = 1
+    /// The command line is wrong.
+    case usage = 64
+    /// The program cannot start now, and a later start may succeed with the same settings: another program listens on the
+    /// address, or the machine does not have it yet.
+    case temporary = 75
+    /// The configuration is wrong.
+    case configuration = 78
+  }
+
+  /// The exit status.
+  public var status: Status
+  /// The lines for standard output: only the requested result.
+  public var output: [String]
+  /// The lines for standard error: diagnostics, a sentence each.
+  public var diagnostics: [String]
+  /// The lines for standard error that explain the output. They mean nothing without it.
+  public var explanation: [String]
+
+  /// Creates a result.
+  public init(_ status: Status, output: [String] = [], diagnostics: [String] = [], explanation: [String] = []) {
+    self.status = status
+    self.output = output
+    self.diagnostics = diagnostics
+    self.explanation = explanation
+  }
+
+  /// Creates the result of a server that does not start.
+  init(failedStart error: any Error) {
+    let isTemporary = (error as? StartError)?.isTemporary ?? false
+    self.init(isTemporary ? .temporary : .configuration, diagnostics: ["\(error)"])
+  }
+}
