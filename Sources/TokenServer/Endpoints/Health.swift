@@ -1,4 +1,3 @@
-import Bytes
 import CatalogProxy
 import DeveloperToken
 import EventLoop
@@ -7,6 +6,7 @@ import HTTP1
 import HTTPMessages
 import HTTPServer
 import HTTPTypes
+import JSON
 import Locks
 import Telemetry
 
@@ -45,16 +45,14 @@ final class Health: Sendable {
       "/healthz",
       [
         .get { _ in
-          self.loopsMakeProgress()
-            ? Self.response(.ok, #"{"status":"ok"}"#)
-            : Self.response(.serviceUnavailable, #"{"status":"stuck"}"#)
+          self.loopsMakeProgress() ? Self.alive : Self.response(.serviceUnavailable, ["status": "stuck"])
         }
       ])
   }
 
   /// The public route `/healthz`, which responds without any check.
   var liveness: Route {
-    Route("/healthz", [.get { _ in Self.response(.ok, #"{"status":"ok"}"#) }])
+    Route("/healthz", [.get { _ in Self.alive }])
   }
 
   /// The parts of a generation of settings that readiness depends on.
@@ -78,7 +76,7 @@ final class Health: Sendable {
       [
         .get { _ in
           let report = self.report(job)
-          return Self.response(report.isReady ? .ok : .serviceUnavailable, #"{"status":"\#(report.verdict)"}"#)
+          return Self.response(report.isReady ? .ok : .serviceUnavailable, ["status": .text(report.verdict)])
         }
       ])
   }
@@ -123,9 +121,11 @@ final class Health: Sendable {
     return ReadinessReport(checks: checks, isDraining: isDraining)
   }
 
-  private static func response(_ status: HTTPResponse.Status, _ json: String) -> Response {
-    Response(status, prepared: fields, body: Array((json + "\n").utf8))
+  private static func response(_ status: HTTPResponse.Status, _ json: JSONValue) -> Response {
+    Response(status, prepared: fields, body: json.bytes + "\n".utf8)
   }
+
+  private static let alive = response(.ok, ["status": "ok"])
 
   private static let fields = FieldSection([
     .contentType: "application/json", .cacheControl: "no-store", .vary: "Origin", .xContentTypeOptions: "nosniff",
@@ -169,17 +169,11 @@ package struct ReadinessReport {
       ? (checks.contains { $0.result == .degraded } ? "degraded" : "ready") : isDraining ? "draining" : "unavailable"
   }
 
-  var json: String {
-    var bytes = Array(#"{"status":"\#(verdict)","checks":{"#.utf8)
-    for (index, check) in checks.enumerated() {
-      bytes.append(
-        contentsOf: "\(index > 0 ? "," : "")\"\(check.name)\":{\"status\":\"\(check.result.name)\",".utf8)
-      bytes.append(contentsOf: "\"detail\":".utf8)
-      bytes.append(jsonString: check.detail)
-      bytes.append(UInt8(ascii: "}"))
+  var json: JSONValue {
+    let members = checks.map { check -> (String, JSONValue?) in
+      ("\(check.name)", ["status": .text("\(check.result.name)"), "detail": .text(check.detail)])
     }
-    bytes.append(contentsOf: "}}".utf8)
-    return String(decoding: bytes, as: UTF8.self)
+    return ["status": .text(verdict), "checks": .object(of: members)]
   }
 }
 
