@@ -29,8 +29,9 @@ struct SharedBuckets {
   private var records: [Record] = []
   /// How many of the first records are on their way to the store.
   private var sent = 0
-  /// Whether the store may have run their settlement before, or this replica has granted alone since.
-  private var isResent = false
+  /// Whether the reply to their settlement may lack grants of this replica: the store may have run the settlement before,
+  /// or the replica has granted alone since.
+  private var mayLackGrants = false
   /// How often in a row their settlement had no reply.
   private var misses = 0
   /// The number of the present settlement: the store runs each only once.
@@ -179,8 +180,8 @@ struct SharedBuckets {
   /// Returns the next settlement; nil if there is nothing to settle, or no store.
   mutating func settlement(now: Int64) -> RateSettlement? {
     guard isTogether, !records.isEmpty else { return nil }
-    isResent = sent > 0
-    if !isResent {
+    mayLackGrants = sent > 0
+    if sent == 0 {
       sent = min(records.count, SharedRates.mostSettled)
       sequence += 1
     }
@@ -209,7 +210,7 @@ struct SharedBuckets {
     removeRecords(sent)
     for (debt, mostDebt) in zip(debts, mostDebts) {
       guard let nanoseconds = debt.nanoseconds else { continue }
-      learn(debt.id, min(nanoseconds, mostDebt), isOwn: !isResent, now: now)
+      learn(debt.id, min(nanoseconds, mostDebt), isOwn: !mayLackGrants, now: now)
     }
   }
 
@@ -283,7 +284,7 @@ struct SharedBuckets {
     }
     reunion = mark(now)
     // The reply to the settlement on its way knows nothing of the grants of the pause.
-    isResent = sent > 0
+    mayLackGrants = sent > 0
     // After a short pause the grants before it still count; a longer one has let most buckets fill.
     if aloneSince == .min || now - aloneSince > SharedRates.second { return removeRecords(records.count) }
     for index in sent..<records.count {
