@@ -60,7 +60,7 @@ struct ReplicaGroupTests {
     #expect(try server.request("/readyz").json?["status"]?.string == "degraded")
     for _ in 1...3 { #expect(try server.request("/token").status == 200) }
     #expect(try MetricsPage(of: server)["musickit_shared_store_usable"] == 0)
-    #expect(server.log.contains("The store unix://\(replicas.store.socket) is of no use."))
+    try server.process.waitForErrors("The store unix://\(replicas.store.socket) is of no use.")
     try trouble.end(replicas.store)
     try replicas.waitUntilTogether()
     #expect(try server.request("/readyz").json?["status"]?.string == "ready")

@@ -1,5 +1,4 @@
 import ServerSettings
-import TokenServer
 
 /// Entry point of libFuzzer: reads the input as a setting's value in JSON5. Traps unless every error is one safe line.
 @_cdecl("LLVMFuzzerTestOneInput")
