@@ -107,7 +107,9 @@ struct UpstreamOutageTests {
         continue
       }
       #expect(response.body == fresh.body)
-      #expect(try #require(response["Cache-Status"]).contains("detail=\"stale-if-error\""))
+      // On a slow machine the wait for an attempt may end before the attempt does.
+      let reason = try #require(response["Cache-Status"])
+      #expect(reason.contains("detail=\"stale-if-error\"") || reason.contains("detail=\"stale-after\""), "\(reason)")
     }
     load.closeInput()
     #expect(try load.loadReport().wrong == .array([]))

@@ -26,7 +26,8 @@ KIND is one of
 
 They come from 127.0.0.2, or in turn from that and the addresses behind it, ADDRESSES in all. When the server has dealt
 with what all have sent, prints a JSON object: `open` connections that the server keeps, `refused` ones, which it closed
-or answered with 503, and the beginning of one such `refusal`. Then holds them until standard input ends.
+or answered with 503, and the beginning of one such `refusal`. Then holds them until standard input ends. Before that,
+prints an empty line after each step, so that a slow machine differs from a server that hangs.
 """
 
 import json
@@ -174,6 +175,7 @@ def settle():
                     pass
         except OSError:
             pass
+        print(flush=True)
     # What waits for work or for the upstream takes a few turns more.
     time.sleep(0.2)
 
@@ -188,6 +190,7 @@ for number in range(COUNT):
         connections.append(connect(number))
     except OSError:
         pass
+    print(flush=True)
 refusals = None
 while True:
     before = refusals

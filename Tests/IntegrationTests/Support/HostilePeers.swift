@@ -19,7 +19,10 @@ final class HostilePeers {
       Repository.python,
       [Repository.script("hostile_peers.py"), "\(server.port)", kind, "\(count)", path, "\(addresses)"],
       holdsInput: true)
-    guard let line = try process.line(), let value = JSONReader.read(Array(line.utf8)),
+    // An empty line is a step. The wait for each begins with the one before.
+    var line = try process.line()
+    while line == "" { line = try process.line() }
+    guard let line, let value = JSONReader.read(Array(line.utf8)),
       let open = value["open"]?.integer, let refused = value["refused"]?.integer, let refusal = value["refusal"]?.string
     else { throw TestFailure("The peers have ended: \(process.standardError)") }
     self.open = open
