@@ -106,7 +106,10 @@ let package = Package(
     module("Redis", ["Bytes", "COpenSSL", "ClientTransport", "Cryptography", "EventLoop", "Memory", "TLS"], confined),
     module(
       "HTTPClient",
-      ["Bytes", "ClientTransport", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "Locks", "Memory", "TLS", httpTypes],
+      [
+        "Bytes", "ClientTransport", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "Locks", "Memory", "TLS", deque,
+        httpTypes,
+      ],
       confined),
     module("HTTPCache", ["Bytes", "CZlib", "Cryptography", "HTTP1", "Locks", httpTypes]),
     module("UpstreamAdmission", ["Bytes", "HTTPMessages", httpTypes], hot),

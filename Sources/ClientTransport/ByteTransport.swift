@@ -2,13 +2,11 @@ package import EventLoop
 package import Memory
 package import TLS
 
-/// The reason why a link ended.
 package enum ByteTransportEnd: Error {
   /// The peer closed the connection. Over TLS, `inOrder` tells whether a close_notify arrived (RFC 8446 §6.1).
   case closed(inOrder: Bool)
   /// A system call failed.
   case failed(SocketError)
-  /// The TLS session failed.
   case failedTLS(TLSError)
   /// The peer reads nothing of what the link sends.
   case stalled
@@ -78,7 +76,6 @@ package final class ByteTransport: ChannelDelegate {
   private var isFlushDue = false
   private var isBusy = false
 
-  /// The most bytes per read.
   private static let readSize = 65_536
   /// The most reads per event, so that a fast peer does not delay other connections.
   private static let readsInOneGo = 4
@@ -86,9 +83,7 @@ package final class ByteTransport: ChannelDelegate {
   private static let keptCapacity = 65_536
 
   package init(_ channel: Channel, writeProgress: Duration, hold: MemoryHold) {
-    self.hold = hold
-    self.channel = channel
-    self.writeProgress = writeProgress
+    (self.channel, self.writeProgress, self.hold) = (channel, writeProgress, hold)
   }
 
   /// An upper bound of the bytes of a connection: TLS session, HTTP/2 session and the read buffer.
@@ -102,7 +97,6 @@ package final class ByteTransport: ChannelDelegate {
 
   package var now: Deadline { channel.loop.now }
 
-  /// Starts to wait for events.
   package func start() {
     channel.loop.assertCurrent()
     account()

@@ -29,10 +29,7 @@ final class Dialer: ByteTransportOwner {
     _ configuration: UpstreamClient.Configuration, loop: IOLoop, resolver: NameResolver, hold: MemoryHold,
     report: @escaping (DialResult) -> Void
   ) {
-    self.configuration = configuration
-    self.loop = loop
-    self.report = report
-    self.hold = hold
+    (self.configuration, self.loop, self.report, self.hold) = (configuration, loop, report, hold)
     deadline = loop.now.advanced(by: configuration.limits.attempt)
     let (host, port) = configuration.proxy.map { ($0.host, $0.port) } ?? (configuration.host, configuration.port)
     connector = Connector(to: host, port: port, loop: loop, resolver: resolver, until: deadline) { outcome in
@@ -132,10 +129,9 @@ final class Dialer: ByteTransportOwner {
 
   func linkEnded(_ link: ByteTransport, _ end: ByteTransportEnd) {
     loop.assertCurrent()
-    if case .failedTLS(let error) = end { return finish(.failure(UpstreamError(error, .unprocessed))) }
-    let error = UpstreamError(end, .unprocessed, with: tunnelParser != nil ? proxyName : configuration.endpoint)
-    guard case .closed = end else { return finish(.failure(error)) }
     let peer = tunnelParser != nil ? proxyName : configuration.endpoint
+    let error = UpstreamError(end, .unprocessed, with: peer)
+    guard case .closed = end else { return finish(.failure(error)) }
     fail(error.cause, "\(peer) closed the connection before it was ready for a request.")
   }
 

@@ -13,7 +13,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   private let configuration: UpstreamClient.Configuration
   private let authority: String
   /// The pool, until the connection has left it.
-  private var pool: (any ConnectionPool)?
+  private var pool: UpstreamClient?
 
   private var exchange: UpstreamExchange?
   private var parser: ResponseHeadParser
@@ -28,12 +28,10 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   private(set) var hasCarried = false
   private var hasAnswered = false
 
-  init(_ link: ByteTransport, _ configuration: UpstreamClient.Configuration, pool: any ConnectionPool) {
-    self.link = link
-    self.configuration = configuration
+  init(_ link: ByteTransport, _ configuration: UpstreamClient.Configuration, pool: UpstreamClient) {
+    (self.link, self.configuration, self.pool) = (link, configuration, pool)
     parser = ResponseHeadParser(answering: .get, limits: configuration.limits.http1)
     authority = configuration.authority
-    self.pool = pool
     link.owner = self
     rest()
   }
@@ -95,7 +93,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     guard let content = request.content else { return exchange.sent(by: self) }
     isChunked = framing == .chunked
     exchange.isSending(by: self)
-    requestContent = RequestContent(content, length: request.contentLength, to: self, on: link.channel.loop)
+    requestContent = RequestContent(content, of: exchange, to: self, on: link.channel.loop)
   }
 
   // MARK: The response
@@ -151,7 +149,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     decoder = ContentDecoder(head.framing, limits: configuration.limits.http1)
     exchange.answered(head.status, head.fields, contentLength: head.contentLength)
     hasAnswered = true
-    pool?.connectionProved(self)
+    pool?.connectionProved()
     return true
   }
 
@@ -219,7 +217,6 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     exchange.failed(UpstreamError(.connectionTerminated, .unprocessed, words))
   }
 
-  /// Closes the connection.
   private func end(_ error: UpstreamError?) {
     link.close()
     let exchange = leave(.useful)
@@ -242,7 +239,7 @@ extension HTTP1Connection: RequestContent.Sink {
   /// The most unsent bytes before the sender of the request content must wait.
   private static let enough = 65_536
 
-  func send(_ part: [UInt8]) -> Bool {
+  func send(_ part: [UInt8], of exchange: UpstreamExchange) -> Bool {
     link.channel.loop.assertCurrent()
     link.write { output in
       if isChunked { RequestSerializer.appendChunk(part.span, to: &output) } else { output += part }
@@ -250,16 +247,14 @@ extension HTTP1Connection: RequestContent.Sink {
     return link.backlog < Self.enough
   }
 
-  func sendEnd() {
+  func sendEnd(of exchange: UpstreamExchange) {
     link.channel.loop.assertCurrent()
     if isChunked { link.write { RequestSerializer.appendLastChunk(to: &$0) } }
-    exchange?.contentWasSent()
+    exchange.contentWasSent()
   }
 
-  func contentBroke(_ error: UpstreamError) {
+  func contentBroke(_ error: UpstreamError, of exchange: UpstreamExchange) {
     link.channel.loop.assertCurrent()
-    // An early response stands: the upstream does not need the rest of the content. The connection is not reused.
-    guard exchange?.isAnswered != true else { return }
     end(error)
   }
 

@@ -10,17 +10,17 @@ import HTTPTypes
 ///
 /// Confined to its loop.
 final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
-  let link: ByteTransport
-  let session: HTTP2Session
+  private let link: ByteTransport
+  private let session: HTTP2Session
   private let configuration: UpstreamClient.Configuration
   private let authority: String
   /// The pool, until the connection has left it.
-  private var pool: (any ConnectionPool)?
+  private var pool: UpstreamClient?
   /// The number of the connection, unique within the process.
   private let number: UInt64
 
   private var exchanges: [HTTP2StreamID: UpstreamExchange] = [:]
-  private var uploads: [HTTP2StreamID: Upload] = [:]
+  private var uploads: [HTTP2StreamID: RequestContent] = [:]
   private(set) var hasCarried = false
   private var hasAnswered = false
   private var isDraining = false
@@ -40,17 +40,14 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   private static let backlog = 131_072
 
   init(
-    _ link: ByteTransport, _ configuration: UpstreamClient.Configuration, pool: any ConnectionPool, number: UInt64
+    _ link: ByteTransport, _ configuration: UpstreamClient.Configuration, pool: UpstreamClient, number: UInt64
   ) throws(HTTP2Error) {
     var limits = HTTP2Limits()
     limits.concurrentStreams = configuration.limits.concurrentStreams
     limits.streamWindow = max(configuration.limits.bufferedContent, 65_535)
     session = try HTTP2Session(.client, limits: limits)
-    self.link = link
-    self.configuration = configuration
+    (self.link, self.configuration, self.pool, self.number) = (link, configuration, pool, number)
     authority = configuration.authority
-    self.pool = pool
-    self.number = number
     liveness = Liveness(configuration.limits, since: link.now)
     link.owner = self
     link.deadline = liveness.deadline
@@ -85,7 +82,10 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
       id = try session.submitRequest(head(of: request), hasContent: request.content != nil)
     } catch {
       if case .fieldSectionTooLarge(let limit) = error { throw .fieldSectionTooLarge(limit: limit) }
-      throw .malformed(UpstreamError(unsendable: error))
+      let words =
+        error == .malformedMessage
+        ? "The request's control data are malformed." : "The request cannot be sent over HTTP/2 (\(error))."
+      throw .malformed(UpstreamError(.proxyInternalError, .unprocessed, words))
     }
     hasCarried = true
     exchange.stream = id
@@ -94,7 +94,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
     link.flushSoon()
     guard let content = request.content else { return exchange.sent(by: self) }
     exchange.isSending(by: self)
-    uploads[id] = Upload(content, of: exchange, on: self)
+    uploads[id] = RequestContent(content, of: exchange, to: self, on: link.channel.loop)
   }
 
   private func head(of request: UpstreamRequest) -> HTTP2RequestHead {
@@ -221,6 +221,26 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   }
 }
 
+extension HTTP2Connection: RequestContent.Sink {
+  func send(_ part: [UInt8], of exchange: UpstreamExchange) -> Bool {
+    link.channel.loop.assertCurrent()
+    link.flushSoon()
+    return session.send(part, on: exchange.stream)
+  }
+
+  func sendEnd(of exchange: UpstreamExchange) {
+    link.channel.loop.assertCurrent()
+    session.send([], on: exchange.stream, isLast: true)
+    link.flushSoon()
+    exchange.contentWasSent()
+  }
+
+  func contentBroke(_ error: UpstreamError, of exchange: UpstreamExchange) {
+    exchange.failed(error)
+    abandon(exchange)
+  }
+}
+
 // MARK: Session events
 
 extension HTTP2Connection: HTTP2SessionDelegate {
@@ -241,7 +261,7 @@ extension HTTP2Connection: HTTP2SessionDelegate {
     fields.remove("content-length")
     exchange.answered(head.status, fields, contentLength: head.contentLength)
     hasAnswered = true
-    pool?.connectionProved(self)
+    pool?.connectionProved()
   }
 
   func receivedContent(_ content: Span<UInt8>, on id: HTTP2StreamID) {
@@ -288,8 +308,7 @@ extension HTTP2Connection: HTTP2SessionDelegate {
       let words = "\(peer) did not process the request (\(closure.code))."
       return UpstreamError(.connectionTerminated, .unprocessed, words)
     case .connectionLost:
-      let end = HTTP2ConnectionEnd(session.failure, goAway, link: linkEnd)
-      return end.error(progress, with: peer, connection: number)
+      return UpstreamError(session.failure, goAway, link: linkEnd, progress, with: peer, connection: number)
     case .malformed:
       let words = "The response of \(peer) breaks the HTTP/2 protocol (\(closure.code))."
       return UpstreamError(.protocolError, .answered, words)
@@ -302,21 +321,8 @@ extension HTTP2Connection: HTTP2SessionDelegate {
   }
 }
 
-extension UpstreamError {
-  /// The error for a request that a session does not accept.
-  fileprivate init(unsendable error: HTTP2Error) {
-    let words =
-      switch error {
-      case .malformedMessage: "The request's control data are malformed."
-      default: "The request cannot be sent over HTTP/2 (\(error))."
-      }
-    self.init(.proxyInternalError, .unprocessed, words)
-  }
-}
-
 /// Checks whether the peer is alive: sends a ping after a silence, and reports the peer dead if no answer arrives.
 struct Liveness {
-  /// The action that is due.
   enum Due: Equatable {
     case nothing
     /// Send a ping with this payload.

@@ -1,3 +1,4 @@
+import DequeModule
 import EventLoop
 import HTTPMessages
 import Memory
@@ -21,7 +22,7 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
   private let loop: IOLoop
   /// The exchange, until the content has ended. It ends in every case, so the two do not keep each other for ever.
   private var exchange: UpstreamExchange?
-  private var parts: [[UInt8]] = []
+  private var parts: Deque<[UInt8]> = []
   /// The end of the content, once it is known.
   private var ending: Result<Void, ContentError>?
   private var reader = Waiter<Result<[UInt8]?, ContentError>>()
@@ -75,16 +76,13 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
 
   /// Returns the result that a reader can have at once, or nil if it must wait.
   private func next() -> Result<[UInt8]?, ContentError>? {
-    guard parts.isEmpty else {
-      let part = parts.removeFirst()
-      let credit = min(credited, part.count)
-      buffered -= part.count
-      credited -= credit
-      if credit < part.count { exchange?.contentWasRead(part.count - credit) }
-      creditAhead()
-      return .success(part)
-    }
-    return ending?.map { nil }
+    guard let part = parts.popFirst() else { return ending?.map { nil } }
+    let credit = min(credited, part.count)
+    buffered -= part.count
+    credited -= credit
+    if credit < part.count { exchange?.contentWasRead(part.count - credit) }
+    creditAhead()
+    return .success(part)
   }
 
   /// Lets the upstream send as much again as has arrived, within the limit and if the memory budget grants that.
@@ -100,7 +98,6 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
   /// The number of unread bytes that count against the upstream's window.
   var uncredited: Int { buffered - credited }
 
-  /// Adds a received part.
   func append(_ part: [UInt8]) {
     loop.assertCurrent()
     guard ending == nil, !part.isEmpty else { return }

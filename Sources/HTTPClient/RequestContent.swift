@@ -1,6 +1,5 @@
 import ClientTransport
 import EventLoop
-import HTTP2
 import HTTPMessages
 
 /// Sends the content of one request as its reader supplies it. Only this type in the client needs a task.
@@ -9,31 +8,29 @@ import HTTPMessages
 final class RequestContent: @unchecked Sendable {
   // Sendable by confinement: its task runs on the loop.
 
-  /// The receiver of the content: a connection or a stream.
+  /// The connection that sends the content of its exchanges.
   protocol Sink: AnyObject {
     /// Sends a part, never empty. Returns false if the sender must wait for `hasRoom`.
-    func send(_ part: [UInt8]) -> Bool
-    /// Sends the end.
-    func sendEnd()
-    /// Reports that the content broke off, or has a different length than stated.
-    func contentBroke(_ error: UpstreamError)
+    func send(_ part: [UInt8], of exchange: UpstreamExchange) -> Bool
+    func sendEnd(of exchange: UpstreamExchange)
+    /// Reports that the content broke off, or has a different length than stated, before the response has begun.
+    func contentBroke(_ error: UpstreamError, of exchange: UpstreamExchange)
   }
 
   /// Whether all content has been sent.
   private(set) var isComplete = false
 
   private let loop: IOLoop
+  private let exchange: UpstreamExchange
   private weak var sink: (any Sink)?
   private var left: Int?
   private var task: Task<Void, Never>?
   private var waiter = Waiter<Void>()
 
   /// Starts to send.
-  /// - Parameter length: The stated length of the content in bytes.
-  init(_ content: any ContentReader, length: Int?, to sink: any Sink, on loop: IOLoop) {
-    self.loop = loop
-    self.sink = sink
-    left = length
+  init(_ content: any ContentReader, of exchange: UpstreamExchange, to sink: any Sink, on loop: IOLoop) {
+    (self.exchange, self.sink, self.loop) = (exchange, sink, loop)
+    left = exchange.request.contentLength
     // An unstructured task does not inherit the preference. Without it the task would run on the global pool.
     task = Task(executorPreference: loop) { await self.run(content) }
   }
@@ -44,7 +41,6 @@ final class RequestContent: @unchecked Sendable {
     waiter.resume(returning: ())
   }
 
-  /// Stops sending.
   func cancel() {
     loop.assertCurrent()
     sink = nil
@@ -57,16 +53,15 @@ final class RequestContent: @unchecked Sendable {
     do throws(ContentError) {
       while let part = try await content.read() {
         guard let sink else { return }
-        guard count(part) else { return breakOff("longer") }
-        if !sink.send(part) { await room() }
+        guard count(part) else { return hasOtherLength("longer") }
+        if !sink.send(part, of: exchange) { await room() }
       }
     } catch {
-      guard let sink else { return }
-      return sink.contentBroke(UpstreamError(.cancelled, .unanswered, "The request's content ended too early."))
+      return breakOff(.cancelled, "The request's content ended too early.")
     }
-    guard left ?? 0 == 0 else { return breakOff("shorter") }
+    guard left ?? 0 == 0 else { return hasOtherLength("shorter") }
     isComplete = true
-    sink?.sendEnd()
+    sink?.sendEnd(of: exchange)
   }
 
   private func room() async {
@@ -81,52 +76,12 @@ final class RequestContent: @unchecked Sendable {
     return left >= part.count
   }
 
-  private func breakOff(_ difference: String) {
-    let words = "The request's content is \(difference) than its declared length."
-    sink?.contentBroke(UpstreamError(.proxyInternalError, .unanswered, words))
-  }
-}
-
-/// The sender of a request's content into an HTTP/2 stream.
-///
-/// Confined to its loop.
-final class Upload: RequestContent.Sink {
-  private let exchange: UpstreamExchange
-  private let stream: HTTP2StreamID
-  private weak var connection: HTTP2Connection?
-  private var content: RequestContent?
-
-  /// Starts to send `content` on the stream of `exchange`.
-  init(_ content: any ContentReader, of exchange: UpstreamExchange, on connection: HTTP2Connection) {
-    self.exchange = exchange
-    self.connection = connection
-    stream = exchange.stream
-    self.content = RequestContent(
-      content, length: exchange.request.contentLength, to: self, on: connection.link.channel.loop)
+  private func hasOtherLength(_ difference: String) {
+    breakOff(.proxyInternalError, "The request's content is \(difference) than its declared length.")
   }
 
-  /// Resumes the sender, because there is room for more.
-  func hasRoom() { content?.hasRoom() }
-
-  /// Stops sending.
-  func cancel() { content?.cancel() }
-
-  func send(_ part: [UInt8]) -> Bool {
-    guard let connection else { return true }
-    connection.link.flushSoon()
-    return connection.session.send(part, on: stream)
-  }
-
-  func sendEnd() {
-    connection?.session.send([], on: stream, isLast: true)
-    connection?.link.flushSoon()
-    exchange.contentWasSent()
-  }
-
-  func contentBroke(_ error: UpstreamError) {
+  private func breakOff(_ cause: UpstreamError.Cause, _ words: String) {
     // An early response stands: the upstream does not need the rest of the content.
-    guard !exchange.isAnswered else { return }
-    exchange.failed(error)
-    connection?.abandon(exchange)
+    if !exchange.isAnswered { sink?.contentBroke(UpstreamError(cause, .unanswered, words), of: exchange) }
   }
 }

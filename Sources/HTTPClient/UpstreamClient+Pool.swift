@@ -1,5 +1,6 @@
 import Bytes
 import ClientTransport
+import DequeModule
 public import EventLoop
 import HTTP1
 import HTTPMessages
@@ -15,7 +16,8 @@ extension UpstreamClient {
     guard !isClosed else {
       return exchange.failed(UpstreamError(.cancelled, .unprocessed, "The client was closed."))
     }
-    guard exchange.request.hasSoundTarget else {
+    let target = exchange.request.target.bytes
+    guard RequestSerializer.isOriginForm(target.span) else {
       let words = "The request's target is not a path of visible ASCII characters."
       return exchange.failed(UpstreamError(.proxyInternalError, .unprocessed, words))
     }
@@ -27,7 +29,8 @@ extension UpstreamClient {
   }
 
   private func enqueue(_ exchange: UpstreamExchange) {
-    exchange.wait(waiting.append(exchange), in: self)
+    exchange.wait(for: self)
+    waiting.append(exchange)
     count { $0.requestsWaiting = waiting.count }
     dispatch()
   }
@@ -35,7 +38,7 @@ extension UpstreamClient {
   /// Assigns queued requests to connections with room, and opens connections for the remaining requests.
   func dispatch() {
     loop.assertCurrent()
-    while let oldest = waiting.oldest, let connection = connection(for: oldest) {
+    while let oldest = waiting.first, let connection = connection(for: oldest) {
       // If the connection is unusable, it has ended and has left the pool. That may also have emptied the queue.
       guard connection.prepare() else { continue }
       guard let exchange = waiting.popFirst() else { break }
@@ -180,13 +183,14 @@ extension UpstreamClient {
     for connection in connections + draining { connection.close() }
     overHTTP1(isWanted: false)?.shutDown()
     failWaiting(UpstreamError(.cancelled, .unprocessed, "The client was closed."))
-    closeSpareTimers()
+    for timer in spareTimers { timer.close() }
+    spareTimers = []
   }
 }
 
-// MARK: Connection events
-
-extension UpstreamClient: ConnectionPool {
+/// What connections report.
+extension UpstreamClient {
+  /// A connection can carry another exchange.
   func connectionHasRoom(_ connection: any UpstreamConnection) {
     loop.assertCurrent()
     // The most recently used connection is used next, so that other connections can reach their idle timeout.
@@ -196,10 +200,12 @@ extension UpstreamClient: ConnectionPool {
     dispatch()
   }
 
-  func connectionProved(_ connection: any UpstreamConnection) {
+  /// A response arrived on a connection, so the upstream works.
+  func connectionProved() {
     backOff.succeeded()
   }
 
+  /// A connection accepts no more exchanges, and ends after the last one in flight.
   func connectionDrains(_ connection: any UpstreamConnection) {
     loop.assertCurrent()
     guard let index = connections.firstIndex(where: { $0 === connection }) else { return }
@@ -220,36 +226,38 @@ extension UpstreamClient: ConnectionPool {
     dispatch()
   }
 
+  /// An exchange of a connection has ended.
   func exchangeEnded() {
     count { $0.requestsOpen -= 1 }
   }
 
+  /// Bytes on an HTTP/1.1 connection answer no request.
   func receivedUnsolicited() {
     count { $0.unsolicitedResponses += 1 }
     distrustsReuseUntil = loop.now.advanced(by: configuration.limits.distrust)
   }
 
+  /// Whether an HTTP/1.1 connection may carry another request after its first.
   var reusesHTTP1: Bool {
     guard let end = distrustsReuseUntil else { return true }
     return end <= loop.now
   }
 }
 
-// MARK: Queued requests
-
-extension UpstreamClient: ExchangeQueue {
-  func leave(_ ticket: WaitingList<UpstreamExchange>.Ticket) {
+/// Queued requests.
+extension UpstreamClient {
+  /// Removes an exchange that no longer waits. One whose time is over is at the front or close to it, and no more wait than
+  /// may be in flight.
+  func leave(_ exchange: UpstreamExchange) {
     loop.assertCurrent()
-    waiting.remove(ticket)
+    if let index = waiting.firstIndex(where: { $0 === exchange }) { waiting.remove(at: index) }
     count { $0.requestsWaiting = waiting.count }
   }
 
-  func connectTimedOut() -> UpstreamError? {
-    connections.isEmpty ? noConnection : nil
-  }
-
-  func waitTimedOut() -> UpstreamError {
+  /// Returns the error of an exchange whose time in the queue is over; nil if it should wait until its whole deadline.
+  func timeoutError(isWhole: Bool) -> UpstreamError? {
     guard !connections.isEmpty else { return noConnection }
+    guard isWhole else { return nil }
     let words = "All \(connections.count) connections to \(configuration.endpoint) were busy for too long."
     return UpstreamError(.connectionLimitReached, .unprocessed, words)
   }
@@ -273,32 +281,6 @@ extension UpstreamClient: ChannelDelegate {
   }
 }
 
-extension UpstreamRequest {
-  /// Whether the target is unambiguous: a slash and then visible ASCII characters only.
-  fileprivate var hasSoundTarget: Bool {
-    let target = target.bytes
-    return RequestSerializer.isOriginForm(target.span)
-  }
-}
-
-/// The owner of connections, as connections see it.
-protocol ConnectionPool: AnyObject {
-  /// Reports that a connection can carry another exchange.
-  func connectionHasRoom(_ connection: any UpstreamConnection)
-  /// Reports that a response arrived on a connection, so the upstream works.
-  func connectionProved(_ connection: any UpstreamConnection)
-  /// Reports that a connection accepts no more exchanges and ends after the last one in flight.
-  func connectionDrains(_ connection: any UpstreamConnection)
-  /// Reports that a connection has ended.
-  func connectionEnded(_ connection: any UpstreamConnection, _ use: ConnectionUse)
-  /// Reports that an exchange of a connection has ended.
-  func exchangeEnded()
-  /// Reports bytes on an HTTP/1.1 connection that answer no request.
-  func receivedUnsolicited()
-  /// Whether an HTTP/1.1 connection may carry another request after its first.
-  var reusesHTTP1: Bool { get }
-}
-
 /// What a connection was good for, when it ends.
 enum ConnectionUse {
   /// It became unusable before it carried the request that waited for it: the same as a failed attempt at a connection.
@@ -307,49 +289,4 @@ enum ConnectionUse {
   case unanswered
   /// It carried responses, or nothing waited for it.
   case useful
-}
-
-/// A first-in, first-out list. Any element can leave early at the same low cost.
-struct WaitingList<Element> {
-  /// The place of an element in the list.
-  struct Ticket: Sendable { fileprivate let number: UInt64 }
-
-  private var elements: [UInt64: Element] = [:]
-  private var first: UInt64 = 0
-  private var next: UInt64 = 0
-
-  var count: Int { elements.count }
-  var isEmpty: Bool { elements.isEmpty }
-
-  /// Appends an element at the end.
-  mutating func append(_ element: Element) -> Ticket {
-    defer { next += 1 }
-    elements[next] = element
-    return Ticket(number: next)
-  }
-
-  /// The element that has waited longest.
-  var oldest: Element? {
-    mutating get {
-      while first < next {
-        if let element = elements[first] { return element }
-        first += 1
-      }
-      return nil
-    }
-  }
-
-  /// Removes and returns the element that has waited longest.
-  mutating func popFirst() -> Element? {
-    while first < next {
-      defer { first += 1 }
-      if let element = elements.removeValue(forKey: first) { return element }
-    }
-    return nil
-  }
-
-  /// Removes the element of `ticket`, if it is still in the list.
-  mutating func remove(_ ticket: Ticket) {
-    elements[ticket.number] = nil
-  }
 }

@@ -1,4 +1,5 @@
 import ClientTransport
+import DequeModule
 public import EventLoop
 public import HTTP1
 public import HTTPMessages
@@ -26,10 +27,11 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
   /// Connections that end after their last exchange in flight.
   var draining: [any UpstreamConnection] = []
   var dialers: [ObjectIdentifier: Dialer] = [:]
-  var waiting = WaitingList<UpstreamExchange>()
+  /// The exchanges that wait for a connection, in order of arrival.
+  var waiting: Deque<UpstreamExchange> = []
   var backOff: BackOff
   /// Timers that no exchange uses at present.
-  private var spareTimers: [Channel] = []
+  var spareTimers: [Channel] = []
   /// The timer that wakes the client when the backoff has ended.
   var backOffTimer: Channel?
   /// Whether the upstream speaks HTTP/2. Nil while unknown.
@@ -108,12 +110,6 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
     if spareTimers.count < Self.mostSpareTimers, !isClosed { spareTimers.append(timer) } else { timer.close() }
   }
 
-  /// Closes the spare timers, because the client is closed.
-  func closeSpareTimers() {
-    for timer in spareTimers { timer.close() }
-    spareTimers = []
-  }
-
   // MARK: Upstream
 
   /// Prepares a request. On the loop.
@@ -189,7 +185,6 @@ extension UpstreamClient {
     public enum Scheme: String, Sendable, CaseIterable {
       /// Cleartext, for tests.
       case http
-      /// TLS.
       case https
     }
 
@@ -199,7 +194,6 @@ extension UpstreamClient {
       case alpn
       /// Always, without negotiation (RFC 9113 §3.3). Over TLS the client offers no other protocol.
       case priorKnowledge
-      /// Never.
       case never
     }
 
@@ -227,11 +221,8 @@ extension UpstreamClient {
     public init(
       _ scheme: Scheme, host: String, port: UInt16? = nil, tls: TLSClientContext? = nil, proxy: UpstreamProxy? = nil
     ) {
-      self.scheme = scheme
-      self.host = host
-      self.port = port ?? scheme.port
-      self.tls = tls
-      self.proxy = proxy
+      (self.scheme, self.host, self.port) = (scheme, host, port ?? scheme.port)
+      (self.tls, self.proxy) = (tls, proxy)
     }
 
     /// The value of Host and `:authority`, without the default port of the scheme (RFC 9110 §4.2.3).

@@ -7,7 +7,6 @@ import HTTPTypes
 import TLS
 
 extension UpstreamError {
-  /// Creates the error for a connection that could not be opened.
   init(_ error: ConnectError) {
     let cause: Cause =
       switch error.cause {
@@ -21,7 +20,6 @@ extension UpstreamError {
     self.init(cause, .unprocessed, error.description)
   }
 
-  /// Creates the error for a TLS session that failed.
   init(_ error: TLSError, _ progress: Progress) {
     let cause: Cause =
       switch error.cause {
@@ -33,7 +31,6 @@ extension UpstreamError {
     self.init(cause, progress, error.description)
   }
 
-  /// Creates the error for a malformed response.
   init(_ error: ResponseError, from peer: String) {
     let cause: Cause =
       switch error {
@@ -43,7 +40,6 @@ extension UpstreamError {
     self.init(cause, .answered, "The response of \(peer) is malformed. \(error.reason)")
   }
 
-  /// Creates the error for a connection that ended.
   init(_ end: ByteTransportEnd, _ progress: Progress, with peer: String) {
     let moment =
       switch progress {
@@ -77,57 +73,51 @@ extension UpstreamError {
   }
 }
 
-/// The end of an HTTP/2 connection to the upstream, and its consequences for the requests on it.
-///
-/// | the end | error type of `Proxy-Status` |
-/// | --- | --- |
-/// | the peer violated the protocol (SETTINGS missing or malformed, HPACK, CONTINUATION, flow control, frame size, …), or sent a flood: the client sends GOAWAY | `http_protocol_error` |
-/// | the peer sent GOAWAY with an error code, then closed with responses missing | `http_protocol_error` |
-/// | the peer closed the connection: in order, within a frame, after GOAWAY with NO_ERROR, or by a reset; or answers no PING | `connection_terminated` |
-/// | the peer reads nothing of what is sent | `connection_write_timeout` |
-/// | TLS failed | the `tls_…` of the failure |
-/// | this client was closed, or its loop ends | none: the request is cancelled |
-///
-/// In the middle of a response, a terminated connection is `http_response_incomplete`. A stream that the peer did not
-/// process, or that was never sent, is `unprocessed` in every case. Other streams are `unanswered` before the head of
-/// the response and `answered` after it. All errors of one connection have its number: the retry budget and the circuit
-/// breaker count them as one event.
-enum HTTP2ConnectionEnd {
-  /// The peer violated the protocol, in the library's words, or the library failed.
-  case violation(HTTP2Error)
-  /// The peer sent GOAWAY with an error code, and closed the connection.
-  case reported(HTTP2GoAway)
-  /// The connection below HTTP/2 ended.
-  case transport(ByteTransportEnd)
-
+extension UpstreamError {
+  /// Creates the error of a request on an HTTP/2 connection that has ended.
+  ///
+  /// | the end | error type of `Proxy-Status` |
+  /// | --- | --- |
+  /// | the peer violated the protocol (SETTINGS missing or malformed, HPACK, CONTINUATION, flow control, frame size, …), or sent a flood: the client sends GOAWAY | `http_protocol_error` |
+  /// | the peer sent GOAWAY with an error code, then closed with responses missing | `http_protocol_error` |
+  /// | the peer closed the connection: in order, within a frame, after GOAWAY with NO_ERROR, or by a reset; or answers no PING | `connection_terminated` |
+  /// | the peer reads nothing of what is sent | `connection_write_timeout` |
+  /// | TLS failed | the `tls_…` of the failure |
+  /// | this client was closed, or its loop ends | none: the request is cancelled |
+  ///
+  /// In the middle of a response, a terminated connection is `http_response_incomplete`. A stream that the peer did not
+  /// process, or that was never sent, is `unprocessed` in every case. Other streams are `unanswered` before the head of
+  /// the response and `answered` after it. All errors of one connection have its number: the retry budget and the circuit
+  /// breaker count them as one event.
+  ///
   /// - Parameters:
   ///   - failure: The failure of the session.
   ///   - link: The end of the link. Nil if this side closed it.
-  init(_ failure: HTTP2Error?, _ goAway: HTTP2GoAway?, link: ByteTransportEnd?) {
+  init(
+    _ failure: HTTP2Error?, _ goAway: HTTP2GoAway?, link: ByteTransportEnd?, _ progress: Progress, with peer: String,
+    connection: UInt64
+  ) {
+    let violation: String?
     switch (failure, link) {
-    case (let failure?, _) where failure != .connectionLost: self = .violation(failure)
-    case (_, .closed?), (_, .failed?):
-      if let goAway, goAway.code != .noError { self = .reported(goAway) } else { self = .transport(link ?? .ended) }
-    case (_, let link?): self = .transport(link)
-    case (_, nil): self = .violation(.internalFailure("The library ended the session without a reason."))
+    case (let failure?, _) where failure != .connectionLost: violation = "broke the HTTP/2 protocol: \(failure.reason)"
+    case (_, .closed?), (_, .failed?): violation = goAway?.reason
+    case (_, _?): violation = nil
+    case (_, nil): violation = "broke the HTTP/2 protocol: The library ended the session without a reason"
+    }
+    if let violation {
+      self.init(.protocolError, progress, "\(peer) \(violation).", connection: connection)
+    } else {
+      let error = UpstreamError(link ?? .ended, progress, with: peer)
+      self.init(error.cause, progress, error.description, connection: connection)
     }
   }
+}
 
-  /// Returns the error for a request on the connection.
-  /// - Parameter connection: The number of the connection.
-  func error(_ progress: UpstreamError.Progress, with peer: String, connection: UInt64) -> UpstreamError {
-    switch self {
-    case .violation(let error):
-      let words = "\(peer) broke the HTTP/2 protocol: \(error.reason)."
-      return UpstreamError(.protocolError, progress, words, connection: connection)
-    case .reported(let goAway):
-      let text = goAway.debugText.isEmpty ? "" : ": \(goAway.debugText)"
-      let words = "\(peer) closed the connection after GOAWAY with \(goAway.code)\(text)."
-      return UpstreamError(.protocolError, progress, words, connection: connection)
-    case .transport(let end):
-      let error = UpstreamError(end, progress, with: peer)
-      return UpstreamError(error.cause, progress, error.description, connection: connection)
-    }
+extension HTTP2GoAway {
+  /// Why the peer closed the connection, as part of a sentence; nil for NO_ERROR.
+  fileprivate var reason: String? {
+    let text = debugText.isEmpty ? "" : ": \(debugText)"
+    return code == .noError ? nil : "closed the connection after GOAWAY with \(code)\(text)"
   }
 }
 

@@ -10,7 +10,6 @@ protocol UpstreamConnection: AnyObject {
   var room: Int { get }
   /// Whether the connection does not yet know how many exchanges it can carry.
   var isSettling: Bool { get }
-  /// Whether the connection has carried an exchange.
   var hasCarried: Bool { get }
   /// Checks the socket before the connection gets another exchange.
   /// - Returns: Whether the connection is usable. If not, it has ended.
@@ -36,17 +35,6 @@ enum Unsendable: Error {
   case malformed(UpstreamError)
 }
 
-/// The queue in which an exchange waits for a connection.
-protocol ExchangeQueue: AnyObject {
-  /// Removes an exchange that no longer waits.
-  func leave(_ ticket: WaitingList<UpstreamExchange>.Ticket)
-  /// Handles the connect timeout of an exchange.
-  /// - Returns: The error. Nil if the exchange should continue to wait until its whole deadline.
-  func connectTimedOut() -> UpstreamError?
-  /// Returns the error for an exchange whose whole deadline passed in the queue.
-  func waitTimedOut() -> UpstreamError
-}
-
 /// One request and its response, from the wait for a connection to the last byte.
 ///
 /// A waiting exchange has no task and no buffer, only this object and a timer without descriptor. Confined to its loop.
@@ -64,7 +52,6 @@ final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable
   private let client: UpstreamClient
   private let loop: IOLoop
   private let timer: Channel
-  /// The deadline of the whole exchange.
   let wholeDeadline: Deadline
   private var phase = Phase.new
   /// The receiver of the outcome, until it has it.
@@ -75,22 +62,20 @@ final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable
 
   private enum Phase {
     case new
-    case waiting(WaitingList<UpstreamExchange>.Ticket, any ExchangeQueue)
+    /// In the queue of this client, which is another than its own if the request needs HTTP/1.1.
+    case waiting(UpstreamClient)
     case sent(any UpstreamConnection)
     case answered(any UpstreamConnection)
     case over
   }
 
   init(_ request: UpstreamRequest, _ limits: UpstreamTimeouts, by client: UpstreamClient) {
-    self.request = request
-    self.limits = limits
-    self.client = client
+    (self.request, self.limits, self.client) = (request, limits, client)
     loop = client.loop
     timer = client.borrowTimer()
     wholeDeadline = loop.now.advanced(by: limits.whole)
   }
 
-  /// Whether the exchange has ended.
   var isOver: Bool { if case .over = phase { true } else { false } }
 
   var isAnswered: Bool { if case .answered = phase { true } else { false } }
@@ -113,10 +98,9 @@ final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable
     loop.atEndOfTurn { receiver.received(outcome) }
   }
 
-  /// Starts to wait for a connection.
-  func wait(_ ticket: WaitingList<UpstreamExchange>.Ticket, in queue: any ExchangeQueue) {
+  func wait(for client: UpstreamClient) {
     loop.assertCurrent()
-    phase = .waiting(ticket, queue)
+    phase = .waiting(client)
     sleep(limits.connect)
   }
 
@@ -162,7 +146,6 @@ final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable
     content?.end(.success(()))
   }
 
-  /// Ends the exchange with an error.
   func failed(_ error: UpstreamError) {
     loop.assertCurrent()
     guard !isOver else { return }
@@ -209,8 +192,8 @@ final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable
     }
     let isWhole = loop.now >= wholeDeadline
     switch phase {
-    case .waiting(_, let queue):
-      if let error = isWhole ? queue.waitTimedOut() : queue.connectTimedOut() { abandon(error) } else { sleep(nil) }
+    case .waiting(let client):
+      if let error = client.timeoutError(isWhole: isWhole) { abandon(error) } else { sleep(nil) }
     case .sent where !isWhole:
       let words = "No response began within \(limits.firstByte.text)."
       abandon(UpstreamError(.connectionReadTimeout, .unanswered, words))
@@ -235,7 +218,7 @@ final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable
     failed(error)
     switch phase {
     case .new, .over: break
-    case .waiting(let ticket, let queue): queue.leave(ticket)
+    case .waiting(let client): client.leave(self)
     case .sent(let carrier), .answered(let carrier): carrier.abandon(self)
     }
   }

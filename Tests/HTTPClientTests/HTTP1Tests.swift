@@ -461,6 +461,30 @@ struct HTTP1Tests {
     #expect(client.client.counters.requestsWaiting == 0)
   }
 
+  @Test("waiting requests are sent in order of arrival, and each may leave before")
+  func order() throws {
+    let client = try TestClient(port: peer.port) { $0.limits.http1Connections = 1 }
+    let first = client.send()
+    let connection = try peer.accept()
+    _ = try connection.request()
+    let calls = try (1...4).map { number in
+      let call = client.send(.get, "/\(number)")
+      try client.wait { $0.counters.requestsWaiting == number }
+      return call
+    }
+    for call in [calls[0], calls[2]] {
+      call.task.cancel()
+      #expect(try call.failure()?.cause == .cancelled)
+    }
+    try client.wait { $0.counters.requestsWaiting == 2 }
+    for path in ["/2", "/4"] {
+      connection.send("HTTP/1.1 204 No Content\r\n\r\n")
+      #expect(try connection.request().head.hasPrefix("GET \(path) "))
+    }
+    connection.send("HTTP/1.1 204 No Content\r\n\r\n")
+    for call in [first, calls[1], calls[3]] { #expect(try call.received().status == 204) }
+  }
+
   @Test("a response that begins or ends too late fails")
   func deadlines() throws {
     let late = client.send(limits: .init(connect: .seconds(60), firstByte: .milliseconds(1), whole: .seconds(60)))

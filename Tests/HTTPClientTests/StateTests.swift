@@ -36,21 +36,4 @@ struct StateTests {
     backOff.broke(at: now, jitter: 0)
     #expect(backOff.until.duration(since: now) == .milliseconds(100))
   }
-
-  @Test("waiting requests leave in order of arrival, or at any time")
-  func waitingList() {
-    var list = WaitingList<Int>()
-    let tickets = (0..<5).map { list.append($0) }
-    list.remove(tickets[0])
-    list.remove(tickets[2])
-    #expect(list.count == 3)
-    #expect(list.popFirst() == 1)
-    list.remove(tickets[1])
-    #expect(list.popFirst() == 3)
-    _ = list.append(5)
-    #expect(list.popFirst() == 4)
-    #expect(list.popFirst() == 5)
-    #expect(list.popFirst() == nil)
-    #expect(list.isEmpty)
-  }
 }
