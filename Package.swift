@@ -103,7 +103,8 @@ let package = Package(
       ],
       confined),
     module("ClientTransport", ["EventLoop", "Memory", "TLS"], confined),
-    module("Redis", ["Bytes", "COpenSSL", "ClientTransport", "Cryptography", "EventLoop", "Memory", "TLS"], confined),
+    module(
+      "Redis", ["Bytes", "COpenSSL", "ClientTransport", "Cryptography", "EventLoop", "Memory", "TLS", deque], confined),
     module(
       "HTTPClient",
       [

@@ -1,3 +1,5 @@
+import Bytes
+
 /// A value of the Redis serialization protocol (RESP, versions 2 and 3), as a reply or a message has it.
 ///
 /// Types that callers here do not distinguish are one case: simple, bulk and verbatim strings, doubles and large numbers
@@ -53,9 +55,7 @@ public struct RESPLimits: Sendable {
 
 /// What is wrong with bytes that are no reply.
 public enum RESPError: Error, Sendable, Equatable, CustomStringConvertible {
-  /// The bytes do not follow the protocol.
   case malformed
-  /// The reply exceeds a limit.
   case tooLarge
 
   /// One sentence for the operator.
@@ -235,8 +235,7 @@ public struct RESPParser: Sendable {
 
   private static func copy(_ bytes: Span<UInt8>, _ range: Range<Int>) -> [UInt8] {
     var copy: [UInt8] = []
-    copy.reserveCapacity(range.count)
-    for index in range { copy.append(bytes[index]) }
+    copy.append(copying: bytes.extracting(range))
     return copy
   }
 }

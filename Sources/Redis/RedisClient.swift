@@ -39,7 +39,6 @@ package final class RedisClient: @unchecked Sendable {
     /// The first and the longest pause between attempts: 50 ms to 500 ms, so that a server that returns is found within
     /// two seconds.
     package var leastBackOff: Duration = .milliseconds(50)
-    /// See ``leastBackOff``.
     package var longestBackOff: Duration = .milliseconds(500)
     /// The time for which a connection lasts until the next pause is short again: 2 s. A greeting is no success: a read-only
     /// replica greets as well, and ends the connection with the first command that writes.
@@ -85,7 +84,6 @@ package final class RedisClient: @unchecked Sendable {
     case unavailable(reason: String)
   }
 
-  /// The result of a command.
   package typealias Completion = (Result<RESPValue, RedisError>) -> Void
 
   package let loop: IOLoop
@@ -113,12 +111,10 @@ package final class RedisClient: @unchecked Sendable {
     backOff = BackOff(least: configuration.limits.leastBackOff, longest: configuration.limits.longestBackOff)
   }
 
-  /// What the server of the connection has said of itself.
   package var facts: RedisFacts { connection?.facts ?? RedisFacts(.null) }
 
   // MARK: Commands
 
-  /// Whether a command would be sent now.
   package var isReady: Bool { connection?.isReady ?? false }
 
   /// Sends a command.
@@ -179,26 +175,26 @@ package final class RedisClient: @unchecked Sendable {
     case .failure(let error): lost(error.description)
     case .success(let channel):
       let hold = MemoryHold(configuration.memory, for: nil)
-      let connection = RedisConnection(channel, configuration, hold: hold)
-      connection.onEnd = { [weak self] reason in self?.lost(reason) }
-      connection.onReady = { [weak self] in self?.becameReady() }
-      connection.onStall = { [weak self] isStalled in self?.stalled(isStalled) }
-      connection.onMessage = { [weak self] in self?.onMessage($0) }
+      let connection = RedisConnection(channel, configuration, hold: hold, of: self)
       self.connection = connection
       connection.start(until: deadline)
     }
   }
 
-  private func becameReady() {
+  // MARK: Events of the connection
+
+  func becameReady() {
     readyAt = loop.now
     change(.ready)
   }
 
-  private func stalled(_ isStalled: Bool) {
+  /// The server does not respond, or responds again.
+  func stalled(_ isStalled: Bool) {
     change(isStalled ? .unavailable(reason: "It has stopped to respond.") : .ready)
   }
 
-  private func lost(_ reason: String) {
+  /// The connection has ended, for a reason in one sentence.
+  func lost(_ reason: String) {
     connection = nil
     change(.unavailable(reason: reason))
     guard !isClosed else { return }

@@ -8,7 +8,6 @@ package struct RedisScript: Sendable {
   /// The SHA-1 of the text in hexadecimal (EVALSHA); nil if OpenSSL has no SHA-1.
   let digest: [UInt8]?
 
-  /// Creates a script of these parts.
   package init(_ parts: StaticString...) {
     var text: [UInt8] = []
     for part in parts {
@@ -49,7 +48,6 @@ extension [UInt8] {
     for argument in command { append(bulk: argument.span) }
   }
 
-  /// Appends a bulk string.
   mutating func append(bulk bytes: Span<UInt8>) {
     append(UInt8(ascii: "$"))
     append(decimal: bytes.count)

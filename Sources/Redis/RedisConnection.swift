@@ -1,6 +1,7 @@
 import Bytes
 import ClientTransport
 import Cryptography
+import DequeModule
 import EventLoop
 import Memory
 import TLS
@@ -9,21 +10,15 @@ import TLS
 ///
 /// Confined to its loop.
 final class RedisConnection: ByteTransportOwner {
-  var onReady: () -> Void = {}
-  /// Reports that the server does not respond, or responds again.
-  var onStall: (Bool) -> Void = { _ in }
-  var onMessage: ([UInt8]) -> Void = { _ in }
-  /// Receives the reason in one sentence. This is the last call.
-  var onEnd: (String) -> Void = { _ in }
-
+  /// The client, until it has closed the connection.
+  private weak var client: RedisClient?
   private let configuration: RedisClient.Configuration
   let link: ByteTransport
   private var parser: RESPParser
   private var phase = Phase.greeting
   private var greetingDeadline = Deadline.never
-  /// The commands without a reply, in order; those before `first` are done.
-  private var pending: [Pending] = []
-  private var first = 0
+  /// The commands without a reply, in order.
+  private var pending: Deque<Pending> = []
   /// The earliest deadline of a command that has not been reported yet.
   private var nextDeadline = Deadline.never
   private var isStalled = false
@@ -45,8 +40,8 @@ final class RedisConnection: ByteTransportOwner {
     var completion: RedisClient.Completion?
   }
 
-  init(_ channel: Channel, _ configuration: RedisClient.Configuration, hold: MemoryHold) {
-    self.configuration = configuration
+  init(_ channel: Channel, _ configuration: RedisClient.Configuration, hold: MemoryHold, of client: RedisClient) {
+    (self.configuration, self.client) = (configuration, client)
     parser = RESPParser(configuration.limits.replies)
     link = ByteTransport(channel, writeProgress: configuration.limits.silence, hold: hold)
   }
@@ -123,7 +118,7 @@ final class RedisConnection: ByteTransportOwner {
     guard phase == .greeting else { return }
     phase = .ready
     rearm()
-    onReady()
+    client?.becameReady()
   }
 
   private static func refusal(of command: String, _ text: [UInt8]) -> String {
@@ -140,7 +135,7 @@ final class RedisConnection: ByteTransportOwner {
   // MARK: Commands
 
   func send(_ command: [[UInt8]], until deadline: Deadline, _ completion: @escaping RedisClient.Completion) {
-    guard pending.count - first < limits.pending, link.backlog < limits.backlog else {
+    guard pending.count < limits.pending, link.backlog < limits.backlog else {
       return completion(.failure(.overloaded))
     }
     link.write { $0.append(command: command) }
@@ -150,7 +145,7 @@ final class RedisConnection: ByteTransportOwner {
   private func wait(until deadline: Deadline, _ completion: @escaping RedisClient.Completion) {
     guard phase != .ended else { return completion(.failure(.unavailable)) }
     pending.append(Pending(sentAt: now, deadline: deadline, completion: completion))
-    if deadline < nextDeadline || pending.count - first == 1 {
+    if deadline < nextDeadline || pending.count == 1 {
       nextDeadline = min(nextDeadline, deadline)
       rearm()
     }
@@ -162,11 +157,9 @@ final class RedisConnection: ByteTransportOwner {
     var deadline = nextDeadline
     if phase == .greeting { deadline = min(deadline, greetingDeadline) }
     if phase == .ready {
-      deadline = min(
-        deadline,
-        first == pending.count
-          ? now.advanced(by: limits.rest)
-          : pending[first].sentAt.advanced(by: isStalled ? limits.silence : limits.stall))
+      let oldest = pending.first?.sentAt
+      let due = oldest?.advanced(by: isStalled ? limits.silence : limits.stall) ?? now.advanced(by: limits.rest)
+      deadline = min(deadline, due)
     }
     if let pausedUntil { deadline = min(deadline, pausedUntil) }
     link.deadline = deadline
@@ -204,30 +197,23 @@ final class RedisConnection: ByteTransportOwner {
   }
 
   private func replied(_ value: RESPValue) throws(RESPError) {
-    guard first < pending.count else {
+    guard let answered = pending.popFirst() else {
       // The reply to SUBSCRIBE is a message, unless the server refuses it.
       guard phase == .greeting, case .error(let text) = value else { throw .malformed }
       return end(Self.refusal(of: "SUBSCRIBE", text))
     }
-    let completion = pending[first].completion
-    pending[first].completion = nil
-    first += 1
-    if first == pending.count || first > 1024 {
-      pending.removeFirst(first)
-      first = 0
-    }
     if isStalled {
       isStalled = false
-      onStall(false)
+      client?.stalled(false)
     }
     if pending.isEmpty { nextDeadline = .never }
     rearm()
     if case .error(let text) = value {
-      completion?(.failure(.refused(text)))
+      answered.completion?(.failure(.refused(text)))
       // After a failover the address may lead to the new primary.
       if text.starts(with: Array("READONLY".utf8)) { end("It is a read-only replica.") }
     } else {
-      completion?(.success(value))
+      answered.completion?(.success(value))
     }
   }
 
@@ -235,7 +221,7 @@ final class RedisConnection: ByteTransportOwner {
     guard let kind = parts.first?.bytes else { return }
     if kind.elementsEqual("subscribe".utf8) { return becomeReady() }
     guard kind.elementsEqual("message".utf8), parts.count == 3, let payload = parts[2].bytes else { return }
-    onMessage(payload)
+    client?.onMessage(payload)
   }
 
   /// Leaves the rest of a flood of messages for later.
@@ -263,12 +249,11 @@ final class RedisConnection: ByteTransportOwner {
     if phase == .greeting, now >= greetingDeadline { return end("It did not finish the greeting in time.") }
     expire()
     guard phase == .ready else { return rearm() }
-    guard first < pending.count else { return wasPaused ? rearm() : ping() }
-    let oldest = pending[first].sentAt
+    guard let oldest = pending.first?.sentAt else { return wasPaused ? rearm() : ping() }
     if now >= oldest.advanced(by: limits.silence) { return end("It has stopped to respond.") }
     if !isStalled, now >= oldest.advanced(by: limits.stall) {
       isStalled = true
-      onStall(true)
+      client?.stalled(true)
     }
     rearm()
   }
@@ -282,7 +267,7 @@ final class RedisConnection: ByteTransportOwner {
     guard now >= nextDeadline else { return }
     var expired: [RedisClient.Completion] = []
     nextDeadline = .never
-    for index in first..<pending.count {
+    for index in pending.indices {
       guard let completion = pending[index].completion else { continue }
       if pending[index].deadline <= now {
         expired.append(completion)
@@ -307,7 +292,6 @@ final class RedisConnection: ByteTransportOwner {
     }
   }
 
-  /// Ends the connection with a reason.
   private func end(_ reason: String) {
     link.abort()
     finish(reason)
@@ -315,17 +299,16 @@ final class RedisConnection: ByteTransportOwner {
 
   /// Ends the connection without a report of the reason.
   func close() {
-    onEnd = { _ in }
+    client = nil
     end("The connection was closed.")
   }
 
   private func finish(_ reason: String) {
     guard phase != .ended else { return }
     phase = .ended
-    let completions = pending[first...].compactMap(\.completion)
+    let completions = pending.compactMap(\.completion)
     pending = []
-    first = 0
     for completion in completions { completion(.failure(.unavailable)) }
-    onEnd(reason)
+    client?.lost(reason)
   }
 }
