@@ -124,7 +124,7 @@ let package = Package(
       "MusicSandbox",
       [
         "Bytes", "CEmbeddedFiles", "CZlib", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages", "JSON", "Locks",
-        httpTypes,
+        deque, httpTypes,
       ], exclude: ["Data"]),
     module("DeveloperToken", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks"]),
     module("Access", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks", httpTypes]),

@@ -79,7 +79,6 @@ final class FaultBoard: Sendable {
     }
   }
 
-  /// - Returns: Nil if the limit admits the request; otherwise the nanoseconds until it admits one.
   func wait(_ team: String, now: Deadline) -> UInt64? {
     state.withLock { state in
       let wait = state.options.limit.flatMap { limit in

@@ -1,3 +1,4 @@
+import DequeModule
 import EventLoop
 
 /// The number of requests that the emulator grants a team, and the way of counting them.
@@ -40,7 +41,7 @@ struct RequestLimit: Sendable, Equatable {
 struct RequestCount: Sendable {
   let limit: RequestLimit
   /// The times in nanoseconds from which the requests no longer count, in order.
-  private(set) var ends: [UInt64] = []
+  private(set) var ends: Deque<UInt64> = []
 
   /// - Returns: Nil if the limit admits the request; otherwise the nanoseconds until it admits one.
   mutating func wait(now: Deadline) -> UInt64? {

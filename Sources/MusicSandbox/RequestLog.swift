@@ -1,3 +1,4 @@
+import DequeModule
 import HTTPTypes
 import JSON
 import Locks
@@ -14,7 +15,7 @@ final class RequestLog: Sendable {
   private let state = Locked(State())
 
   private struct State {
-    var entries: [JSONValue] = []
+    var entries: Deque<JSONValue> = []
     var count = 0
     var statuses: [Int: Int] = [:]
   }
@@ -53,7 +54,8 @@ final class RequestLog: Sendable {
   var document: JSONValue {
     state.withLock { state in
       let statuses = state.statuses.sorted { $0.key < $1.key }.map { ("\($0.key)", JSONValue?.some(.whole($0.value))) }
-      return ["count": .whole(state.count), "statuses": .object(of: statuses), "requests": .array(state.entries)]
+      let requests = JSONValue.array(Array(state.entries))
+      return ["count": .whole(state.count), "statuses": .object(of: statuses), "requests": requests]
     }
   }
 
