@@ -18,7 +18,6 @@ struct CacheDirective: Equatable {
 
   /// The name. Empty if the name is missing.
   let name: Range<Int>
-  /// The argument.
   let argument: Argument
 
   /// Returns the argument in seconds, or nil if it is not delta-seconds.

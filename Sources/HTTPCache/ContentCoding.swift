@@ -4,7 +4,6 @@ import HTTP1
 
 /// The content coding of a response to a caller (RFC 9110 §8.4.1).
 public enum ContentCoding: Sendable, Equatable {
-  /// No coding.
   case identity
   /// gzip (RFC 1952).
   case gzip
@@ -57,23 +56,15 @@ extension FieldScanner {
   }
 }
 
-extension ContentCoding {
-  /// Returns the decoded content, or nil if it is malformed or would have more than `limit` bytes.
-  package static func decoded(gzip content: [UInt8], limit: Int) -> [UInt8]? {
-    try? Gzip.inflate(content, limit: limit)
-  }
-}
-
 /// The reason why gzipped content could not be decoded.
 public enum ContentCodingError: Error, Sendable, Equatable {
   /// The content is not gzip, is damaged, or is incomplete.
   case malformed
-  /// The decoded content exceeds `limit` bytes.
   case tooLarge(limit: Int)
 }
 
 /// Compression and decompression of whole contents with gzip (RFC 1952).
-enum Gzip {
+package enum Gzip {
   /// The chunk size, 64 kB. The content of most catalog responses is smaller.
   private static let chunk = 65_536
 
@@ -88,7 +79,7 @@ enum Gzip {
   /// Returns the decoded bytes of all gzip members.
   ///
   /// - Parameter limit: The most decoded bytes. Gzip expands by up to 1032, so only this limit bounds the work.
-  static func inflate(_ bytes: [UInt8], limit: Int) throws(ContentCodingError) -> [UInt8] {
+  package static func inflate(_ bytes: [UInt8], limit: Int) throws(ContentCodingError) -> [UInt8] {
     guard let available = UInt32(exactly: bytes.count) else { throw .tooLarge(limit: limit) }
     var stream = unsafe z_stream()
     guard unsafe czlib_inflate_init_gzip(&stream) == Z_OK else { throw .malformed }

@@ -4,7 +4,6 @@
 /// The hash distinguishes versions of one URL. Apple writes them, so no adversary can choose them. A caller would get a
 /// wrong 304 only if two versions had the same 64 bits and the same length. So no cryptographic hash is needed.
 enum ContentHash {
-  /// Returns the hash of `bytes`.
   static func of(_ bytes: [UInt8]) -> UInt64 {
     // Safe: all bytes of an array are initialised.
     var rest = unsafe bytes.span.bytes

@@ -6,13 +6,10 @@ package import HTTP1
 package struct FieldScanner {
   private(set) var index = 0
 
-  /// Creates a scanner at the beginning.
   package init() {}
 
-  /// Returns whether the scanner is at the end of the value.
   package func isAtEnd(in bytes: Span<UInt8>) -> Bool { index >= bytes.count }
 
-  /// Skips one byte.
   mutating func advance() { index += 1 }
 
   /// Skips SP and HTAB.
@@ -120,11 +117,7 @@ package enum FieldDate {
   ///
   /// - Parameter now: The present in seconds since the epoch, to interpret two-digit years.
   package static func seconds(_ text: String, now: Int) -> Int? {
-    var text = text
-    return text.withUTF8 { buffer in
-      // Safe: the span does not leave the closure that lends the bytes.
-      seconds(unsafe Span(_unsafeElements: buffer), now: now)
-    }
+    text.withUTF8Bytes { seconds($0, now: now) }
   }
 
   /// Returns the same for the bytes of the text. It recognises the form by positions alone and allocates nothing, because

@@ -5,7 +5,6 @@ public struct FixedRepresentation: Sendable {
   public enum SelectedRepresentation: Sendable, Equatable {
     /// The caller has the representation already (RFC 9110 §15.4.5).
     case notModified
-    /// The content in this coding.
     case content([UInt8], ContentCoding)
   }
 
@@ -26,15 +25,9 @@ public struct FixedRepresentation: Sendable {
 
   /// Returns what a caller gets that accepts `coding` and has these preconditions.
   public func selection(for coding: ContentCoding, _ preconditions: Preconditions) -> SelectedRepresentation {
-    if preconditions.isListed(tag) { return .notModified }
+    // A representation without a date ignores `If-Modified-Since`.
+    if preconditions.isNotModified(byTag: tag.opaque, modified: .max, now: 0) { return .notModified }
     if coding == .gzip, let gzip { return .content(gzip, .gzip) }
     return .content(identity, .identity)
-  }
-}
-
-extension Preconditions {
-  /// Returns whether `If-None-Match` lists the tag. A representation without a date ignores `If-Modified-Since`.
-  fileprivate func isListed(_ tag: EntityTag) -> Bool {
-    isNotModified(byTag: tag.opaque, modified: .max, now: 0)
   }
 }

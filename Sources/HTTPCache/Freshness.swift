@@ -4,7 +4,6 @@ import HTTPTypes
 
 /// The period in which a response may be used, and how (RFC 9111 §4.2, RFC 5861). All periods are in seconds.
 struct Freshness: Equatable {
-  /// The freshness lifetime.
   let lifetime: Int
   /// Whether the origin stated the lifetime. Otherwise it comes from the settings.
   let isExplicit: Bool
@@ -17,11 +16,7 @@ struct Freshness: Equatable {
   /// Whether a stale use is forbidden, even if a caller or the settings allow it.
   let forbidsStale: Bool
 
-  /// - Parameters:
-  ///   - directives: The response's `Cache-Control`.
-  ///   - fields: All fields of the response.
-  ///   - status: The status code.
-  ///   - date: When the response was created, in seconds since the epoch.
+  /// - Parameter date: When the response was created, in seconds since the epoch.
   init(
     _ directives: ResponseDirectives, fields: FieldLines, status: Int, date: Int, now: Int, settings: CacheSettings
   ) {
@@ -85,9 +80,7 @@ struct ResponseAge: Equatable {
 /// user, and every caller that may use this proxy may have the response. That clause therefore protects no caller here.
 /// The proxy still obeys `private` and `no-store`, because an origin states them explicitly.
 public enum StorageVerdict: Sendable, Equatable {
-  /// The response may be stored.
   case store
-  /// The response must not be stored.
   case refuse(Reason)
 
   /// The reason why a response is not stored. The raw value is a `detail` for `Cache-Status`.
@@ -96,9 +89,7 @@ public enum StorageVerdict: Sendable, Equatable {
     case status
     /// The content is only a part of a representation (RFC 9110 §14.4).
     case partial
-    /// `Cache-Control: no-store`.
     case noStore = "no-store"
-    /// `Cache-Control: private`.
     case isPrivate = "private"
     /// `Vary: *`, or a malformed `Vary`.
     case vary

@@ -14,9 +14,7 @@ import CZlib
   /// The content of a part: 64 KiB, about a millisecond.
   static let part = 65_536
 
-  /// The result of a step.
   enum Step: Equatable {
-    /// There is more to do.
     case unfinished
     /// The compressed bytes, or nil if they would not be fewer or zlib has no memory.
     case finished([UInt8]?)

@@ -26,16 +26,12 @@ public final class ReceivedResponse: Sendable {
     status: HTTPResponse.Status, fields: FieldLines, downstream: FieldLines, body: [UInt8], sent: FieldLines = [:],
     requestedAt: CacheTime, receivedAt: CacheTime
   ) {
-    self.status = status
-    self.fields = fields
-    self.downstream = downstream
-    self.body = body
+    (self.status, self.fields, self.downstream, self.body) = (status, fields, downstream, body)
+    (self.requestedAt, self.receivedAt) = (requestedAt, receivedAt)
     // A copy without it: a removed line would stay in the bytes.
     self.sent =
       sent.has("authorization")
       ? sent.filter { name, bytes in !bytes.equalsIgnoringCase(name, "authorization") } : sent
-    self.requestedAt = requestedAt
-    self.receivedAt = receivedAt
   }
 
   /// Returns the response without its content.

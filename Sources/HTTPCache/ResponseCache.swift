@@ -28,10 +28,7 @@ public final class ResponseCache: Sendable {
   /// Returns what the cache has for a request.
   ///
   /// - Parameters:
-  ///   - key: The target.
   ///   - sent: The fields of the upstream request, without the credential. Used only if the responses vary.
-  ///   - request: The directives of the request's `Cache-Control`.
-  ///   - now: The present.
   ///   - isRepeated: Whether this is a repeated lookup of the same request. Eviction counts one use for each request.
   public func lookup(
     _ key: CacheKey, sending sent: FieldLines, request: RequestDirectives, now: CacheTime, isRepeated: Bool = false
@@ -70,10 +67,6 @@ public final class ResponseCache: Sendable {
   ///
   /// Returns nil if the 304 describes another version, which is no longer stored: repeat the request without
   /// validators.
-  ///
-  /// - Parameters:
-  ///   - settings: The current settings.
-  ///   - owner: The caller for which the 304 was fetched.
   public func freshen(
     _ response: StoredResponse, for key: CacheKey, by notModified: ReceivedResponse, settings: CacheSettings? = nil,
     of owner: CacheOwner = .unknown

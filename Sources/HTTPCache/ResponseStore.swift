@@ -51,7 +51,6 @@ struct ResponseStore {
   /// The time of the last look-up, in nanoseconds.
   private var now = 0
   private var ghosts: GhostTable
-  /// The number of evicted entries.
   private(set) var evictions = 0
 
   init(maxBytes: Int) {
@@ -94,7 +93,6 @@ struct ResponseStore {
     while bytes > maxBytes, !places.isEmpty { evict() }
   }
 
-  /// Removes `key`.
   mutating func remove(_ key: CacheKey) {
     guard let place = places[key] else { return }
     unlink(place)
@@ -126,8 +124,7 @@ struct ResponseStore {
       link(place)
     } else {
       ghosts.insert(entry.key.fingerprint)
-      discard(place)
-      evictions += 1
+      evict(place)
     }
   }
 
@@ -137,11 +134,7 @@ struct ResponseStore {
     guard owners.isAboveShare(lastOwner, of: main.bytes) else { return evictOldest() }
     let place = main.oldest
     guard let oldest = unlink(place) else { return }
-    guard now - oldest.usedAt < Self.idleTime else {
-      discard(place)
-      evictions += 1
-      return
-    }
+    guard now - oldest.usedAt < Self.idleTime else { return evict(place) }
     // It moves to the end of the queue, or it would hide idle entries.
     link(place)
     evictOldest(of: lastOwner)
@@ -153,14 +146,15 @@ struct ResponseStore {
     for round in 0...Self.mostRounds {
       let place = owner.map { owners.oldest(of: $0) } ?? main.oldest
       guard let entry = unlink(place) else { return }
-      if entry.hits == 0 || round == Self.mostRounds {
-        discard(place)
-        evictions += 1
-        return
-      }
+      if entry.hits == 0 || round == Self.mostRounds { return evict(place) }
       entries[place]?.hits -= 1
       link(place)
     }
+  }
+
+  private mutating func evict(_ place: Int) {
+    discard(place)
+    evictions += 1
   }
 
   // MARK: Places and links

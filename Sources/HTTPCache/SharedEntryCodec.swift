@@ -97,7 +97,7 @@ public struct SharedEntryCodec: Sendable {
     message.append(framed: target.bytes.span)
     let bytes = sent.bytes.span
     for line in sent.lines where !bytes.equalsIgnoringCase(line.name, "authorization") {
-      let name = sent.bytes[line.name].map(\.asciiLowercased)
+      let name = sent.bytes[line.name].map(\.lowercased)
       message.append(framed: name.span)
       message.append(framed: bytes.extracting(line.value))
     }
@@ -228,8 +228,4 @@ extension Span<UInt8> {
     for index in offset..<offset + count { number = number << 8 | Int(self[index]) }
     return number
   }
-}
-
-extension UInt8 {
-  fileprivate var asciiLowercased: UInt8 { (0x41...0x5A).contains(self) ? self | 0x20 : self }
 }

@@ -77,15 +77,13 @@ public final class StoredResponse: Sendable {
   }
 
   /// Whether the response has no gzip yet and ``ResponseCache/compress(_:for:)`` may create it.
-  public var awaitsCompression: Bool { content.compression == .possible && verdict == .store }
+  public var awaitsCompression: Bool { content.awaitsCompression && verdict == .store }
 
   /// Whether the compression takes more than a millisecond, so that ``ResponseCache/beginCompression(of:for:)`` does it part
   /// by part.
   public var isLong: Bool { content.identity.count > GradualCompression.part }
 
   /// Returns whether a caller with these preconditions already has this representation, so that a 304 is correct.
-  ///
-  /// - Parameter now: The present.
   public func isNotModified(_ preconditions: Preconditions, now: CacheTime) -> Bool {
     guard status == .ok, !preconditions.isEmpty else { return false }
     let modified = FieldDate.seconds(ofOnly: "last-modified", in: source.fields, now: now.wall)
@@ -145,18 +143,11 @@ public final class StoredResponse: Sendable {
 
 /// The content of a response in all available codings.
 struct StoredContent: Sendable {
-  /// The state of the compression.
-  enum Compression: Equatable {
-    /// Compression is possible and useful.
-    case possible
-    /// Compression is done, useless, or not allowed.
-    case settled
-  }
-
   /// The decoded content. Unchanged if its coding is unknown.
   let identity: [UInt8]
   private(set) var gzip: [UInt8]?
-  private(set) var compression: Compression
+  /// Whether compression is allowed and useful, and was not tried yet.
+  private(set) var awaitsCompression = false
   /// The coding in which the content arrived. The origin's entity tag belongs to it.
   let received: ContentCoding
   /// The value of an unknown Content-Encoding.
@@ -183,8 +174,7 @@ struct StoredContent: Sendable {
     }
     let isUnknown = name.map { !isGzip && $0 != "" && $0 != "identity" } ?? false
     unknownCoding = isUnknown ? coding : nil
-    compression = .settled
-    if unknownCoding == nil, mayCompress(received.fields, directives) { compression = .possible }
+    awaitsCompression = unknownCoding == nil && mayCompress(received.fields, directives)
   }
 
   /// Creates the content of a response that another replica has stored. Returns nil if it is not as long as stated.
@@ -203,8 +193,7 @@ struct StoredContent: Sendable {
     gzip = isGzip ? bytes : nil
     self.received = received
     unknownCoding = nil
-    compression = .settled
-    if mayCompress(fields, directives) { compression = .possible }
+    awaitsCompression = mayCompress(fields, directives)
   }
 
   /// Returns whether compression is allowed and useful. A coding is a transformation (RFC 9110 §7.7). Decoding a coding
@@ -214,14 +203,14 @@ struct StoredContent: Sendable {
   }
 
   /// Whether callers can get different codings.
-  var isNegotiated: Bool { gzip != nil || compression == .possible }
+  var isNegotiated: Bool { gzip != nil || awaitsCompression }
 
   /// Returns the content with the result of its compression; nil if that would not be smaller.
   func compressed(to gzip: [UInt8]?) -> StoredContent {
-    guard compression == .possible else { return self }
+    guard awaitsCompression else { return self }
     var content = self
     content.gzip = gzip?.withoutSpareCapacity
-    content.compression = .settled
+    content.awaitsCompression = false
     return content
   }
 

@@ -92,7 +92,7 @@ private struct ErrorObject {
   init() {}
 
   init(_ content: [UInt8], isGzip: Bool) {
-    guard let text = isGzip ? ContentCoding.decoded(gzip: content, limit: Self.mostBytes) : content,
+    guard let text = isGzip ? try? Gzip.inflate(content, limit: Self.mostBytes) : content,
       case .array(let errors)? = JSONReader.read(text, values: Self.mostValues)?["errors"], let first = errors.first
     else { return }
     func member(_ name: String) -> String? {
