@@ -113,7 +113,7 @@ let package = Package(
       ],
       confined),
     module("HTTPCache", ["Bytes", "CZlib", "Cryptography", "HTTP1", "Locks", httpTypes]),
-    module("UpstreamAdmission", ["Bytes", "HTTPMessages", httpTypes], hot),
+    module("UpstreamAdmission", ["Bytes", "HTTPMessages", deque, httpTypes], hot),
     module(
       "CatalogProxy",
       [

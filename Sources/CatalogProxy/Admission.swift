@@ -32,7 +32,6 @@ struct Admission {
   var limit: CatalogLimit
   var circuit = UpstreamCircuit()
   private var retryBudget = RetryBudget()
-  private let retries = RetryPolicy()
   private var random = SystemRandomNumberGenerator()
   private var spanIDs = SpanIDGenerator()
 
@@ -133,7 +132,7 @@ extension Admission {
     let patience = miss.end - now - gateway.leastTime
     if flight.number > 1 { counts.retries += 1 }
     guard patience >= .zero else { return .tooLate }
-    if flight.number == 1 { retryBudget.requested() }
+    if flight.number == 1 { retryBudget.earn() }
     if let refusal = circuit.refusal(for: flight.subject, now: now) { return .circuitOpen(refusal) }
     var request = CatalogLimit.Request(flight.caller)
     (request.isRepeated, request.isRetry) = (flight.number > 1, flight.limited != nil)
@@ -206,7 +205,7 @@ extension Admission {
     }
     var noted = Noted(circuit: record(head.circuit, of: attempt.pass, now: now))
     guard head.isFinal else { return noted }
-    retryBudget.succeeded()
+    retryBudget.earn()
     noted.isAcceptedAgain = head.provesToken && accepted(attempt.token, at: head.receivedAt)
     return noted
   }
@@ -278,7 +277,7 @@ extension Admission {
     clientCounts[flight.caller.client, default: ClientCounts()].limited += 1
     recentRefusals.record(now: now)
     let rate = limit.rate
-    let decision = decision(after: .limited(retryAfter: retryAfter), of: flight, until: end, now: now)
+    let decision = decision(after: .limited, of: flight, until: end, now: now)
     return (decision, rate, duties(now: now, handing: grants))
   }
 
@@ -287,7 +286,7 @@ extension Admission {
   ) -> RetryPolicy.Decision {
     var attempt = Attempt(flight.method, ending, number: flight.number, timeLeft: end - now)
     attempt.hasReadContent = !flight.isUntouched
-    return retries.decision(after: attempt, budget: &retryBudget, using: &random)
+    return RetryPolicy.decision(after: attempt, budget: &retryBudget, using: &random)
   }
 
   /// Returns whether a request is sent again with another token after a 401.

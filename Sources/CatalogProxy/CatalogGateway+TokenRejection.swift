@@ -22,7 +22,7 @@ extension CatalogGateway {
   private func rejection(by response: UpstreamResponse) -> TokenRejection {
     let now = clock.now.wall
     let date = FieldDate.seconds(ofOnly: "date", in: response.fields, now: now)
-    return TokenRejection(upstreamDate: date, now: now, key: .active)
+    return TokenRejection(upstreamDate: date, now: now)
   }
 
   /// Returns whether there is another token to send.

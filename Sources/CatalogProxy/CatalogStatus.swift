@@ -145,24 +145,11 @@ public struct ClientCounts: Sendable, Equatable {
 
 /// A counter of the 429s in the last minute, with a resolution of ten seconds.
 struct RecentRefusals: Sendable {
-  private static let slots = 6
-  private var counts = [Int](repeating: 0, count: slots)
-  private var newest: Int64 = 0
+  private var counts = RollingCounts(slots: 6)
 
-  mutating func record(now: Duration) {
-    advance(to: now)
-    counts[Int(newest % Int64(Self.slots))] += 1
-  }
+  mutating func record(now: Duration) { counts.add(in: Self.slot(now)) }
 
-  mutating func count(now: Duration) -> Int {
-    advance(to: now)
-    return counts.reduce(0, +)
-  }
+  func count(now: Duration) -> Int { counts.sum(from: Self.slot(now) - 5, through: Self.slot(now)) }
 
-  private mutating func advance(to now: Duration) {
-    let slot = now.components.seconds / 10
-    guard slot > newest else { return }
-    for stale in max(newest + 1, slot - Int64(Self.slots) + 1)...slot { counts[Int(stale % Int64(Self.slots))] = 0 }
-    newest = slot
-  }
+  private static func slot(_ time: Duration) -> Int { Int(time.components.seconds / 10) }
 }

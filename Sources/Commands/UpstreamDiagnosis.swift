@@ -191,7 +191,7 @@ struct UpstreamDiagnosis {
     // Apple wrote the date at some moment between request and response.
     let moment = min(max(date, start), arrival)
     let fix = "Set this machine's clock, or let NTP set it."
-    switch TokenRejection(upstreamDate: date, now: moment, key: .active).reason {
+    switch TokenRejection(upstreamDate: date, now: moment).reason {
     case .clockAhead(let seconds):
       diagnosis.fail(
         .clock, "This machine's clock is \(seconds) s ahead of Apple's, so tokens may seem to come from the future.",
@@ -199,7 +199,7 @@ struct UpstreamDiagnosis {
     case .clockBehind(let seconds):
       diagnosis.fail(
         .clock, "This machine's clock is \(seconds) s behind Apple's, so tokens may seem to have expired.", fix: fix)
-    case .key, .unknown:
+    case .unknown:
       diagnosis.pass(.clock, "This machine's clock and Apple's differ by less than \(TokenRejection.leastSkew) s.")
     }
   }

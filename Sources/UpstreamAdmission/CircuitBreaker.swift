@@ -7,15 +7,7 @@ public import HTTPTypes
 /// last seconds failed. An open breaker stops all requests for a pause. Then a single request passes, the probe. If it
 /// succeeds, the breaker closes. If it fails, the pause doubles, up to a bound. Outcomes of requests from before the
 /// opening change nothing.
-public struct CircuitBreaker: Sendable {
-  /// The answer to whether a request may be sent.
-  public enum Passage: Sendable, Equatable {
-    /// The request may be sent. Its outcome must be recorded.
-    case pass(CircuitPass)
-    /// The request must not be sent. The value is the time until a retry makes sense.
-    case open(retryAfter: Duration)
-  }
-
+struct CircuitBreaker: Sendable {
   private enum Position: Sendable {
     case closed
     /// No request passes until this time.
@@ -24,59 +16,45 @@ public struct CircuitBreaker: Sendable {
     case probing(until: Duration)
   }
 
-  private let limits: CircuitLimits
   private var position = Position.closed
-  private var window: FailureWindow
+  private var window = FailureWindow(CircuitLimits.window)
   private var consecutive = 0
   /// The time of the last counted failure. An earlier request that breaks later may have used the same connection.
   private var lastFailure: Duration?
-  private var pause: Duration
+  /// The present pause before a probe.
+  private(set) var pause = CircuitLimits.firstPause
   private var epoch: UInt64 = 0
   /// The time of the last transition from closed to open.
   private var opened = Duration.zero
   /// Whether this breaker opened because another replica's did.
   private(set) var isLearned = false
 
-  /// Creates a closed breaker.
-  public init(_ limits: CircuitLimits = CircuitLimits()) {
-    self.limits = limits
-    window = FailureWindow(limits.window)
-    pause = limits.firstPause
-  }
-
   /// Whether all requests pass.
-  public var isClosed: Bool {
+  var isClosed: Bool {
     if case .closed = position { true } else { false }
   }
 
-  /// The present pause before a probe.
-  var presentPause: Duration { pause }
-
   /// Returns how long no request may pass, or nil if one may. Unlike `admit`, changes no state.
-  public func refusal(now: Duration) -> Duration? {
+  func refusal(now: Duration) -> Duration? {
     switch position {
     case .closed: nil
     case .open(let until), .probing(let until): now < until ? min(until - now, pause) : nil
     }
   }
 
-  /// Decides whether a request may be sent.
-  public mutating func admit(now: Duration) -> Passage {
-    switch position {
-    case .closed:
-      return .pass(CircuitPass(isProbe: false, epoch: epoch, began: now))
-    case .open(let until), .probing(let until):
-      guard now >= until else { return .open(retryAfter: min(until - now, pause)) }
-      epoch += 1
-      position = .probing(until: now + limits.probeTime)
-      return .pass(CircuitPass(isProbe: true, epoch: epoch, began: now))
-    }
+  /// Admits a request, whose outcome must then be recorded. Returns nil if it must not be sent.
+  mutating func admit(now: Duration) -> CircuitPass? {
+    if isClosed { return CircuitPass(isProbe: false, epoch: epoch, began: now) }
+    guard refusal(now: now) == nil else { return nil }
+    epoch += 1
+    position = .probing(until: now + CircuitLimits.probeTime)
+    return CircuitPass(isProbe: true, epoch: epoch, began: now)
   }
 
   /// Records the outcome of a request that passed.
   ///
   /// - Parameter mayOpen: Whether the evidence is sufficient to open a closed breaker.
-  public mutating func record(
+  mutating func record(
     _ outcome: CircuitOutcome, of pass: CircuitPass, mayOpen: Bool = true, now: Duration
   ) {
     guard pass.epoch == epoch else { return }
@@ -88,7 +66,7 @@ public struct CircuitBreaker: Sendable {
   }
 
   /// Records the success of a request that passed an open breaker without being its probe.
-  public mutating func succeeded(_ pass: CircuitPass) {
+  mutating func succeeded(_ pass: CircuitPass) {
     if !isClosed, pass.began >= opened { close() }
   }
 
@@ -96,13 +74,11 @@ public struct CircuitBreaker: Sendable {
 
   /// Opens because another replica's breaker is open. Once open, it probes by itself: another replica that has lost its own
   /// way to the upstream must not hold this one open for good.
-  ///
-  /// - Parameter pause: The pause before the first probe.
   mutating func learn(pause: Duration, now: Duration) {
     guard isClosed else { return }
     isLearned = true
     open(now: now)
-    position = .open(until: now + min(pause, limits.longestPause * 2))
+    position = .open(until: now + min(pause, CircuitLimits.longestPause * 2))
   }
 
   /// Another replica's breaker has closed. This one closes as well if it opened only because of others. Otherwise its next
@@ -116,7 +92,7 @@ public struct CircuitBreaker: Sendable {
     switch outcome {
     case .success: close()
     case .failure, .broken, .resourceFailure:
-      pause = min(pause * 2, limits.longestPause)
+      pause = min(pause * 2, CircuitLimits.longestPause)
       open(now: now)
     case .neutral: position = .open(until: now)
     }
@@ -132,11 +108,12 @@ public struct CircuitBreaker: Sendable {
       lastFailure = now
     }
     window.record(failed: outcome != .success, now: now)
-    if mayOpen, consecutive >= limits.consecutive || hasFailedTooOften { open(now: now) }
+    if mayOpen, consecutive >= CircuitLimits.consecutive || hasFailedTooOften { open(now: now) }
   }
 
   private var hasFailedTooOften: Bool {
-    window.attempts >= limits.leastAttempts && window.failures * 100 >= window.attempts * limits.failurePercent
+    window.attempts >= CircuitLimits.leastAttempts
+      && window.failures * 100 >= window.attempts * CircuitLimits.failurePercent
   }
 
   private mutating func open(now: Duration) {
@@ -148,40 +125,37 @@ public struct CircuitBreaker: Sendable {
   private mutating func close() {
     epoch += 1
     position = .closed
-    window = FailureWindow(limits.window)
+    window = FailureWindow(CircuitLimits.window)
     consecutive = 0
     lastFailure = nil
-    pause = limits.firstPause
+    pause = CircuitLimits.firstPause
     isLearned = false
   }
 }
 
 /// The limits of a ``CircuitBreaker``: name, default, unit and reason.
-public struct CircuitLimits: Sendable, Equatable {
+enum CircuitLimits {
   /// The failures in a row that open the breaker: 5. A healthy service has fewer.
-  public var consecutive = 5
+  static let consecutive = 5
 
   /// The fewest attempts in the window that make its failure ratio meaningful: 20.
-  public var leastAttempts = 20
+  static let leastAttempts = 20
 
   /// The failure ratio in the window that opens the breaker, in percent: 50.
-  public var failurePercent = 50
+  static let failurePercent = 50
 
   /// The time for which an attempt counts: 10 s.
-  public var window: Duration = .seconds(10)
+  static let window: Duration = .seconds(10)
 
   /// The pause between the opening and the first probe: 500 ms.
-  public var firstPause: Duration = .milliseconds(500)
+  static let firstPause: Duration = .milliseconds(500)
 
   /// The longest pause between two probes: 2 s. Each failed probe doubles the pause. So an upstream that has recovered
   /// is in use within 5 s, including the time to connect.
-  public var longestPause: Duration = .seconds(2)
+  static let longestPause: Duration = .seconds(2)
 
   /// The time after which another probe may pass: 10 s. The caller of a probe may be gone without recording an outcome.
-  public var probeTime: Duration = .seconds(10)
-
-  /// Creates the default limits.
-  public init() {}
+  static let probeTime: Duration = .seconds(10)
 }
 
 /// The evidence of an attempt about the health of the upstream.
@@ -223,9 +197,9 @@ public enum CircuitOutcome: Sendable, Equatable {
 }
 
 /// The permission to send a request upstream. The outcome is recorded with it.
-public struct CircuitPass: Sendable, Equatable {
+struct CircuitPass: Sendable, Equatable {
   /// Whether the request is the probe that checks whether the upstream has recovered.
-  public let isProbe: Bool
+  let isProbe: Bool
   /// Whether the request is a second opinion, from a caller that did not cause the failures.
   var isOpinion = false
   /// The closed period or the probe of this pass.
@@ -233,42 +207,26 @@ public struct CircuitPass: Sendable, Equatable {
   let began: Duration
 }
 
-/// The attempts and failures of the last seconds, in ten slices that expire one by one.
+/// The attempts and failures of the last seconds, in ten slots that expire one by one.
 struct FailureWindow: Sendable {
-  private static let slices = 10
+  private static let slots = 10
 
-  private let slice: Duration
-  private var counts = [(attempts: Int, failures: Int)](repeating: (0, 0), count: slices)
-  /// The number of the slice of the last attempt, counted from the start of the clock.
-  private var latest: Int64 = 0
-  private(set) var attempts = 0
-  private(set) var failures = 0
+  private let slot: Duration
+  private var all = RollingCounts(slots: slots)
+  private var failed = RollingCounts(slots: slots)
 
   init(_ length: Duration) {
-    slice = max(length / Self.slices, .nanoseconds(1))
+    slot = max(length / Self.slots, .nanoseconds(1))
   }
 
-  mutating func record(failed: Bool, now: Duration) {
-    let index = advance(to: Int64(now / slice))
-    counts[index].attempts += 1
-    attempts += 1
-    guard failed else { return }
-    counts[index].failures += 1
-    failures += 1
-  }
+  var attempts: Int { all.sum(from: 0, through: all.newest) }
+  var failures: Int { failed.sum(from: all.kept.lowerBound, through: all.newest) }
 
-  /// Expires old slices, and returns the index of the present slice.
-  private mutating func advance(to present: Int64) -> Int {
-    // A clock that went back counts for the latest slice.
-    let steps = min(max(present - latest, 0), Int64(Self.slices))
-    latest = max(latest, present)
-    for step in 0..<steps {
-      let index = Int((latest - step) % Int64(Self.slices))
-      attempts -= counts[index].attempts
-      failures -= counts[index].failures
-      counts[index] = (0, 0)
-    }
-    return Int(latest % Int64(Self.slices))
+  mutating func record(failed isFailed: Bool, now: Duration) {
+    // A clock that went back counts for the latest slot.
+    let present = max(Int(now / slot), all.newest)
+    all.add(in: present)
+    if isFailed { failed.add(in: present) }
   }
 }
 
@@ -278,30 +236,24 @@ struct SecondOpinions: Sendable {
   /// The most second opinions in one period: the concurrent requests of one page.
   static let most = 32
 
-  private let period: Duration
   private var began = Duration.zero
   /// The number of opinions of each client in the period.
   private var given: [UInt64: Int] = [:]
   private var total = 0
-
-  /// - Parameter period: The length of a period.
-  init(period: Duration) {
-    self.period = period
-  }
 
   /// The number of replicas that share the opinions of a period. Each may give at least one.
   var replicas = 1
 
   /// Returns whether a client with `allowed` opinions in a period has one left.
   func isFree(for client: UInt64, allowed: Int, now: Duration) -> Bool {
-    guard now - began < period else { return allowed > 0 }
+    guard now - began < CircuitLimits.firstPause else { return allowed > 0 }
     let most = max(Self.most / replicas, 1)
     return given[client, default: 0] < min(allowed, most) && total < most
   }
 
   /// Counts one opinion of a client.
   mutating func take(for client: UInt64, now: Duration) {
-    if now - began >= period { (began, given, total) = (now, [:], 0) }
+    if now - began >= CircuitLimits.firstPause { (began, given, total) = (now, [:], 0) }
     given[client, default: 0] += 1
     total += 1
   }

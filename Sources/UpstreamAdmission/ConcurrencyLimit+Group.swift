@@ -76,9 +76,6 @@ extension ConcurrencyLimit {
     pacing.group?.pauseForRefusal(now: self.now)
   }
 
-  /// Whether this replica follows a group.
-  public var isInGroup: Bool { pacing.group != nil }
-
   /// Whether the store must be told or asked now.
   public mutating func needsStore(now: Duration) -> Bool {
     guard let group = pacing.group else { return false }

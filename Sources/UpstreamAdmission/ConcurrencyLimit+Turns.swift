@@ -2,12 +2,12 @@
 extension ConcurrencyLimit {
   /// Returns whether a client is below its limit of requests in flight, and the pacer allows its next request.
   func mayGo(_ client: Client) -> Bool {
-    client.account.inFlight < adaptive.most(of: client.share) && (!isPaced || client.opening <= now)
+    client.inFlight < adaptive.most(of: client.share) && (!isPaced || client.opening <= now)
   }
 
   /// Returns whether a caller is below its limit in flight: seven eighths of its client's limit.
   func mayGo(_ caller: Caller, of client: Client) -> Bool {
-    caller.account.inFlight < AdaptiveLimit.lessAnEighth(of: adaptive.most(of: client.share))
+    caller.inFlight < AdaptiveLimit.lessAnEighth(of: adaptive.most(of: client.share))
   }
 
   /// Gives a turn to a caller with queued requests, and to its client, if their limits allow it.
@@ -15,14 +15,14 @@ extension ConcurrencyLimit {
   /// The function is called whenever a request of the caller arrives or ends, because the limit may have changed since.
   /// A caller at its limit has a request in flight, so another call will follow.
   mutating func line(up name: QuotaCaller, _ caller: inout Caller, _ client: inout Client) {
-    if caller.account.turn == nil, !caller.queue.isEmpty, mayGo(caller, of: client) {
-      caller.account.turn = callerTurns.append(name, to: &client.order)
+    if caller.turn == nil, !caller.queue.isEmpty, mayGo(caller, of: client) {
+      caller.turn = callerTurns.append(name, to: &client.order)
     }
     line(up: name.client, &client)
   }
 
   private mutating func line(up name: String, _ client: inout Client) {
-    guard client.account.turn == nil, !client.order.isEmpty else { return }
+    guard client.turn == nil, !client.order.isEmpty else { return }
     guard mayGo(client) else {
       if client.opening > now, !client.isHeld {
         client.isHeld = true
@@ -32,7 +32,7 @@ extension ConcurrencyLimit {
     }
     // A client that was not served in this round goes to the front.
     let isFirst = isPaced && client.rested <= now
-    client.account.turn = isFirst ? clientTurns.prepend(name, to: &order) : clientTurns.append(name, to: &order)
+    client.turn = isFirst ? clientTurns.prepend(name, to: &order) : clientTurns.append(name, to: &order)
   }
 
   /// Gives a turn to held clients whose rate share allows a request again.
@@ -50,23 +50,18 @@ extension ConcurrencyLimit {
 
   /// Removes the turn of a caller without queued requests, and of its client if the client has no other caller queued.
   mutating func leave(_ caller: inout Caller, _ client: inout Client) {
-    if let turn = caller.account.turn { _ = callerTurns.remove(turn, from: &client.order) }
-    caller.account.turn = nil
-    guard client.order.isEmpty, let turn = client.account.turn else { return }
+    if let turn = caller.turn { _ = callerTurns.remove(turn, from: &client.order) }
+    caller.turn = nil
+    guard client.order.isEmpty, let turn = client.turn else { return }
     _ = clientTurns.remove(turn, from: &order)
-    client.account.turn = nil
+    client.turn = nil
   }
 
-  /// Serves the next client in the round. The loop ends: a client at its limit leaves the round, and every other client
-  /// gets out of debt in as many rounds as its debt.
+  /// Serves the next client in the round. The loop ends, because a client at its limit leaves the round.
   mutating func next() -> Grant? {
     while let name = clientTurns.popFirst(of: &order), var client = clients[name] {
-      client.account.turn = nil
-      var grant: Grant?
-      if mayGo(client) {
-        client.account.earn()
-        if client.account.isSolvent { grant = serve(&client) }
-      }
+      client.turn = nil
+      let grant = mayGo(client) ? serve(&client) : nil
       line(up: name, &client)
       clients[name] = client
       if let grant { return grant }
@@ -77,18 +72,15 @@ extension ConcurrencyLimit {
   /// Serves the next caller of a client.
   private mutating func serve(_ client: inout Client) -> Grant? {
     while let name = callerTurns.popFirst(of: &client.order), var caller = known[name] {
-      caller.account.turn = nil
+      caller.turn = nil
       var grant: Grant?
-      if mayGo(caller, of: client) {
-        caller.account.earn()
-        if caller.account.isSolvent, let waiting = queues.popFirst(of: &caller.queue) {
-          client.left()
-          let permit = begin(name, &caller, &client, cost: waiting.cost, hasWaited: true)
-          grant = Grant(permit: permit, waiter: waiting.waiter, caller: name, number: waiting.number)
-        }
-        if !caller.queue.isEmpty, mayGo(caller, of: client) {
-          caller.account.turn = callerTurns.append(name, to: &client.order)
-        }
+      if mayGo(caller, of: client), let waiting = queues.popFirst(of: &caller.queue) {
+        client.left()
+        let permit = begin(name, &caller, &client, hasWaited: true)
+        grant = Grant(permit: permit, waiter: waiting.waiter, caller: name, number: waiting.number)
+      }
+      if !caller.queue.isEmpty, mayGo(caller, of: client) {
+        caller.turn = callerTurns.append(name, to: &client.order)
       }
       known[name] = caller
       if let grant { return grant }
@@ -136,7 +128,7 @@ extension ConcurrencyLimit {
   private func wait(_ caller: Caller, _ client: Client, named name: String) -> Duration? {
     let own = caller.queue.count + 1
     let ofClient = min(own * max(client.order.count, 1), client.waiting + 1, waiting + 1)
-    let clients = order.count + held.count + (client.account.turn == nil && !client.isHeld ? 1 : 0)
+    let clients = order.count + held.count + (client.turn == nil && !client.isHeld ? 1 : 0)
     let all = min(ofClient * max(clients, 1), waiting + 1)
     guard isPaced, pacing.rate != nil else { return waitForOthers(all, ofClient: ofClient, own: own, client) }
     let opening = max(pacing.opening ?? now, now)
@@ -168,42 +160,21 @@ extension ConcurrencyLimit.Client {
 }
 
 extension ConcurrencyLimit {
-  /// The usage and the credit of a client or of one of its callers.
-  struct Account: Sendable {
-    /// The number of requests in flight.
-    private(set) var inFlight = 0
-    /// The number of turns to its credit. At most one; negative in debt.
-    private var credit = 0
-    /// Its place in the round. It has one while one of its requests is queued and its own limits allow that request.
-    var turn: QueueTicket?
-
-    /// Whether its turn serves a request. Otherwise it misses the round.
-    var isSolvent: Bool { credit > 0 }
-
-    /// Adds the credit of one turn.
-    mutating func earn() { credit = min(credit + 1, 1) }
-
-    /// Records the start of a request and charges its cost.
-    mutating func begin(cost: Int) {
-      credit = max(credit - cost, -highestCost)
-      inFlight += 1
-    }
-
-    /// Records the end of a request.
-    mutating func end() { inFlight -= 1 }
-  }
-
   /// The state of a caller that has a request in flight or queued.
   struct Caller: Sendable {
-    var account = Account()
+    var inFlight = 0
+    /// Its place in the round of its client. It has one while one of its requests is queued and its limit allows that.
+    var turn: QueueTicket?
     var queue = TicketQueues<WaitingRequest>.Queue()
 
-    var isIdle: Bool { account.inFlight == 0 && queue.isEmpty }
+    var isIdle: Bool { inFlight == 0 && queue.isEmpty }
   }
 
   /// The state of a client that has a request in flight or queued.
   struct Client: Sendable {
-    var account = Account()
+    var inFlight = 0
+    /// Its place in the round. It has one while one of its requests is queued and its limits allow that.
+    var turn: QueueTicket?
     var share: Double?
     /// When the pacer allows its next request, if its share also limits its rate.
     var opening = 0.0
@@ -222,20 +193,18 @@ extension ConcurrencyLimit {
     /// The callers of the client that have a turn, in order.
     var order = TicketQueues<QuotaCaller>.Queue()
 
-    /// Counts a request that joins the queue.
     mutating func joined(now: Double) {
       if waiting == 0 { waitingSince = now }
       waiting += 1
     }
 
-    /// Counts a request that leaves the queue.
     mutating func left() {
       waiting -= 1
       if waiting == 0 { waitingSince = nil }
     }
 
     func isIdle(now: Double) -> Bool {
-      account.inFlight == 0 && waiting == 0 && opening <= now && rested <= now
+      inFlight == 0 && waiting == 0 && opening <= now && rested <= now
     }
   }
 
@@ -253,7 +222,6 @@ extension ConcurrencyLimit {
   struct WaitingRequest: Sendable {
     let number: UInt64
     let caller: QuotaCaller
-    let cost: Int
     let waiter: Waiter
   }
 }
@@ -273,9 +241,6 @@ extension ConcurrencyLimit {
   public struct Request: Sendable {
     /// The caller that pays for the request. Its client has the share in this value from now on.
     public var caller: QuotaCaller
-    /// The cost in turns, 1 to ``ConcurrencyLimit/highestCost``. A caller that forces the validation of a fresh
-    /// response pays more than one that needs a fetch anyway.
-    public var cost = 1
     /// Whether the request was sent before and refused with 429. It then goes to the front of its caller's queue.
     public var isRetry = false
     /// Whether an attempt at the request was made before. It is then not refused because too many requests wait.

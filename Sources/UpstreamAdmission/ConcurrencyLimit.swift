@@ -4,10 +4,9 @@
 /// The limit adapts, see `AdaptiveLimit`. Apple counts the requests of the whole team, so one value serves the whole
 /// process, behind a lock.
 ///
-/// Clients share the limit by turns, and each client's callers share the client's turns (surplus round robin: Adiseshu,
-/// Parulkar, Varghese 1996, "A reliable and scalable striping protocol"). Each queued client is served one request a
-/// round, however many callers it has. Within the client, each caller is served one, however many requests it has
-/// queued. A request may cost more than one turn. The client and the caller pay the surplus in missed rounds.
+/// Clients share the limit by turns, and each client's callers share the client's turns. Each queued client is served one
+/// request a round, however many callers it has. Within the client, each caller is served one, however many requests it
+/// has queued.
 ///
 /// A client gets at most its share of the limit, and one caller gets at most seven eighths of that, so that a request
 /// of another caller can be sent at once. A single client may use the whole limit.
@@ -23,12 +22,9 @@
 /// time for which a request is in flight (Little 1961).
 ///
 /// The state is bounded: the limit stores a client or a caller only while one of its requests is in flight or queued.
-/// All operations take constant time. The exception is missed rounds of a client or caller in debt: as many as its
-/// debt. A client or caller at its limit leaves the round, and returns when one of its requests ends.
+/// All operations take constant time. A client or caller at its limit leaves the round, and returns when one of its
+/// requests ends.
 public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
-  /// The highest cost of a request and the deepest debt of a caller: 16 rounds.
-  public static var highestCost: Int { 16 }
-
   let limits: ConcurrencyLimits
   var adaptive: AdaptiveLimit
   var pacing: Pacing
@@ -95,11 +91,8 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     var client = places.client.map { clients.values[$0] } ?? Client()
     var caller = places.caller.map { known.values[$0] } ?? Caller()
     client.share = name.share
-    let cost = min(max(request.cost, 1), Self.highestCost)
     if caller.queue.isEmpty, mayGoAtOnce, mayGo(client), mayGo(caller, of: client) {
-      caller.account.earn()
-      client.account.earn()
-      let permit = begin(name, &caller, &client, cost: cost)
+      let permit = begin(name, &caller, &client)
       keep(name, caller, client, at: places)
       return .granted(permit)
     }
@@ -108,8 +101,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
       return .refused(retryAfter: delay)
     }
     if request.queuedAs == nil { lastQueued += 1 }
-    let waiting = WaitingRequest(
-      number: request.queuedAs ?? lastQueued, caller: name, cost: cost, waiter: waiter())
+    let waiting = WaitingRequest(number: request.queuedAs ?? lastQueued, caller: name, waiter: waiter())
     let ticket =
       request.isRetry ? queues.prepend(waiting, to: &caller.queue) : queues.append(waiting, to: &caller.queue)
     client.joined(now: self.now)
@@ -143,8 +135,8 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     permits.remove(at: held)
     timeInFlight.add(self.now - sent)
     client.timeInFlight.add(self.now - sent)
-    caller.account.end()
-    client.account.end()
+    caller.inFlight -= 1
+    client.inFlight -= 1
     line(up: name, &caller, &client)
     keep(name, caller, client, at: places)
     return grants()
@@ -213,10 +205,10 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
 
   /// Records the start of a request.
   mutating func begin(
-    _ name: QuotaCaller, _ caller: inout Caller, _ client: inout Client, cost: Int, hasWaited: Bool = false
+    _ name: QuotaCaller, _ caller: inout Caller, _ client: inout Client, hasWaited: Bool = false
   ) -> ConcurrencyPermit {
-    caller.account.begin(cost: cost)
-    client.account.begin(cost: cost)
+    caller.inFlight += 1
+    client.inFlight += 1
     if isPaced {
       client.rested = now + Double(order.count + 1) / pacing.pace
       if let share = client.shareOfRate {
@@ -254,10 +246,8 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     return grants
   }
 
-  /// Whether requests are paced.
   var isPaced: Bool { pacing.isActive(now: now) }
 
-  /// Whether the pacer allows a request now.
   private var mayPass: Bool { pacing.mayPass(now: now) }
 
   /// Whether a request may overtake the queue: other limits hold the queue back, and none waits for the pacer.
@@ -344,7 +334,6 @@ struct AdaptiveLimit: Sendable {
   /// not wait until one of the greedy caller's requests ends.
   var share: Int { Self.lessAnEighth(of: value) }
 
-  /// Returns `count` less an eighth of it.
   static func lessAnEighth(of count: Int) -> Int { max(count - max(count / 8, 1), 1) }
 
   /// Returns a part of the limit, at least one. Returns the whole limit for nil.
@@ -365,7 +354,6 @@ struct AdaptiveLimit: Sendable {
     if isShared { grown &+= 1 } else if value < max(limits.maximum / divisor, 1) { value += 1 }
   }
 
-  /// Uses a part of the limit of a group.
   mutating func use(part: Int) {
     isShared = true
     value = limits.bounded(part)
@@ -380,6 +368,5 @@ struct AdaptiveLimit: Sendable {
 }
 
 extension ConcurrencyLimits {
-  /// Returns `value` within the bounds of the limit.
   fileprivate func bounded(_ value: Int) -> Int { max(min(value, maximum), 1) }
 }

@@ -11,7 +11,6 @@ public struct KeyRotation: Sendable, Equatable {
     case prove
     /// Let the next key sign.
     case promote
-    /// Wait. Nothing is due.
     case wait
   }
 
@@ -138,6 +137,5 @@ public enum NextKeyState: Sendable, Equatable {
   case proved
   /// Apple Music has refused its last token.
   case refused
-  /// It signs.
   case signing
 }

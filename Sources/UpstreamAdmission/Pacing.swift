@@ -5,7 +5,6 @@ struct Pacing: Sendable {
   var own: RatePacer
   var group: GroupTurns?
 
-  /// Whether requests are paced.
   func isActive(now: Double) -> Bool { group?.isActive(now: now) ?? (own.rate != nil) }
 
   /// The learned rate, or that of a probe which exceeds it and has not been refused. Of the whole team in a group.
@@ -14,7 +13,6 @@ struct Pacing: Sendable {
     return group.team.rate.map { max($0, group.team.pace) }
   }
 
-  /// The pace that this replica may expect.
   var pace: Double { group?.pace ?? own.pace }
 
   /// The pace for the estimate of a wait: also while one request at a time tests whether the upstream accepts again.
@@ -26,7 +24,6 @@ struct Pacing: Sendable {
   /// When the next request may be sent. Nil while turns are asked for.
   var opening: Double? { group == nil ? own.opening : group?.opening }
 
-  /// Whether a request may be sent at ``opening``.
   var opensWithTurn: Bool { group?.opensWithTurn ?? true }
 
   func mayPass(now: Double) -> Bool { group?.mayPass(now: now) ?? (own.rate == nil || now >= own.opening) }

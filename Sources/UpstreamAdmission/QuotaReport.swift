@@ -1,4 +1,5 @@
 import Bytes
+import DequeModule
 
 /// What a replica has sent and received since the store last heard of it. Bounded: the oldest entries go first.
 ///
@@ -23,9 +24,9 @@ struct TrafficLog: Sendable {
     var more = 0
   }
 
-  private var sends: [Entry] = []
-  private var refusals: [Entry] = []
-  private var answers: [Entry] = []
+  private var sends: Deque<Entry> = []
+  private var refusals: Deque<Entry> = []
+  private var answers: Deque<Entry> = []
   private var lastSerial = 0
   /// The last number that a report has had.
   private var reported = 0
@@ -75,7 +76,7 @@ struct TrafficLog: Sendable {
     forget(until: 0, now: now)
     reported = lastSerial
     var text: [UInt8] = []
-    func add(_ kind: Character, _ entries: [Entry]) {
+    func add(_ kind: Character, _ entries: Deque<Entry>) {
       for entry in entries {
         let (age, sentAge) = (Self.units(now - entry.time), Self.units(now - entry.sentAt))
         text += "\(kind)\(entry.serial),\(age),\(sentAge),\(entry.more),\(entry.count);".utf8
@@ -144,8 +145,6 @@ public struct QuotaReport: Sendable, Equatable {
   /// Returns the arguments of ``QuotaScript``.
   ///
   /// - Parameters:
-  ///   - replica: The name of the replica.
-  ///   - channel: The channel of the group.
   ///   - message: The message to the other replicas that there is a 429.
   ///   - time: The store's time in seconds in a test; nil for the store's clock.
   package func arguments(

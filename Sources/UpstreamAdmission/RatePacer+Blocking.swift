@@ -6,7 +6,6 @@ extension RatePacer {
     var began: Double
     /// The rate that its refusal has shown.
     var rate: Double
-    /// The number of events.
     var events = 1
     /// Whether the upstream refuses everything.
     var isBlock = false

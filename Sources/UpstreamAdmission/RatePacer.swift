@@ -8,7 +8,6 @@
 /// The requests sent pay for probes, so that few requests are refused in the long run. After a 429 there is one pause
 /// for all requests. Times are seconds of a monotonic clock.
 struct RatePacer: Sendable {
-  /// The state of the pacer.
   enum Phase: Sendable {
     /// No 429 has arrived yet.
     case free
@@ -89,7 +88,6 @@ struct RatePacer: Sendable {
     self.limits = limits
   }
 
-  /// Returns whether a pause is in effect.
   func isPaused(now: Double) -> Bool { rate != nil && now < pauseBegan + pauseLength }
 
   /// Records a request that is sent.
@@ -221,7 +219,6 @@ struct RatePacer: Sendable {
 }
 
 extension Duration {
-  /// The duration in seconds, as a 64-bit floating-point number.
   var inSeconds: Double {
     // In two halves, because the conversion or division of 128 bits takes hundreds of instructions.
     let high = Double(Int64(truncatingIfNeeded: attoseconds >> 64))
@@ -229,7 +226,6 @@ extension Duration {
     return (high * 0x1p64 + low) / 1e18
   }
 
-  /// Creates a duration from seconds.
   init(inSeconds seconds: Double) {
     self = .nanoseconds(Int64(max(min(seconds, 1e9), -1e9) * 1e9))
   }
@@ -237,56 +233,32 @@ extension Duration {
 
 /// The number of sent and of refused requests in each fiftieth of the last five seconds, and in each of the last 64 seconds.
 struct SendHistory: Sendable {
-  private static let slots = 256
   private static let slotsPerSecond = 50.0
   /// The longest time of the fine counts, in seconds.
   private static let fine = 5.0
-  private static let seconds = 64
 
-  /// The requests sent and not refused in each second, and the newest second.
-  private var accepted = (counts: [Int32](repeating: 0, count: seconds), newest: 0)
-
-  private var sent = [Int32](repeating: 0, count: slots)
-  private var refused = [Int32](repeating: 0, count: slots)
-  /// The number of the newest slot, counted from time zero of the clock.
-  private var newest = 0
+  /// The requests sent and not refused in each second.
+  private var accepted = RollingCounts(slots: 64)
+  private var sent = RollingCounts(slots: 256)
+  private var refused = RollingCounts(slots: 256)
   /// The number of requests ever sent and not refused.
   private var total = 0
   /// When the first request ever was sent.
   private var beginning: Double?
 
-  /// Records a sent request.
   mutating func record(at time: Double) {
     if beginning == nil { beginning = time }
-    let slot = Self.slot(time)
-    if slot > newest {
-      let stale = min(slot - newest, Self.slots)
-      for index in (slot - stale + 1)...slot {
-        sent[index % Self.slots] = 0
-        refused[index % Self.slots] = 0
-      }
-      newest = slot
-    }
-    sent[slot % Self.slots] &+= 1
+    sent.add(in: Self.slot(time))
+    accepted.add(in: max(Int(time), 0))
     total += 1
-    let second = max(Int(time), 0)
-    if second > accepted.newest {
-      for index in max(accepted.newest + 1, second - Self.seconds + 1)...second {
-        accepted.counts[index % Self.seconds] = 0
-      }
-      accepted.newest = second
-    }
-    accepted.counts[second % Self.seconds] &+= 1
   }
 
   /// Records the refusal of a request that was sent at `time`.
   mutating func refuse(sentAt time: Double) {
-    let slot = Self.slot(time)
-    guard slot > newest - Self.slots, slot <= newest else { return }
-    refused[slot % Self.slots] &+= 1
+    guard sent.kept.contains(Self.slot(time)) else { return }
+    refused.add(in: Self.slot(time))
+    accepted.add(-1, in: max(Int(time), 0))
     total -= 1
-    let second = max(Int(time), 0)
-    if second > accepted.newest - Self.seconds { accepted.counts[second % Self.seconds] &-= 1 }
   }
 
   /// Returns the requests a second that were sent in some seconds before a time, and not refused.
@@ -296,12 +268,7 @@ struct SendHistory: Sendable {
       return Double(count.sent - count.refused) / count.seconds
     }
     let span = max(min(window, end - (beginning ?? end)), 1)
-    let last = min(Int(end), accepted.newest)
-    var sum = 0
-    for second in stride(from: max(Int(end - span), accepted.newest - Self.seconds + 1, 0), through: last, by: 1) {
-      sum += Int(accepted.counts[second % Self.seconds])
-    }
-    return Double(sum) / span
+    return Double(accepted.sum(from: Int(end - span), through: Int(end))) / span
   }
 
   /// Returns the numbers of requests sent before `end`, and of refusals among them.
@@ -309,33 +276,25 @@ struct SendHistory: Sendable {
   /// - Parameter window: The time in seconds, at most five.
   /// - Returns: Also the time in seconds with traffic: at most `window`, at least one second.
   func count(before end: Double, window: Double) -> (sent: Int, refused: Int, seconds: Double) {
-    let last = min(Self.slot(end), newest)
-    let first = max(last - Int(window * Self.slotsPerSecond) + 1, newest - Self.slots + 1, 0)
-    var sums = (sent: 0, refused: 0, seconds: max(min(window, end - (beginning ?? end)), 1))
-    guard first <= last else { return sums }
-    for slot in first...last {
-      sums.sent += Int(sent[slot % Self.slots])
-      sums.refused += Int(refused[slot % Self.slots])
-    }
-    return sums
+    let last = min(Self.slot(end), sent.newest)
+    let first = max(last - Int(window * Self.slotsPerSecond) + 1, sent.kept.lowerBound)
+    let seconds = max(min(window, end - (beginning ?? end)), 1)
+    return (sent.sum(from: first, through: last), refused.sum(from: first, through: last), seconds)
   }
 
   /// Returns the number of requests sent before `end` and not refused. `end` is at most five seconds ago.
   func accepted(before end: Double) -> Int {
-    var count = total
-    for slot in stride(from: newest, to: max(Self.slot(end), newest - Self.slots, -1), by: -1) {
-      count -= Int(sent[slot % Self.slots] - refused[slot % Self.slots])
-    }
-    return count
+    let since = max(Self.slot(end) + 1, sent.kept.lowerBound)
+    return total - sent.sum(from: since, through: sent.newest) + refused.sum(from: since, through: sent.newest)
   }
 
   /// Returns the time until at most `most` requests are in the last second, if no more are sent. Refused requests do
   /// not count.
   func timeUntil(atMost most: Int, now: Double) -> Double {
-    let last = Self.slot(now)
+    let first = max(Self.slot(now) - Int(Self.slotsPerSecond) + 1, sent.kept.lowerBound)
     var count = 0
-    for slot in stride(from: newest, to: max(last - Int(Self.slotsPerSecond), newest - Self.slots, -1), by: -1) {
-      count += Int(sent[slot % Self.slots] - refused[slot % Self.slots])
+    for slot in stride(from: sent.newest, through: first, by: -1) {
+      count += sent[slot] - refused[slot]
       if count > most { return max(Double(slot + 1) / Self.slotsPerSecond + 1 - now, 0) }
     }
     return 0
@@ -350,7 +309,6 @@ struct AcceptedPeak: Sendable {
   private var second = 0
   private var count = 0
 
-  /// Adds a response other than 429.
   mutating func add(now: Double) {
     let present = Int(now)
     if present != second { (second, count) = (present, 0) }
@@ -369,13 +327,11 @@ struct ImaginedBucket: Sendable {
   private(set) var stored = 0.0
   private var updated = 0.0
 
-  /// Takes one request from the bucket.
   mutating func take(rate: Double, now: Double) {
     stored = min(stored + (now - updated) * rate, rate) - 1
     updated = now
   }
 
-  /// Empties the bucket, after a refusal.
   mutating func empty(now: Double) {
     (stored, updated) = (0, now)
   }

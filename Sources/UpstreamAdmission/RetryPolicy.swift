@@ -1,13 +1,13 @@
+import DequeModule
 public import HTTPMessages
 public import HTTPTypes
 
 /// Decides which requests are sent again, and when. A 5xx is never retried, because it is a response of Apple.
-public struct RetryPolicy: Sendable {
+public enum RetryPolicy {
   /// The decision after an attempt.
   public enum Decision: Sendable, Equatable {
     /// Send the request again after a pause, on another connection if this one failed.
     case retry(after: Duration)
-    /// Report the failure to the caller.
     case giveUp
   }
 
@@ -26,13 +26,10 @@ public struct RetryPolicy: Sendable {
   /// everything does not get ten times as many requests.
   static let freeUnprocessed = 3
 
-  /// Creates the policy, which has no state.
-  public init() {}
-
   /// Decides whether to retry, and withdraws the cost from the budget.
   ///
   /// - Parameter random: Spreads the pauses of concurrent retries by a fifth in either direction.
-  public func decision(
+  public static func decision(
     after attempt: Attempt, budget: inout RetryBudget, using random: inout some RandomNumberGenerator
   ) -> Decision {
     guard let retry = retry(after: attempt, using: &random), retry.pause < attempt.timeLeft else { return .giveUp }
@@ -42,13 +39,13 @@ public struct RetryPolicy: Sendable {
 
   private typealias Retry = (pause: Duration, isFree: Bool)
 
-  private func retry(after attempt: Attempt, using random: inout some RandomNumberGenerator) -> Retry? {
+  private static func retry(after attempt: Attempt, using random: inout some RandomNumberGenerator) -> Retry? {
     guard !attempt.hasReadContent else { return nil }
     switch attempt.ending {
     case .limited:
       // The retry costs Apple no more than another request in its turn, so it needs no budget.
       let isSafe = attempt.method == .get || attempt.method == .head
-      return isSafe && attempt.number < Self.mostLimited ? (.zero, true) : nil
+      return isSafe && attempt.number < mostLimited ? (.zero, true) : nil
     case .failed(let error):
       switch error.progress {
       case .unprocessed: return retry(unprocessed: error.cause, attempt, using: &random)
@@ -62,15 +59,15 @@ public struct RetryPolicy: Sendable {
   /// RFC 9113 §8.7), at once, because the connection was closed or closing (GOAWAY). The first retries are free: they
   /// cost Apple nothing, and a closing connection must not lose its hundred requests. After a failed connect, one is
   /// enough.
-  private func retry(
+  private static func retry(
     unprocessed cause: UpstreamError.Cause, _ attempt: Attempt, using random: inout some RandomNumberGenerator
   ) -> Retry? {
     switch cause {
     case .connectionTerminated, .connectionReadTimeout, .connectionWriteTimeout, .responseIncomplete:
-      attempt.number < Self.mostUnprocessed ? (.zero, attempt.number < Self.freeUnprocessed) : nil
+      attempt.number < mostUnprocessed ? (.zero, attempt.number < freeUnprocessed) : nil
     case .dnsError, .connectionRefused, .destinationUnavailable, .destinationIPUnroutable, .protocolError,
       .tlsProtocolError, .tlsAlertReceived:
-      attempt.number == 1 ? (spread(Self.reconnectPause, using: &random), false) : nil
+      attempt.number == 1 ? (reconnectPause * Int.random(in: 800...1200, using: &random) / 1000, false) : nil
     case .dnsTimeout, .connectionTimeout, .connectionLimitReached, .tlsCertificateError, .responseHeaderSectionSize,
       .responseTimeout, .proxyInternalError, .cancelled:
       nil
@@ -79,17 +76,13 @@ public struct RetryPolicy: Sendable {
 
   /// Returns the retry of a request that may have reached Apple. A GET or HEAD is retried once if the connection broke,
   /// but not after a timeout. All requests of one broken connection are paid for together.
-  private func retry(unanswered cause: UpstreamError.Cause, _ attempt: Attempt) -> Retry? {
+  private static func retry(unanswered cause: UpstreamError.Cause, _ attempt: Attempt) -> Retry? {
     guard attempt.method == .get || attempt.method == .head, attempt.number == 1 else { return nil }
     switch cause {
     case .connectionTerminated, .protocolError, .tlsProtocolError, .tlsAlertReceived, .responseIncomplete:
       return (.zero, false)
     default: return nil
     }
-  }
-
-  private func spread(_ pause: Duration, using random: inout some RandomNumberGenerator) -> Duration {
-    pause * Int.random(in: 800...1200, using: &random) / 1000
   }
 }
 
@@ -111,7 +104,7 @@ public struct RetryBudget: Sendable {
   /// The available amount, in tenths of a retry.
   private var tenths = initial * 10
   /// The last connections that have been paid for.
-  private var paid: [UInt64] = []
+  private var paid: Deque<UInt64> = []
 
   /// The number of connections in `paid`: 64. It exceeds the number that break at once if each loop has four.
   private static let remembered = 64
@@ -122,14 +115,9 @@ public struct RetryBudget: Sendable {
   /// The number of retries that are available now.
   public var available: Int { tenths / 10 }
 
-  /// Adds a tenth for a new request. Call it once for a request, not for its retries.
-  public mutating func requested() {
-    save()
-  }
-
-  /// Adds a tenth for a request that succeeded.
-  public mutating func succeeded() {
-    save()
+  /// Adds a tenth, for a new request, not for its retries, or for a request that succeeded.
+  public mutating func earn() {
+    tenths = min(tenths + 1, Self.capacity * 10)
   }
 
   /// Withdraws the cost of a retry. Returns false if too little is left.
@@ -144,10 +132,6 @@ public struct RetryBudget: Sendable {
     }
     return true
   }
-
-  private mutating func save() {
-    tenths = min(tenths + 1, Self.capacity * 10)
-  }
 }
 
 /// An attempt at a request that failed or was refused.
@@ -156,8 +140,7 @@ public struct Attempt: Sendable {
   public enum Ending: Sendable {
     /// The attempt failed without a complete response.
     case failed(UpstreamError)
-    /// The response was a 429, with its `Retry-After` if it has one.
-    case limited(retryAfter: Duration?)
+    case limited
   }
 
   /// The method of the request.
@@ -173,10 +156,7 @@ public struct Attempt: Sendable {
 
   /// Creates an attempt.
   public init(_ method: HTTPRequest.Method, _ ending: Ending, number: Int, timeLeft: Duration) {
-    self.method = method
-    self.ending = ending
-    self.number = number
-    self.timeLeft = timeLeft
+    (self.method, self.ending, self.number, self.timeLeft) = (method, ending, number, timeLeft)
   }
 
   /// The connection that broke and failed several requests. Nil if the request failed alone.

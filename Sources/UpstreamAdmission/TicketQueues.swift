@@ -26,11 +26,6 @@ struct TicketQueues<Element: Sendable>: Sendable {
   /// The number of elements in all queues.
   var count: Int { nodes.count - free.count }
 
-  /// Returns the first element of a queue.
-  func first(of queue: Queue) -> Element? {
-    queue.first.flatMap { nodes[$0]?.element }
-  }
-
   /// Returns the element of a ticket, or nil if it has left its queue.
   func element(_ ticket: QueueTicket) -> Element? {
     guard ticket.index < nodes.count, let node = nodes[ticket.index], node.serial == ticket.serial else { return nil }
@@ -105,9 +100,7 @@ public struct QuotaCaller: Sendable {
 
   /// Creates a caller.
   public init(client: String, share: Double? = nil, identity: ByteString) {
-    self.client = client
-    self.share = share
-    self.identity = identity
+    (self.client, self.share, self.identity) = (client, share, identity)
   }
 }
 

@@ -129,7 +129,6 @@ extension TokenRefreshPolicy {
   public enum Suspicion: Sendable, Equatable {
     /// Apple accepts the token, so the 401 is about the request.
     case accepted
-    /// Apple refuses the token.
     case refused
     /// A test at `/v1/test` had no conclusive result.
     case unknown
@@ -142,7 +141,6 @@ extension TokenRefreshPolicy {
 
 /// The result of a request to `/v1/test`.
 public enum TokenVerdict: Sendable, Equatable {
-  /// The token is valid.
   case accepted
   /// The response is 401.
   case refused
@@ -155,25 +153,13 @@ public enum TokenVerdict: Sendable, Equatable {
 /// The likely reason why Apple refuses our developer token. Apple's 401 has no content, so the server infers the
 /// reason.
 public struct TokenRejection: Sendable, Equatable, CustomStringConvertible {
-  /// The known state of the signing key.
-  public enum KeyState: Sendable, Equatable {
-    /// The key is configured as active.
-    case active
-    /// No signing key is configured.
-    case missing
-    /// The key is configured as retired.
-    case retired
-  }
-
   /// The likely reason.
   public enum Reason: Sendable, Equatable {
     /// This clock is ahead of Apple's by `seconds`. Tokens seem to be issued in the future, or to live too long.
     case clockAhead(seconds: Int)
     /// This clock is behind Apple's by `seconds`. Tokens expire before they are used.
     case clockBehind(seconds: Int)
-    /// No key is active.
-    case key(KeyState)
-    /// Clock and key seem correct. So key, key ID and team do not match, or the key has been revoked.
+    /// The clock seems correct. So key, key ID and team do not match, or the key has been revoked.
     case unknown
   }
 
@@ -189,12 +175,9 @@ public struct TokenRejection: Sendable, Equatable, CustomStringConvertible {
   /// - Parameters:
   ///   - upstreamDate: The response's `Date` (RFC 9110 §6.6.1) in seconds since the epoch. Nil without a date.
   ///   - now: This clock at arrival of the response, in seconds since the epoch.
-  ///   - key: The known state of the key.
-  public init(upstreamDate: Int?, now: Int, key: KeyState) {
+  public init(upstreamDate: Int?, now: Int) {
     let (skew, overflow) = now.subtractingReportingOverflow(upstreamDate ?? now)
-    if key != .active {
-      reason = .key(key)
-    } else if !overflow, skew >= Self.leastSkew {
+    if !overflow, skew >= Self.leastSkew {
       reason = .clockAhead(seconds: skew)
     } else if !overflow, skew <= -Self.leastSkew {
       reason = .clockBehind(seconds: Int(clamping: skew.magnitude))
@@ -215,9 +198,7 @@ public struct TokenRejection: Sendable, Equatable, CustomStringConvertible {
       "The server's clock is \(seconds) s ahead of Apple's, so tokens seem to come from the future. Set it, or use NTP."
     case .clockBehind(let seconds):
       "The server's clock is \(seconds) s behind Apple's, so tokens seem to have expired. Set it, or use NTP."
-    case .key(.missing): "The server has no active signing key. Configure one."
-    case .key(.retired): "The key that signed it is configured as retired. Make another key active."
-    case .key(.active), .unknown:
+    case .unknown:
       """
       Either key, key ID and team ID do not belong together, or the key is revoked. Compare them with the developer \
       account.

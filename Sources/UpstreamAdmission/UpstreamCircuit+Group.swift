@@ -38,7 +38,7 @@ extension UpstreamCircuit {
   private static let spread = (each: Duration.milliseconds(500), most: Duration.seconds(2))
 
   /// What the others should know now.
-  public var news: CircuitNews { isClosed ? .closed : .open(pause: upstream.presentPause) }
+  public var news: CircuitNews { isClosed ? .closed : .open(pause: upstream.pause) }
 
   /// Sets the number of replicas. They share the second opinions.
   public mutating func use(replicas: Int) {
@@ -59,7 +59,7 @@ extension UpstreamCircuit {
       openElsewhere[replica] = now
       if let lastSuccess, now - lastSuccess <= Self.contradiction || now < ignoresNewsUntil { return }
       guard openElsewhere.count >= 2, 2 * openElsewhere.count >= opinions.replicas - 1 else { return }
-      let pause = min(max(pause, limits.firstPause), limits.longestPause)
+      let pause = min(max(pause, CircuitLimits.firstPause), CircuitLimits.longestPause)
       let most = min(Self.spread.each * max(opinions.replicas - 1, 1), Self.spread.most)
       upstream.learn(pause: pause + Duration(inSeconds: most.inSeconds * min(max(spread, 0.1), 1)), now: now)
     case .closed:

@@ -1,3 +1,4 @@
+import DequeModule
 import HTTPTypes
 
 /// Stops requests to an upstream, or to one of its resources, that keeps failing. Single requests probe whether it has
@@ -16,7 +17,6 @@ public struct UpstreamCircuit: Sendable {
   public enum Clearance: Sendable, Equatable {
     /// The request may be sent. Its outcome must be recorded.
     case pass(Pass)
-    /// The request must not be sent.
     case refused(Refusal)
   }
 
@@ -39,11 +39,10 @@ public struct UpstreamCircuit: Sendable {
     public let isOfResource: Bool
   }
 
-  let limits: CircuitLimits
-  var upstream: CircuitBreaker
-  private var resources: ResourceCircuits
-  var evidence: FailureEvidence
-  var opinions: SecondOpinions
+  var upstream = CircuitBreaker()
+  private var resources = ResourceCircuits()
+  var evidence = FailureEvidence()
+  var opinions = SecondOpinions()
   /// When the upstream last responded to this replica without an error.
   private(set) var lastSuccess: Duration?
   /// The replicas whose circuits are open, and when each has last said so.
@@ -52,13 +51,7 @@ public struct UpstreamCircuit: Sendable {
   private(set) var ignoresNewsUntil = Duration.zero
 
   /// Creates a closed circuit.
-  public init(_ limits: CircuitLimits = CircuitLimits()) {
-    self.limits = limits
-    upstream = CircuitBreaker(limits)
-    resources = ResourceCircuits(limits)
-    evidence = FailureEvidence(window: limits.window)
-    opinions = SecondOpinions(period: limits.firstPause)
-  }
+  public init() {}
 
   /// Whether the circuit of the whole upstream is closed.
   public var isClosed: Bool { upstream.isClosed }
@@ -80,9 +73,9 @@ public struct UpstreamCircuit: Sendable {
   public mutating func admit(_ subject: CircuitSubject, now: Duration) -> Clearance {
     if let refusal = refusal(for: subject, now: now) { return .refused(refusal) }
     let pass: CircuitPass
-    switch upstream.admit(now: now) {
-    case .pass(let granted): pass = granted
-    case .open:
+    if let granted = upstream.admit(now: now) {
+      pass = granted
+    } else {
       // A request that was not refused above may give a second opinion.
       opinions.take(for: subject.client, now: now)
       pass = CircuitPass(isProbe: false, isOpinion: true, epoch: 0, began: now)
@@ -126,14 +119,8 @@ struct ResourceCircuits: Sendable {
     var lastFailure: Duration
   }
 
-  private let limits: CircuitLimits
   private var entries: [UInt64: Entry] = [:]
 
-  init(_ limits: CircuitLimits) {
-    self.limits = limits
-  }
-
-  /// The number of stored resources.
   var count: Int { entries.count }
 
   /// Returns how long the resource must not be requested, or nil if it may be.
@@ -143,15 +130,10 @@ struct ResourceCircuits: Sendable {
 
   /// Admits a request for a resource. Returns nil if the resource is not stored.
   mutating func admit(_ resource: UInt64, now: Duration) -> CircuitPass? {
-    guard !entries.isEmpty, case .pass(let pass)? = entries[resource]?.breaker.admit(now: now) else { return nil }
-    return pass
+    entries.isEmpty ? nil : entries[resource]?.breaker.admit(now: now)
   }
 
   /// Records the outcome of a request.
-  ///
-  /// - Parameters:
-  ///   - pass: The result of `admit`.
-  ///   - began: When the request was sent.
   mutating func record(
     _ outcome: CircuitOutcome, at resource: UInt64, of pass: CircuitPass?, began: Duration, now: Duration
   ) {
@@ -173,7 +155,7 @@ struct ResourceCircuits: Sendable {
     if entries.count >= Self.most, let oldest = entries.min(by: { $0.value.lastFailure < $1.value.lastFailure }) {
       entries[oldest.key] = nil
     }
-    entries[resource] = Entry(breaker: CircuitBreaker(limits), lastFailure: now)
+    entries[resource] = Entry(breaker: CircuitBreaker(), lastFailure: now)
   }
 }
 
@@ -186,7 +168,6 @@ public struct CircuitSubject: Sendable, Equatable {
   /// The resource. A healthy upstream gives two requests for the same resource the same response.
   let resource: UInt64
 
-  /// Creates a subject from its hashes.
   package init(client: UInt64, caller: UInt64, resource: UInt64) {
     (self.client, self.caller, self.resource) = (client, caller, resource)
   }
@@ -208,64 +189,29 @@ struct FailureEvidence: Sendable {
   /// be the only ones left, and the upstream fails for all.
   private static let contradiction = Duration.seconds(60)
 
-  private struct FailingClient {
-    let client: UInt64
-    /// When its first request failed after its last success.
-    let since: Duration
-    var last: Duration
-  }
-
-  private let window: Duration
-  /// The failures in order of time.
-  private var failures: [(subject: CircuitSubject, time: Duration)] = []
+  private let window = CircuitLimits.window
+  // All in order of time.
+  private var failures: Deque<(subject: CircuitSubject, time: Duration)> = []
   /// The last success of each of the two callers that succeeded last.
-  private var successes: [(caller: UInt64, time: Duration)] = []
+  private var successes: Deque<(caller: UInt64, time: Duration)> = []
   /// The last success of each client, and when its request was sent.
-  private var served: [(client: UInt64, began: Duration, time: Duration)] = []
-  /// The clients whose requests fail, kept also when the upstream responds to others.
-  private var failing: [FailingClient] = []
-
-  init(window: Duration) {
-    self.window = window
-  }
+  private var served: Deque<(client: UInt64, began: Duration, time: Duration)> = []
+  /// The clients whose requests fail, kept also when the upstream responds to others: when the first one failed after the
+  /// last success, and the last one.
+  private var failing: Deque<(client: UInt64, since: Duration, last: Duration)> = []
 
   /// Records a failure that is evidence about the upstream.
   mutating func failed(_ subject: CircuitSubject, now: Duration) {
-    failures.removeAll { $0.subject == subject || now - $0.time > window }
-    if failures.count >= Self.mostFailures { failures.removeFirst() }
-    failures.append((subject, now))
-    noteFailing(subject.client, now: now)
-  }
-
-  private mutating func noteFailing(_ client: UInt64, now: Duration) {
-    if let index = failing.firstIndex(where: { $0.client == client }) {
-      if now - failing[index].last <= window {
-        failing[index].last = now
-        return
-      }
-      failing.remove(at: index)
-    }
-    if failing.count >= Self.mostClients, let oldest = failing.indices.min(by: { failing[$0].last < failing[$1].last })
-    {
-      failing.remove(at: oldest)
-    }
-    failing.append(FailingClient(client: client, since: now, last: now))
+    failures.append((subject, now), most: Self.mostFailures) { $0.subject == subject || now - $0.time > window }
+    let known = failing.first { $0.client == subject.client && now - $0.last <= window }
+    failing.append((subject.client, known?.since ?? now, now), most: Self.mostClients) { $0.client == subject.client }
   }
 
   /// Records a success of a request that was sent at `began`.
   mutating func succeeded(_ subject: CircuitSubject, began: Duration, now: Duration) {
-    successes.removeAll { $0.caller == subject.caller }
-    if successes.count > 1 { successes.removeFirst() }
-    successes.append((subject.caller, now))
+    successes.append((subject.caller, now), most: 2) { $0.caller == subject.caller }
+    served.append((subject.client, began, now), most: Self.mostClients) { $0.client == subject.client }
     if !failing.isEmpty { failing.removeAll { $0.client == subject.client } }
-    if let index = served.firstIndex(where: { $0.client == subject.client }) {
-      served[index] = (subject.client, began, now)
-      return
-    }
-    if served.count >= Self.mostClients, let oldest = served.indices.min(by: { served[$0].time < served[$1].time }) {
-      served.remove(at: oldest)
-    }
-    served.append((subject.client, began, now))
   }
 
   /// Discards the failures, because the upstream responds again. Keeps the successes, which keep the upstream in use.
@@ -308,5 +254,14 @@ struct FailureEvidence: Sendable {
   private func isContradicted(_ client: UInt64, now: Duration) -> Bool {
     guard let since = failing.first(where: { $0.client == client })?.since else { return false }
     return served.contains { $0.client != client && $0.began > since && now - $0.time <= Self.contradiction }
+  }
+}
+
+extension Deque {
+  /// Appends an element in place of others. If there are more than `most` then, the oldest leaves.
+  fileprivate mutating func append(_ element: Element, most: Int, replacing isReplaced: (Element) -> Bool) {
+    removeAll(where: isReplaced)
+    if count >= most { removeFirst() }
+    append(element)
   }
 }

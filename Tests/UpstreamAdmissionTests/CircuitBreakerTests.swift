@@ -10,10 +10,10 @@ import Testing
   @discardableResult
   private func ask(
     _ breaker: inout CircuitBreaker, _ outcome: CircuitOutcome, at milliseconds: Int
-  ) -> CircuitBreaker.Passage {
+  ) -> CircuitPass? {
     let now = Duration.milliseconds(milliseconds)
     let admission = breaker.admit(now: now)
-    if case .pass(let pass) = admission { breaker.record(outcome, of: pass, now: now) }
+    if let pass = admission { breaker.record(outcome, of: pass, now: now) }
     return admission
   }
 
@@ -30,7 +30,8 @@ import Testing
     #expect(breaker.isClosed)
     ask(&breaker, .failure, at: 0)
     #expect(!breaker.isClosed)
-    #expect(breaker.admit(now: .zero) == .open(retryAfter: .milliseconds(500)))
+    #expect(breaker.admit(now: .zero) == nil)
+    #expect(breaker.refusal(now: .zero) == .milliseconds(500))
   }
 
   @Test("a success restarts the count of consecutive failures")
@@ -66,7 +67,7 @@ import Testing
     for round in 0..<5 {
       let now = Duration.seconds(round)
       let passes = (0..<100).map { _ in breaker.admit(now: now) }
-      for case .pass(let pass) in passes { breaker.record(.broken, of: pass, now: now) }
+      for case let pass? in passes { breaker.record(.broken, of: pass, now: now) }
       #expect(breaker.isClosed == (round < 4), "in round \(round)")
     }
   }
@@ -81,13 +82,15 @@ import Testing
   @Test("an open breaker admits a single probe, and closes after its success")
   func probe() {
     var breaker = opened()
-    #expect(breaker.admit(now: .milliseconds(499)) == .open(retryAfter: .milliseconds(1)))
-    guard case .pass(let probe) = breaker.admit(now: .milliseconds(500)) else {
+    #expect(breaker.admit(now: .milliseconds(499)) == nil)
+    #expect(breaker.refusal(now: .milliseconds(499)) == .milliseconds(1))
+    guard let probe = breaker.admit(now: .milliseconds(500)) else {
       Issue.record("no probe")
       return
     }
     #expect(probe.isProbe)
-    #expect(breaker.admit(now: .milliseconds(501)) == .open(retryAfter: .milliseconds(500)))
+    #expect(breaker.admit(now: .milliseconds(501)) == nil)
+    #expect(breaker.refusal(now: .milliseconds(501)) == .milliseconds(500))
     breaker.record(.success, of: probe, now: .milliseconds(600))
     #expect(breaker.isClosed)
     for _ in 0..<4 { ask(&breaker, .failure, at: 700) }
@@ -99,7 +102,7 @@ import Testing
     var breaker = opened()
     var probes: [Int] = []
     for millisecond in 0..<10_000 {
-      if case .pass = ask(&breaker, .failure, at: millisecond) { probes.append(millisecond) }
+      if ask(&breaker, .failure, at: millisecond) != nil { probes.append(millisecond) }
     }
     #expect(probes == [500, 1500, 3500, 5500, 7500, 9500])
   }
@@ -120,12 +123,13 @@ import Testing
   func lostProbe() {
     var breaker = opened()
     ask(&breaker, .neutral, at: 500)
-    guard case .pass(let lost) = breaker.admit(now: .milliseconds(501)) else {
+    guard let lost = breaker.admit(now: .milliseconds(501)) else {
       Issue.record("no probe")
       return
     }
-    #expect(breaker.admit(now: .milliseconds(10_500)) == .open(retryAfter: .milliseconds(1)))
-    guard case .pass = breaker.admit(now: .milliseconds(10_501)) else {
+    #expect(breaker.admit(now: .milliseconds(10_500)) == nil)
+    #expect(breaker.refusal(now: .milliseconds(10_500)) == .milliseconds(1))
+    guard breaker.admit(now: .milliseconds(10_501)) != nil else {
       Issue.record("no second probe")
       return
     }
@@ -136,7 +140,7 @@ import Testing
   @Test("outcomes of requests admitted before the breaker opened change nothing")
   func late() {
     var breaker = CircuitBreaker()
-    guard case .pass(let early) = breaker.admit(now: .zero) else {
+    guard let early = breaker.admit(now: .zero) else {
       Issue.record("refused")
       return
     }

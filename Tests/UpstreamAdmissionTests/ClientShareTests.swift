@@ -79,20 +79,6 @@ import Testing
     #expect(gate.end().count == 1 && gate.limit.inFlight == 1)
   }
 
-  @Test("a client that forces revalidations pays for them with its own turns")
-  func cost() {
-    var gate = Turnstile(initial: 40, maximum: 40)
-    var served = ["forcing": 0, "plain": 0]
-    var owner: [Int: String] = [:]
-    for device in 0..<400 {
-      owner[gate.ask("\(device)", of: "forcing", cost: 4).number] = "forcing"
-      owner[gate.ask("\(device)", of: "plain").number] = "plain"
-    }
-    for _ in 0..<250 { for number in gate.end() { served[owner[number] ?? "", default: 0] += 1 } }
-    // Somewhat less than a fifth, because the client began in debt.
-    #expect((45...50).contains(served["forcing"] ?? 0), "\(served)")
-  }
-
   @Test("the devices of a client fill seven eighths of the waiting room, and another client still has room")
   func room() {
     var gate = Turnstile(initial: 200, maximum: 200)
@@ -119,8 +105,7 @@ import Testing
       switch Int.random(in: 0..<10, using: &random) {
       case 0..<5:
         let client = Int.random(in: 0..<5, using: &random)
-        let cost = Int.random(in: 1...16, using: &random)
-        gate.ask("\(Int.random(in: 0..<4, using: &random))", of: "\(client)", share: shares[client], cost: cost)
+        gate.ask("\(Int.random(in: 0..<4, using: &random))", of: "\(client)", share: shares[client])
       case 5..<9: gate.end()
       default:
         guard let (number, ticket) = gate.tickets.randomElement(using: &random) else { continue }
@@ -135,10 +120,10 @@ import Testing
   }
 
   private static func expectConsistent(_ limit: ConcurrencyLimit<Int>) {
-    #expect(limit.clients.values.reduce(0) { $0 + $1.account.inFlight } == limit.inFlight)
+    #expect(limit.clients.values.reduce(0) { $0 + $1.inFlight } == limit.inFlight)
     #expect(limit.clients.values.reduce(0) { $0 + $1.waiting } == limit.waiting)
     for client in limit.clients.values {
-      #expect(client.account.inFlight <= limit.adaptive.most(of: client.share))
+      #expect(client.inFlight <= limit.adaptive.most(of: client.share))
     }
     for (name, caller) in limit.known {
       guard let client = limit.clients[name.client] else {
@@ -146,8 +131,8 @@ import Testing
         continue
       }
       let most = AdaptiveLimit.lessAnEighth(of: limit.adaptive.most(of: client.share))
-      #expect(caller.account.inFlight <= most)
-      let isHeldBack = caller.account.inFlight == most || !limit.mayGo(client) || limit.inFlight == limit.limit
+      #expect(caller.inFlight <= most)
+      let isHeldBack = caller.inFlight == most || !limit.mayGo(client) || limit.inFlight == limit.limit
       #expect(caller.queue.isEmpty || isHeldBack, "\(name)")
     }
   }

@@ -64,52 +64,6 @@ import Testing
     #expect(served.allSatisfy { (59...61).contains($0) }, "\(served)")
   }
 
-  @Test("a caller pays for an expensive request with missed rounds, and other callers do not")
-  func cost() {
-    var gate = Turnstile(initial: 4, maximum: 4)
-    var owner: [Int: String] = [:]
-    for _ in 0..<400 {
-      owner[gate.ask("forcing", cost: 4).number] = "forcing"
-      owner[gate.ask("plain").number] = "plain"
-      owner[gate.ask("other").number] = "other"
-    }
-    var served: [String: Int] = [:]
-    for _ in 0..<270 { for number in gate.end() { served[owner[number] ?? "", default: 0] += 1 } }
-    #expect((28...31).contains(served["forcing"] ?? 0), "\(served)")
-    #expect((118...121).contains(served["plain"] ?? 0) && (118...121).contains(served["other"] ?? 0), "\(served)")
-  }
-
-  @Test("a debt is bounded, however much was used while there was room")
-  func debt() {
-    var gate = Turnstile(initial: 8, maximum: 8)
-    _ = gate.limit.acquire(.init(QuotaCaller(client: "only", identity: "forcing")), waiter: 0, now: .zero)
-    for _ in 0..<100 {
-      gate.ask("forcing", cost: .max)
-      gate.end()
-    }
-    for _ in 0..<100 { gate.ask("plain") }
-    let number = gate.ask("forcing", cost: .min).number
-    var rounds = 0
-    while gate.tickets[number] != nil {
-      gate.end()
-      rounds += 1
-    }
-    // The caller has paid its debt after that many rounds, and then has a turn.
-    #expect(rounds == ConcurrencyLimit<Int>.highestCost + 1)
-  }
-
-  @Test("a debt is forgotten when its caller has no requests left")
-  func forgotten() {
-    var gate = Turnstile(initial: 8, maximum: 8)
-    gate.ask("forcing", cost: .max)
-    gate.end()
-    #expect(gate.limit.callers == 0)
-    for _ in 0..<100 { gate.ask("plain") }
-    #expect(gate.ask("forcing").goes && gate.limit.inFlight == 8)
-    let number = gate.ask("forcing").number
-    #expect(gate.end() == [number])
-  }
-
   @Test("a cancelled request is skipped and leaves nothing behind")
   func cancellation() throws {
     var gate = Turnstile(initial: 1, maximum: 1)
@@ -441,7 +395,7 @@ import Testing
       switch Int.random(in: 0..<10, using: &random) {
       case 0..<5:
         let caller = "\(Int.random(in: 0..<6, using: &random))"
-        let (number, goes) = gate.ask(caller, cost: .random(in: -1...20, using: &random))
+        let (number, goes) = gate.ask(caller)
         if !goes, gate.tickets[number] != nil { waiting.insert(number) }
       case 5..<9:
         let outcome: ConcurrencyOutcome = Int.random(in: 0..<20, using: &random) == 0 ? .inconclusive : .answered

@@ -20,11 +20,11 @@ import Testing
     var budget = RetryBudget()
     var random = SplitMix(seed: 1)
     for _ in 0..<100 {
-      let decision = RetryPolicy().decision(after: failed(on: 7), budget: &budget, using: &random)
+      let decision = RetryPolicy.decision(after: failed(on: 7), budget: &budget, using: &random)
       #expect(decision == .retry(after: .zero))
     }
     #expect(budget.available == RetryBudget.initial - 1)
-    let second = RetryPolicy().decision(after: failed(on: 7, number: 2), budget: &budget, using: &random)
+    let second = RetryPolicy.decision(after: failed(on: 7, number: 2), budget: &budget, using: &random)
     #expect(second == .giveUp)
   }
 
@@ -47,7 +47,7 @@ import Testing
   @Test("old connections are forgotten")
   func bounded() {
     var budget = RetryBudget()
-    for _ in 0..<5000 { budget.succeeded() }
+    for _ in 0..<5000 { budget.earn() }
     for connection in 0..<200 as Range<UInt64> { #expect(pays(&budget, for: connection)) }
     let left = budget.available
     #expect(pays(&budget, for: 199))

@@ -10,7 +10,7 @@ import Testing
     var random = SplitMix(seed: seed)
     var purse = RetryBudget()
     while purse.available > budget { _ = purse.withdraw() }
-    return RetryPolicy().decision(after: attempt, budget: &purse, using: &random)
+    return RetryPolicy.decision(after: attempt, budget: &purse, using: &random)
   }
 
   private func failed(
@@ -101,7 +101,7 @@ import Testing
   private func limited(
     _ method: HTTPRequest.Method = .get, number: Int = 1, timeLeft: Duration = .seconds(10)
   ) -> Attempt {
-    Attempt(method, .limited(retryAfter: nil), number: number, timeLeft: timeLeft)
+    Attempt(method, .limited, number: number, timeLeft: timeLeft)
   }
 
   @Test("a GET or HEAD refused with 429 is retried four times, in its turn and without budget")
@@ -125,14 +125,14 @@ import Testing
     for ending in endings {
       var budget = RetryBudget()
       for _ in 0..<1000 {
-        budget.requested()
-        budget.succeeded()
+        budget.earn()
+        budget.earn()
       }
       var attempts = 0
       for _ in 0..<10_000 {
-        budget.requested()
+        budget.earn()
         var number = 1
-        while case .retry = RetryPolicy().decision(
+        while case .retry = RetryPolicy.decision(
           after: Attempt(.get, ending, number: number, timeLeft: .seconds(10)), budget: &budget, using: &random)
         {
           number += 1
@@ -148,7 +148,7 @@ import Testing
     var budget = RetryBudget()
     var retries = 0
     for _ in 0..<100 {
-      budget.requested()
+      budget.earn()
       while budget.withdraw() { retries += 1 }
     }
     #expect(retries == 20)
@@ -157,7 +157,7 @@ import Testing
   @Test("the saved budget is bounded")
   func savings() {
     var budget = RetryBudget()
-    for _ in 0..<100_000 { budget.succeeded() }
+    for _ in 0..<100_000 { budget.earn() }
     #expect(budget.available == 400)
   }
 }

@@ -21,23 +21,21 @@ struct Turnstile {
   /// Requests a turn for a caller of the only client; returns the request's number, and whether it is sent
   /// immediately.
   @discardableResult
-  mutating func ask(_ caller: String, cost: Int = 1) -> (number: Int, goes: Bool) {
-    ask(QuotaCaller(client: "only", identity: ByteString(caller)), cost: cost)
+  mutating func ask(_ caller: String) -> (number: Int, goes: Bool) {
+    ask(QuotaCaller(client: "only", identity: ByteString(caller)))
   }
 
   /// Requests a turn for a caller of one of several clients.
   @discardableResult
   mutating func ask(
-    _ caller: String, of client: String, share: Double = QuotaCaller.usualShare, cost: Int = 1
+    _ caller: String, of client: String, share: Double = QuotaCaller.usualShare
   ) -> (number: Int, goes: Bool) {
-    ask(QuotaCaller(client: client, share: share, identity: ByteString(caller)), cost: cost)
+    ask(QuotaCaller(client: client, share: share, identity: ByteString(caller)))
   }
 
-  private mutating func ask(_ caller: QuotaCaller, cost: Int) -> (number: Int, goes: Bool) {
+  private mutating func ask(_ caller: QuotaCaller) -> (number: Int, goes: Bool) {
     count += 1
-    var request = ConcurrencyLimit<Int>.Request(caller)
-    request.cost = cost
-    switch limit.acquire(request, waiter: count, now: .zero) {
+    switch limit.acquire(.init(caller), waiter: count, now: .zero) {
     case .granted(let permit):
       underWay.append((permit, count))
       return (count, true)

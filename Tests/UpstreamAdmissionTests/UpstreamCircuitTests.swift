@@ -220,7 +220,7 @@ struct UpstreamCircuitTests {
 
   @Test("the circuit knows at most 256 failing resources, and forgets the oldest")
   func bound() {
-    var resources = ResourceCircuits(CircuitLimits())
+    var resources = ResourceCircuits()
     for resource in 0..<1000 as Range<UInt64> {
       for step in 0..<5 {
         let now = Duration.milliseconds(Int(resource) + step)

@@ -62,7 +62,7 @@ import Testing
     #expect(failure.code == .upstreamError)
     #expect(
       failure.proxyStatus.fieldValue == #"musickit-token-server; received-status=503; next-hop="a.example""#)
-    let rejection = TokenRejection(upstreamDate: nil, now: 0, key: .active)
+    let rejection = TokenRejection(upstreamDate: nil, now: 0)
     let rejected = UpstreamFailure.tokenRejected(rejection, nextHop: "a.example")
     #expect(rejected.proxyStatus.receivedStatus == 401 && rejected.detail == rejection.description)
   }

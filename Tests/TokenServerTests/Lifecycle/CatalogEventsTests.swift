@@ -30,7 +30,7 @@ struct CatalogEventsTests {
   func flapping() {
     let lines = Lines()
     let events = CatalogEvents(logger: Logger(label: "test") { _ in lines })
-    let rejection = TokenRejection(upstreamDate: nil, now: 0, key: .active)
+    let rejection = TokenRejection(upstreamDate: nil, now: 0)
     for _ in 0..<1000 {
       events.noticed(.tokenRejected(rejection, keyID: nil))
       events.noticed(.tokenAccepted)
