@@ -7,13 +7,11 @@ import UpstreamAdmission
 /// The limit of the requests in flight, with the flights that wait for a turn.
 typealias CatalogLimit = ConcurrencyLimit<OneShot<QueueResult>>
 
-/// A place in the queue of requests that wait for a turn.
 struct QueuePlace: Sendable {
   let ticket: QueueTicket
   let waiting: OneShot<QueueResult>
 }
 
-/// The result of a wait in the queue.
 enum QueueResult: Sendable {
   /// The request may be sent, and this caller pays for it.
   case granted(ConcurrencyPermit, to: QuotaCaller)
@@ -38,7 +36,6 @@ struct Admission {
   var tokenRefresh = TokenRefreshPolicy()
   var token: ProxyToken?
   var tokenSource: (any TokenSource)?
-  /// The number of changes of `tokenSource`.
   var tokenSourceVersion = 0
   /// The time at which Apple last accepted a token of this source, in seconds since 1970. Nil if it has not yet.
   var tokenAcceptedAt: Int?
@@ -46,7 +43,6 @@ struct Admission {
   var hasNewKey = true
   var clockSkew = ClockSkew()
 
-  /// The waits for a turn, and the turns that a slow reader holds.
   var deadlines = DeadlineQueue()
   /// When the task that grants turns at the pacer's times does so next; nil without such a task.
   var pacesAt: Duration?
@@ -76,7 +72,6 @@ struct Admission {
     var needs: (any QuotaGroup)?
   }
 
-  /// Returns what a critical section requires outside of the lock.
   mutating func duties(
     now: Duration, by route: UpstreamRoute? = nil, handing grants: [CatalogLimit.Grant] = []
   ) -> Duties {
@@ -110,21 +105,20 @@ struct Admission {
 extension Admission {
   /// What a critical section has decided about a request.
   enum Result: Sendable {
-    case launched(Launch)
+    case ready(CatalogAttempt)
+    /// The request has a turn, and a token must be minted first.
+    case withoutToken(ConcurrencyPermit, UpstreamCircuit.Pass)
     case queued(QueuePlace)
     /// The turn would come too late, or the queue is full.
     case rejected(retryAfter: Duration)
-    /// The circuit may refuse the request. Then it need not wait for a turn.
-    case circuitOpen(UpstreamCircuit.Refusal)
+    /// The circuit refuses the request, or may do so later: then it need not wait for a turn. The permit is the turn that it
+    /// has already.
+    case circuitOpen(UpstreamCircuit.Refusal, ConcurrencyPermit?)
     /// Too little time is left to send anything.
     case tooLate
   }
 
   /// Takes a turn at the upstream for a request, or a place in the queue.
-  ///
-  /// - Parameters:
-  ///   - miss: What the caller misses that has begun the flight.
-  ///   - gateway: The gateway that has this state.
   mutating func enter(
     _ flight: borrowing Flight, of miss: CatalogMiss, at time: CacheTime, on gateway: CatalogGateway
   ) -> Result {
@@ -133,34 +127,24 @@ extension Admission {
     if flight.number > 1 { counts.retries += 1 }
     guard patience >= .zero else { return .tooLate }
     if flight.number == 1 { retryBudget.earn() }
-    if let refusal = circuit.refusal(for: flight.subject, now: now) { return .circuitOpen(refusal) }
+    if let refusal = circuit.refusal(for: flight.subject, now: now) { return .circuitOpen(refusal, nil) }
     var request = CatalogLimit.Request(flight.caller)
     (request.isRepeated, request.isRetry) = (flight.number > 1, flight.limited != nil)
     (request.waited, request.patience) = (miss.waited, patience)
     var waiting: OneShot<QueueResult>?
     switch limit.acquire(request, waiter: OneShot(keptIn: &waiting), now: now) {
-    case .granted(let permit): return .launched(launch(flight, permit, at: time, on: gateway))
+    case .granted(let permit): return launch(flight, permit, at: time, on: gateway)
     case .refused(let retryAfter): return .rejected(retryAfter: retryAfter)
     case .queued(let ticket): return .queued(QueuePlace(ticket: ticket, waiting: waiting ?? OneShot()))
     }
   }
 
-  /// Whether a request with a turn may be sent.
-  enum Launch: Sendable {
-    case ready(CatalogAttempt)
-    /// A token must be minted first.
-    case withoutToken(ConcurrencyPermit, UpstreamCircuit.Pass)
-    case rejected(ConcurrencyPermit, UpstreamCircuit.Refusal)
-  }
-
   /// Lets a request with a turn pass the circuit, gives it the current token, and counts it.
-  ///
-  /// - Parameter gateway: The gateway that has this state.
   mutating func launch(
     _ flight: borrowing Flight, _ permit: ConcurrencyPermit, at time: CacheTime, on gateway: CatalogGateway
-  ) -> Launch {
+  ) -> Result {
     switch circuit.admit(flight.subject, now: time.elapsed) {
-    case .refused(let refusal): return .rejected(permit, refusal)
+    case .refused(let refusal): return .circuitOpen(refusal, permit)
     case .pass(let pass):
       guard let token = usableToken(now: time) else { return .withoutToken(permit, pass) }
       return .ready(attempt(flight, permit, pass, token, at: time, on: gateway))
@@ -250,9 +234,7 @@ extension Admission {
 extension Admission {
   /// Learns from an attempt without a response, and decides about another one.
   ///
-  /// - Parameters:
-  ///   - isOurs: Whether the failure shows nothing about Apple.
-  ///   - permit: The attempt's turn; nil if it was released before.
+  /// - Parameter isOurs: Whether the failure shows nothing about Apple.
   mutating func failed(
     _ attempt: CatalogAttempt, _ error: UpstreamError, isOurs: Bool, of flight: borrowing Flight, until end: Duration,
     _ permit: ConcurrencyPermit?, now: Duration

@@ -1,5 +1,4 @@
 import HTTPCache
-import HTTPMessages
 import Synchronization
 import Tracing
 import UpstreamAdmission
@@ -17,7 +16,6 @@ final class CatalogAttempt: @unchecked Sendable {
   let token: ProxyToken
   /// The span of the attempt; nil if the request has none.
   let span: SpanContext?
-  /// When it is sent.
   let start: CacheTime
   /// What the head of the response shows; nil before there is one, and when the state knows it.
   var head: HeadFacts?
@@ -58,32 +56,4 @@ struct HeadFacts: Sendable {
   /// The value of `Date` in seconds since 1970; nil if it does not tell the upstream's present time.
   let date: Int?
   let receivedAt: CacheTime
-}
-
-/// Content that releases the turn at its end, if that was not known before.
-final class PermittedContent: ContentReader, @unchecked Sendable {
-  // Sendable by confinement, as is the content itself.
-  private let reader: any ContentReader
-  private let attempt: CatalogAttempt
-
-  init(_ reader: any ContentReader, _ attempt: CatalogAttempt) {
-    self.reader = reader
-    self.attempt = attempt
-  }
-
-  func read() async throws(ContentError) -> [UInt8]? {
-    do throws(ContentError) {
-      let part = try await reader.read()
-      if part == nil { attempt.release(.answered) }
-      return part
-    } catch {
-      attempt.release(.inconclusive)
-      throw error
-    }
-  }
-
-  func cancel() {
-    reader.cancel()
-    attempt.release(.inconclusive)
-  }
 }

@@ -35,28 +35,15 @@ public final class CatalogCall: Sendable {
 
   /// Creates a call.
   ///
-  /// - Parameters:
-  ///   - caller: The caller, for fair sharing of the quota.
-  ///   - directives: The directives of the request's `Cache-Control`.
-  ///   - preconditions: The request's preconditions.
-  ///   - coding: The content coding that the caller prefers.
-  ///   - fields: The result of ``HeaderPolicy/requestFields(for:from:hasContent:acceptsGzip:)``.
-  ///   - span: The server's span of the request.
-  ///   - holder: The address that memory for the call is charged to; nil for the server itself.
+  /// - Parameter fields: The result of ``HeaderPolicy/requestFields(for:from:hasContent:acceptsGzip:)``.
   public init(
     _ method: HTTPRequest.Method, _ target: CatalogTarget, caller: QuotaCaller, directives: RequestDirectives,
     preconditions: Preconditions, coding: ContentCoding, fields: FieldLines, span: SpanContext? = nil,
     holder: MemoryBudget.Holder? = nil
   ) {
-    self.method = method
-    self.target = target
-    self.caller = caller
-    self.directives = directives
-    self.preconditions = preconditions
-    self.coding = coding
-    self.fields = fields
-    self.span = span
-    self.holder = holder
+    (self.method, self.target, self.caller, self.directives) = (method, target, caller, directives)
+    (self.preconditions, self.coding, self.fields) = (preconditions, coding, fields)
+    (self.span, self.holder) = (span, holder)
     key = CacheKey(target.cacheKey)
   }
 
@@ -90,7 +77,6 @@ final class CatalogMiss: Sendable {
   let call: CatalogCall
   /// The stored response to validate; nil without one, and for a call without the cache.
   let stored: Selection?
-  /// The reason for the request to Apple.
   let reason: ForwardReason
   /// How long the call has waited for its turn on its event loop.
   let waited: Duration
@@ -99,20 +85,16 @@ final class CatalogMiss: Sendable {
   /// The route to the upstream from the caller's loop.
   let route: UpstreamRoute
 
-  init(_ call: CatalogCall, after lookup: Lookup, waited: Duration, end: Duration, route: UpstreamRoute) {
-    stored = lookup.stored
+  /// - Parameter lookup: Nil for a call without the cache: for a user, for `/v1/test`, or with `no-store`.
+  init(_ call: CatalogCall, after lookup: Lookup?, waited: Duration, end: Duration, route: UpstreamRoute) {
+    stored = lookup?.stored
     reason =
       switch lookup {
-      case .validate(_, let reason), .miss(let reason): reason
-      case .hit, .staleWhileRevalidate: .stale
-      case .unsatisfiable: .uriMiss
+      case nil: call.target.isStorable ? .request : .bypass
+      case .validate(_, let reason)?, .miss(let reason)?: reason
+      case .hit?, .staleWhileRevalidate?: .stale
+      case .unsatisfiable?: .uriMiss
       }
-    (self.call, self.waited, self.end, self.route) = (call, waited, end, route)
-  }
-
-  /// Creates a call without the cache: for a user, for `/v1/test`, or with `no-store`.
-  init(passing call: CatalogCall, waited: Duration, end: Duration, route: UpstreamRoute) {
-    (stored, reason) = (nil, call.target.isStorable ? .request : .bypass)
     (self.call, self.waited, self.end, self.route) = (call, waited, end, route)
   }
 }

@@ -17,10 +17,8 @@ public struct CatalogClock: Sendable {
     return CacheTime(monotonic: monotonic.tv_sec * 1_000_000_000 + monotonic.tv_nsec, wall: Glibc.time(nil))
   }
 
-  /// The current time on both clocks.
   var now: CacheTime { read() }
 
-  /// The current time on the monotonic clock.
   var elapsed: Duration { read().elapsed }
 }
 

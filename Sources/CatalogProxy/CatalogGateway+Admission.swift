@@ -26,6 +26,7 @@ extension CatalogGateway {
 
   /// Ends an attempt whose response is complete.
   func settle(_ attempt: CatalogAttempt, of call: CatalogCall) {
+    // The time is read here, because the limit's must not go back: on a busy machine the head may have arrived long ago.
     let (permit, now) = (attempt.takePermit(), clock.elapsed)
     let (noted, duties) = withState { $0.settle(attempt, of: call, permit, now: now) }
     report(noted)
@@ -185,6 +186,5 @@ extension Hasher {
 }
 
 extension HTTPField.Name {
-  /// The field with the caller's music user token.
   static let musicUserToken = HTTPField.Name.literal("Music-User-Token")
 }

@@ -17,22 +17,22 @@ extension CatalogGateway {
   ) -> CatalogReply? {
     switch lookup {
     case .hit(let selection):
-      withAdmission { $0.counts.hits += 1 }
       if call.coding == .gzip, selection.response.awaitsCompression, selection.response.isLong { refresh() }
-      return .response(
-        fromCache(
-          selection, to: call, CacheStatus(.hit, timeToLive: selection.timeToLive), at: now, isValidated: false))
+      return hit(selection, call, at: now)
     case .staleWhileRevalidate(let selection):
-      withAdmission { $0.counts.hits += 1 }
       if withState({ $0.revalidating.insert(call.key).inserted }) { refresh() }
-      return .response(
-        fromCache(
-          selection, to: call, CacheStatus(.hit, timeToLive: selection.timeToLive), at: now, isValidated: false))
+      return hit(selection, call, at: now)
     case .unsatisfiable:
       return .failure(UpstreamFailure.onlyIfCached.response(CacheStatus(.unforwarded)))
     case .validate, .miss:
       return nil
     }
+  }
+
+  private func hit(_ selection: Selection, _ call: CatalogCall, at now: CacheTime) -> CatalogReply {
+    withAdmission { $0.counts.hits += 1 }
+    let status = CacheStatus(.hit, timeToLive: selection.timeToLive)
+    return .response(fromCache(selection, to: call, status, at: now, isValidated: false))
   }
 
   // MARK: 10 Reply
@@ -107,7 +107,6 @@ extension CatalogGateway {
     return .response(stale(stored.response, to: call, CacheStatus(.hit), "stale-if-error", at: now))
   }
 
-  /// Returns a stored response that is marked as stale.
   private func stale(
     _ stored: StoredResponse, to call: CatalogCall, _ status: CacheStatus, _ detail: String, at now: CacheTime
   ) -> Response {
@@ -147,11 +146,9 @@ extension CatalogGateway {
     _ work: ResponseCompression, by route: UpstreamRoute, then done: @escaping @Sendable (StoredResponse) -> Void
   ) {
     if let response = work.advance() { return done(response) }
-    _ = route.upstream.alarm(after: Self.nextTurn) { self.advance(work, by: route, then: done) }
+    // The least time after which a timer ends in another turn: one that is due ends in the present turn.
+    _ = route.upstream.alarm(after: .nanoseconds(1)) { self.advance(work, by: route, then: done) }
   }
-
-  /// The least time after which a timer ends in another turn: one that is due ends in the present turn.
-  private static var nextTurn: Duration { .nanoseconds(1) }
 
   /// Returns the upstream's response, with content that still arrives.
   func passThrough(_ response: UpstreamResponse, to call: CatalogCall, _ status: CacheStatus) -> Response {

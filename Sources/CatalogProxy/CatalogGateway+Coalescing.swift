@@ -27,7 +27,7 @@ extension CatalogGateway {
       let (ticket, driver) = state.coalescer.join(key, waiter) { id in
         FlightDriver(Flight(.shared(id), of: miss, at: now), leader: waiter, on: self)
       }
-      let isWaiting = waiter.joined(ticket, isLeader: driver != nil)
+      let isWaiting = waiter.waits(at: .shared(ticket, isLeader: driver != nil))
       if let driver {
         // A flight that need not ask the replicas' store first is admitted in the same critical section.
         if miss.route.shared == nil { entry = state.enter(&driver.flight, of: miss, at: now, on: self) }
@@ -48,7 +48,6 @@ extension CatalogGateway {
     }
   }
 
-  /// The result of joining a flight.
   private enum Joining: Sendable {
     /// The place in a flight, and its driver if this caller is its leader. `isWaiting`: the caller has not gone.
     case joined(FlightTicket, FlightDriver?, isWaiting: Bool)
@@ -67,31 +66,13 @@ extension CatalogGateway {
 
   /// Removes a caller that has gone from its flight.
   func leave(_ ticket: FlightTicket) {
-    guard case .left(_, let abandoned) = withState({ $0.coalescer.leave(ticket) }) else { return }
-    abandoned?.cancel()
+    withState { $0.coalescer.leave(ticket)?.abandoned }?.cancel()
   }
 
   /// Resumes all waiting callers of a flight. On the leader's loop.
-  ///
-  /// - Parameter attempt: The attempt that ends with the flight; nil if it has ended.
   @inline(never)
-  func complete(_ flight: FlightID, _ outcome: Outcome, _ attempt: CatalogAttempt?, leader: CatalogWaiter) {
-    let waiters: [CatalogWaiter]
-    if let attempt {
-      // Read here, because the limit's time must not go back: on a busy machine the head may have arrived long ago.
-      let (permit, now) = (attempt.takePermit(), clock.elapsed)
-      let call = leader.miss.call
-      var completed: [CatalogWaiter] = []
-      let (noted, duties) = withState { state in
-        completed = state.coalescer.complete(flight)
-        return state.settle(attempt, of: call, permit, now: now)
-      }
-      report(noted)
-      perform(duties)
-      waiters = completed
-    } else {
-      waiters = withState { $0.coalescer.complete(flight) }
-    }
+  func complete(_ flight: FlightID, _ outcome: Outcome, leader: CatalogWaiter) {
+    let waiters = withState { $0.coalescer.complete(flight) }
     guard case .stream(let response) = outcome else { return tell(waiters, outcome, leader: leader) }
     // The content can be read only on this event loop.
     var isTaken = false

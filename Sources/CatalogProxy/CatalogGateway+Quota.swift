@@ -70,7 +70,6 @@ extension CatalogGateway {
     if wasOpen != isOpen { observer.noticed(isOpen ? .circuitOpened : .circuitClosed) }
   }
 
-  /// Tells the other replicas about this one's circuit.
   func tell(_ news: CircuitNews) {
     withAdmission { $0.quotaGroup }?.tell(news)
   }

@@ -38,9 +38,7 @@ extension CatalogGateway {
 
   /// Finds out with `/v1/test` whether Apple accepts the developer token of a request with a 401 response.
   ///
-  /// - Parameters:
-  ///   - end: The deadline of that request.
-  ///   - cause: The span of that request.
+  /// - Parameter cause: The span of that request.
   func verdict(
     on token: ProxyToken, until end: Duration, by route: UpstreamRoute, of cause: SpanContext?
   ) async -> TokenVerdict {

@@ -41,8 +41,7 @@ public final class CatalogGateway: Sendable {
 
     /// Creates a configuration with the defaults.
     public init(upstream: String, nextHop: String) {
-      self.upstream = upstream
-      self.nextHop = nextHop
+      (self.upstream, self.nextHop) = (upstream, nextHop)
     }
   }
 
@@ -63,15 +62,10 @@ public final class CatalogGateway: Sendable {
   private let state: Locked<GatewayState>
 
   /// Creates a gateway that has not sent a request yet.
-  ///
-  /// - Parameters:
-  ///   - observer: Receives events for the operator.
   public init(
     _ configuration: Configuration, observer: any CatalogObserver, clock: CatalogClock = .system
   ) {
-    self.configuration = configuration
-    self.observer = observer
-    self.clock = clock
+    (self.configuration, self.observer, self.clock) = (configuration, observer, clock)
     policy = HeaderPolicy(upstream: configuration.upstream)
     cache = ResponseCache(settings: configuration.cache)
     leastTime = min(.seconds(1), configuration.timeouts.whole / 4)
@@ -130,7 +124,6 @@ public final class CatalogGateway: Sendable {
   }
 }
 
-/// The handling of a call.
 extension CatalogGateway {
   /// Returns the response, or nil if the response requires a request to Apple.
   ///
@@ -146,11 +139,7 @@ extension CatalogGateway {
   ///
   /// Cancellation of the work ends this caller's wait. A shared upstream request continues for the others.
   ///
-  /// - Parameters:
-  ///   - content: The request's content; nil if it has none.
-  ///   - waited: How long the request has waited for its turn on its event loop.
-  ///   - route: The route to the upstream from the caller's loop.
-  ///   - receive: Takes the reply, once: within this call, later on the route's loop, or on the thread that cancels.
+  /// - Parameter receive: Takes the reply, once: within this call, later on the route's loop, or on the thread that cancels.
   /// - Returns: The work, or nil if `receive` has the reply.
   public func start(
     _ call: CatalogCall, content: (any ContentReader)? = nil, contentLength: Int? = nil, waited: Duration = .zero,
@@ -159,7 +148,7 @@ extension CatalogGateway {
     let now = clock.now
     let end = now.elapsed + configuration.timeouts.whole
     guard call.isCacheable else {
-      let miss = CatalogMiss(passing: call, waited: waited, end: end, route: route)
+      let miss = CatalogMiss(call, after: nil, waited: waited, end: end, route: route)
       let waiter = CatalogWaiter(miss, for: .reply(receive), on: self)
       waiter.fly(.passed, content: content, contentLength: contentLength)
       return waiter

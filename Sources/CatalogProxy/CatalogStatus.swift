@@ -6,7 +6,6 @@ public import UpstreamAdmission
 
 /// Receives events for the operator. The gateway calls it on an event loop, so it must not block.
 public protocol CatalogObserver: Sendable {
-  /// Receives one event.
   func noticed(_ notice: CatalogNotice)
 }
 
@@ -42,20 +41,11 @@ public enum CatalogNotice: Sendable {
 /// One request to the upstream, for its span.
 public struct UpstreamAttempt: Sendable {
   /// The result of an attempt.
-  public enum Result: Sendable, Equatable {
+  public enum Result: Sendable {
     /// The status of the response, and its HTTP version in the form for `Via`.
     case status(Int, StaticString)
     /// There was no response.
     case failure(UpstreamError.Cause)
-
-    /// Returns whether two results are the same.
-    public static func == (left: Result, right: Result) -> Bool {
-      switch (left, right) {
-      case (.status(let one, _), .status(let other, _)): one == other
-      case (.failure(let one), .failure(let other)): one == other
-      case (.status, _), (.failure, _): false
-      }
-    }
   }
 
   /// The span of the attempt.

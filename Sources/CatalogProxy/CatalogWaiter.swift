@@ -10,16 +10,14 @@ final class CatalogWaiter: CancellableWork, Sendable {
   private let gateway: CatalogGateway
   private let state: Locked<State>
 
-  /// What the outcome is for.
   enum Purpose: Sendable {
-    /// A reply to a caller.
     case reply(@Sendable (CatalogReply) -> Void)
     /// The cache. The function is called at the end.
     case refresh(@Sendable () -> Void)
   }
 
   /// What the caller waits for.
-  private enum Place: Sendable {
+  enum Place: Sendable {
     case none
     /// A flight that other callers may have joined. Its leader has begun it; the others are followers.
     case shared(FlightTicket, isLeader: Bool)
@@ -42,12 +40,8 @@ final class CatalogWaiter: CancellableWork, Sendable {
     state = Locked(State(purpose: purpose))
   }
 
-  /// Takes note of the place in a flight. Returns false if the caller has gone.
-  func joined(_ ticket: FlightTicket, isLeader: Bool) -> Bool {
-    waits(at: .shared(ticket, isLeader: isLeader))
-  }
-
-  private func waits(at place: Place) -> Bool {
+  /// Takes note of the place of the wait. Returns false if the caller has gone.
+  func waits(at place: Place) -> Bool {
     state.withLock { state in
       guard !state.isCancelled else { return false }
       state.place = place

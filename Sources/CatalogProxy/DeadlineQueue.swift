@@ -1,3 +1,4 @@
+import DequeModule
 import UpstreamAdmission
 
 /// A queue of deadlines: of waits for a turn, and of turns that a slow reader holds.
@@ -9,7 +10,6 @@ struct DeadlineQueue {
     case wait(QueueTicket)
     case turn(CatalogAttempt)
 
-    /// Returns whether the wait or the turn has not ended.
     func isOpen(in limit: borrowing CatalogLimit) -> Bool {
       switch self {
       case .wait(let ticket): limit.isWaiting(ticket)
@@ -18,7 +18,7 @@ struct DeadlineQueue {
     }
   }
 
-  private var entries: [(end: Duration, item: Item)] = []
+  private var entries: Deque<(end: Duration, item: Item)> = []
   /// The number of entries at which the queue looks for ended items.
   private var full = Self.few
   /// Whether a task watches for the next deadline.
@@ -36,7 +36,7 @@ struct DeadlineQueue {
   mutating func insert(_ item: Item, until end: Duration, isOpen: (Item) -> Bool) {
     if entries.count >= full {
       // In memory of its own: that of a burst must not stay.
-      entries = entries.filter { isOpen($0.item) }
+      entries = Deque(entries.filter { isOpen($0.item) })
       full = max(Self.few, 2 * entries.count)
     }
     var index = entries.count
@@ -44,7 +44,6 @@ struct DeadlineQueue {
     entries.insert((end, item), at: index)
   }
 
-  /// Removes the items with a deadline in the past, and returns them.
   mutating func removeExpired(now: Duration) -> [Item] {
     let expired = entries.prefix { $0.end <= now }.map(\.item)
     entries.removeFirst(expired.count)

@@ -63,7 +63,6 @@ struct Flight: Sendable {
     case renewed(Bool)
     /// The policy allows another attempt. `limited`: what Apple said with 429.
     indirect case retry(after: Duration, limited: ReplacedResponse?)
-    /// The time before another attempt has passed.
     case paused
     /// Apple's response is not for the callers.
     indirect case rejected(UpstreamFailure)
@@ -116,7 +115,6 @@ struct Flight: Sendable {
   private(set) var fields: FieldLines
   /// The request's content. Content that has been read once cannot be sent again, so the wrapper records reads.
   var content: WatchedContent?
-  /// The length of the content in bytes; nil if it is not known.
   let contentLength: Int?
   /// The stored response that the request validates; nil to fetch the whole response.
   private(set) var stored: StoredResponse?
@@ -132,7 +130,6 @@ struct Flight: Sendable {
   /// Whether the last 401 may be about the user's token, or about its absence.
   private var isForUser = false
 
-  /// Creates a flight for what a caller misses.
   init(
     _ kind: Kind, of miss: CatalogMiss, content: (any ContentReader)? = nil, contentLength: Int? = nil,
     at time: CacheTime
@@ -166,7 +163,6 @@ struct Flight: Sendable {
     return .lookUp
   }
 
-  /// Takes an event, and returns the next action.
   mutating func on(_ event: Event) -> Action {
     switch event {
     case .collected: return admit()
@@ -237,7 +233,6 @@ struct Flight: Sendable {
 }
 
 extension Flight {
-  /// Whether the response passes through.
   var isPassed: Bool {
     if case .passed = kind { true } else { false }
   }

@@ -53,10 +53,9 @@ extension FlightDriver {
     let error = UpstreamError(
       error == .timedOut ? .responseTimeout : .responseIncomplete, .answered, "A response ended too early. \(error)")
     gateway.observer.noticed(.exchangeFailed(error))
-    return UpstreamFailure(error, nextHop: gateway.configuration.nextHop)
+    return UpstreamFailure(error, nextHop: nextHop)
   }
 
-  /// Stores a whole response.
   private func store(_ response: UpstreamResponse, _ content: PartialContent, _ attempt: CatalogAttempt) -> Outcome {
     let (key, settings) = (flight.call.key, gateway.cacheSettings)
     do throws(ContentCodingError) {
@@ -78,8 +77,7 @@ extension FlightDriver {
   private func freshen(by response: UpstreamResponse, _ attempt: CatalogAttempt) -> Flight.Event {
     response.content.cancel()
     guard let stored = flight.stored else {
-      return .stored(
-        .failure(.status(.notModified, nextHop: gateway.configuration.nextHop), mayBeReplaced: true))
+      return .stored(.failure(.status(.notModified, nextHop: nextHop), mayBeReplaced: true))
     }
     let (key, settings) = (flight.call.key, gateway.cacheSettings)
     let renewed = gateway.cache.freshen(
@@ -101,11 +99,10 @@ extension FlightDriver {
       sent: flight.call.fields, requestedAt: flight.requestedAt, receivedAt: receivedAt)
   }
 
-  /// Passes the response on while it arrives.
   func pass() -> Outcome { response.map { stream($0) } ?? .cancelled }
 
-  /// Returns the response with content that releases the turn when Apple has sent all of it. More than the server keeps for
-  /// a caller that reads slowly holds the turn until the deadline at most.
+  /// Lets the turn end when Apple has sent all of the content. More than the server keeps for a caller that reads slowly
+  /// holds the turn until the deadline at most.
   private func stream(_ response: UpstreamResponse) -> Outcome {
     guard let attempt = attempt.take() else { return .stream(response) }
     gateway.noteHead(of: attempt)
@@ -113,7 +110,7 @@ extension FlightDriver {
       if case .success = result { attempt.release(.answered) } else { attempt.release(.inconclusive) }
     }
     if !attempt.isOver { gateway.expire(.turn(attempt), at: miss.end, miss.route) }
-    return .stream(response.read(by: PermittedContent(response.content, attempt)))
+    return .stream(response)
   }
 }
 

@@ -39,11 +39,10 @@ extension FlightDriver {
     gateway.observer.noticed(.exchangeFailed(error))
     switch decision {
     case .retry(let delay): return .retry(after: delay, limited: nil)
-    case .giveUp: return .failed(UpstreamFailure(error, nextHop: gateway.configuration.nextHop))
+    case .giveUp: return .failed(UpstreamFailure(error, nextHop: nextHop))
     }
   }
 
-  /// Releases the turn of the attempt.
   private func endAttempt(_ outcome: ConcurrencyOutcome) {
     attempt.take()?.release(outcome)
   }
@@ -96,11 +95,11 @@ extension FlightDriver {
   @inline(never)
   private func rejected(_ response: UpstreamResponse, _ attempt: CatalogAttempt) -> Flight.Event {
     guard response.status != .tooManyRequests else { return limited(response, attempt) }
-    endAttempt(response.status.code >= 500 ? .inconclusive : .answered)
+    let code = response.status.code
+    endAttempt(code >= 500 ? .inconclusive : .answered)
     gateway.withAdmission { $0.counts.failures += 1 }
-    gateway.observer.noticed(.upstreamStatus(response.status.code))
-    let nextHop = gateway.configuration.nextHop
-    guard response.status.isOfTheRequest else {
+    gateway.observer.noticed(.upstreamStatus(code))
+    guard code < 500, code != 206, code != 304 else {
       return .rejected(.status(response.status, retryAfter: retryAfter(response), nextHop: nextHop))
     }
     return .rejected(.content(of: response, isUsers: flight.call.target.wantsUserToken, nextHop: nextHop))
@@ -119,7 +118,7 @@ extension FlightDriver {
     case .retry(let delay):
       return .retry(after: delay, limited: response.readAtOnce(gateway.configuration.memory))
     case .giveUp:
-      return .rejected(.rateLimited(retryAfter: asked ?? .seconds(1), nextHop: gateway.configuration.nextHop))
+      return .rejected(.rateLimited(retryAfter: asked ?? .seconds(1), nextHop: nextHop))
     }
   }
 
@@ -136,7 +135,6 @@ extension FlightDriver {
     return .unauthorized(isForUser: flight.call.target.asksForUser, hasNewClock: hasNewClock)
   }
 
-  /// Finds out with `/v1/test` whether Apple accepts the developer token.
   func test() -> Flight.Event? {
     guard let token = attempt?.token else { return .tested(.unknown) }
     let (gateway, miss, span) = (gateway, miss, flight.call.span)
@@ -153,13 +151,9 @@ extension FlightDriver {
     return true
   }
 
-  /// Fails because of a 401.
   func fail401(isOfToken: Bool) -> Flight.Event? {
     guard let response, let token = attempt?.token else { return nil }
-    let failure =
-      isOfToken
-      ? gateway.rejected(token, by: response)
-      : .status(response.status, nextHop: gateway.configuration.nextHop)
+    let failure = isOfToken ? gateway.rejected(token, by: response) : .status(response.status, nextHop: nextHop)
     endAttempt(.answered)
     return .rejected(failure)
   }
@@ -176,22 +170,14 @@ extension FlightDriver {
     }
     let (upstream, memory) = (miss.route.upstream, gateway.configuration.memory)
     return wait {
-      let alarm = upstream.alarm(after: Self.timeForWords) { response.content.cancel() }
+      let alarm = upstream.alarm(after: .seconds(1)) { response.content.cancel() }
       defer { alarm.cancel() }
       return .failed(failure.saying(await response.read(memory)))
     }
   }
-
-  private static var timeForWords: Duration { .seconds(1) }
-}
-
-extension HTTPResponse.Status {
-  /// Whether a response with this status can be one to a request of this server.
-  fileprivate var isOfTheRequest: Bool { code < 500 && code != 206 && code != 304 }
 }
 
 extension UpstreamError {
-  /// Whether a deadline passed.
   fileprivate var isTimeout: Bool {
     switch cause {
     case .responseTimeout, .connectionReadTimeout, .connectionWriteTimeout, .connectionTimeout: true

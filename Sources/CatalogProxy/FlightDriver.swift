@@ -16,7 +16,6 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
   var flight: Flight
   /// The present attempt; nil before it, and once its turn is released or belongs to the content of the response.
   var attempt: CatalogAttempt?
-  /// Apple's response to the attempt.
   var response: UpstreamResponse?
   /// When its head arrived.
   var receivedAt: CacheTime
@@ -38,13 +37,13 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
 
   private let cancellation = Locked(Cancellation())
 
-  /// Creates the driver of a flight that its leader begins.
   init(_ flight: Flight, leader: CatalogWaiter, on gateway: CatalogGateway) {
     (self.flight, self.leader, self.gateway) = (flight, leader, gateway)
     receivedAt = flight.requestedAt
   }
 
   var miss: CatalogMiss { leader.miss }
+  var nextHop: String { gateway.configuration.nextHop }
 
   // MARK: Events
 
@@ -53,7 +52,6 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     go(on: perform(flight.begin(asksStore: flight.id != nil && miss.route.shared != nil)))
   }
 
-  /// Begins after admission has decided about the request.
   func begin(after entry: consuming GatewayState.Entry) {
     go(on: event(after: entry))
   }
@@ -98,7 +96,7 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     case .pass: return .stored(pass())
     case .giveUp:
       response?.content.cancel()
-      let failure = UpstreamFailure.givenUp(nextHop: gateway.configuration.nextHop)
+      let failure = UpstreamFailure(UpstreamError(.cancelled, .unanswered, ""), nextHop: nextHop)
       complete(.failure(failure, mayBeReplaced: !flight.isPassed))
     case .complete(let outcome): complete(outcome)
     }
@@ -144,11 +142,18 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     return nil
   }
 
-  /// Returns the event after admission has decided, or nil if the request waits for its turn.
   private func event(after entry: consuming GatewayState.Entry) -> Flight.Event? {
     gateway.perform(entry.duties)
-    switch entry.result {
-    case .launched(let launch): return event(after: launch)
+    return event(after: entry.result)
+  }
+
+  /// Returns the event after admission has decided, or nil if the request waits for its turn.
+  private func event(after result: Admission.Result) -> Flight.Event? {
+    switch result {
+    case .ready(let attempt):
+      self.attempt = attempt
+      return .admitted
+    case .withoutToken(let permit, let pass): return .lacksToken(permit, pass)
     case .queued(let place):
       // A request with less time left is not sent, so its turn would be lost.
       gateway.expire(.wait(place.ticket), at: miss.end - gateway.leastTime, miss.route)
@@ -156,21 +161,11 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
       return nil
     case .rejected(let retryAfter):
       guard let limited = flight.limited else { return .failed(.overloaded(retryAfter: retryAfter)) }
-      return .failed(.rateLimited(retryAfter: retryAfter, nextHop: gateway.configuration.nextHop).saying(limited))
-    case .circuitOpen(let refusal): return .failed(.circuitOpen(refusal, nextHop: gateway.configuration.nextHop))
-    case .tooLate: return .failed(.waitedTooLong(nextHop: gateway.configuration.nextHop))
-    }
-  }
-
-  private func event(after launch: Admission.Launch) -> Flight.Event {
-    switch launch {
-    case .ready(let attempt):
-      self.attempt = attempt
-      return .admitted
-    case .withoutToken(let permit, let pass): return .lacksToken(permit, pass)
-    case .rejected(let permit, let refusal):
-      gateway.release(permit, .inconclusive)
-      return .failed(.circuitOpen(refusal, nextHop: gateway.configuration.nextHop))
+      return .failed(.rateLimited(retryAfter: retryAfter, nextHop: nextHop).saying(limited))
+    case .circuitOpen(let refusal, let permit):
+      if let permit { gateway.release(permit, .inconclusive) }
+      return .failed(.circuitOpen(refusal, nextHop: nextHop))
+    case .tooLate: return .failed(.waitedTooLong(nextHop: nextHop))
     }
   }
 
@@ -182,17 +177,17 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     }
   }
 
-  private func event(after turn: QueueResult) -> Flight.Event {
+  private func event(after turn: QueueResult) -> Flight.Event? {
     switch turn {
     case .granted(let permit, let caller):
       flight.charge(to: caller)
       let now = gateway.clock.now
       guard miss.end - now.elapsed >= gateway.leastTime else {
         gateway.release(permit, .inconclusive)
-        return .failed(.waitedTooLong(nextHop: gateway.configuration.nextHop))
+        return .failed(.waitedTooLong(nextHop: nextHop))
       }
       return event(after: gateway.withAdmission { $0.launch(flight, permit, at: now, on: gateway) })
-    case .timedOut: return .failed(.waitedTooLong(nextHop: gateway.configuration.nextHop))
+    case .timedOut: return .failed(.waitedTooLong(nextHop: nextHop))
     case .cancelled: return .interrupted(byCaller: true)
     }
   }
@@ -239,15 +234,14 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
   // MARK: The end
 
   private func complete(_ outcome: Outcome) {
-    let attempt = attempt.take()
     // A 401 whose meaning no caller waits for has its content still.
     if case .cancelled = outcome { response?.content.cancel() }
     response = nil
+    if let attempt = attempt.take() { gateway.settle(attempt, of: miss.call) }
     if let flight = flight.id {
-      gateway.complete(flight, outcome, attempt, leader: leader)
-    } else {
-      if let attempt { gateway.settle(attempt, of: miss.call) }
-      if !leader.resume(outcome), case .stream(let response) = outcome { response.content.cancel() }
+      gateway.complete(flight, outcome, leader: leader)
+    } else if !leader.resume(outcome), case .stream(let response) = outcome {
+      response.content.cancel()
     }
     share(outcome)
   }

@@ -21,10 +21,6 @@ extension GatewayState {
   }
 
   /// Takes a turn at the upstream for a flight, or a place in the queue of each of its callers.
-  ///
-  /// - Parameters:
-  ///   - miss: What the leader misses.
-  ///   - gateway: The gateway that has this state.
   mutating func enter(
     _ flight: inout Flight, of miss: CatalogMiss, at time: CacheTime, on gateway: CatalogGateway
   ) -> Entry {
@@ -32,14 +28,12 @@ extension GatewayState {
     if case .queued(let place) = result,
       let permit = addPlaces(for: place.ticket, to: &flight, at: time.elapsed, on: gateway)
     {
-      result = .launched(admission.launch(flight, permit, at: time, on: gateway))
+      result = admission.launch(flight, permit, at: time, on: gateway)
     }
     return Entry(result: result, duties: admission.duties(now: time.elapsed, by: miss.route))
   }
 
   /// Changes what the end of an attempt changes.
-  ///
-  /// - Parameter permit: The attempt's turn; nil if it was released before.
   mutating func settle(
     _ attempt: CatalogAttempt, of call: CatalogCall, _ permit: ConcurrencyPermit?, now: Duration
   ) -> (Admission.Noted, Admission.Duties) {

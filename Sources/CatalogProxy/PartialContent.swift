@@ -7,9 +7,7 @@ import Memory
 struct PartialContent: @unchecked Sendable {
   // Sendable by confinement: one task at a time uses it.
 
-  /// The result of a read.
   enum Reading {
-    /// The content is complete.
     case whole
     /// The content is longer than the limit. The bytes read so far are kept, and the rest still has to be read.
     case tooLong
@@ -23,7 +21,6 @@ struct PartialContent: @unchecked Sendable {
   private let purpose: MemoryBudget.Purpose
   /// The charge of the bytes. Content that comes at once is not kept across a wait, and so is not charged.
   private var hold: MemoryHold?
-  /// The length in bytes, if the upstream has stated it.
   private let length: Int?
   private let limit: Int
   /// The bytes read so far, in one array. Separate parts would leave as much free memory again in the heap between used

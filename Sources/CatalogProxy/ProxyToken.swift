@@ -15,7 +15,6 @@ public final class ProxyToken: Sendable {
   public let keyID: String?
   /// The version of the token, which a later 401 refers to.
   let version: TokenVersion?
-  /// The time at which the token was minted.
   let madeAt: CacheTime?
 
   /// Creates a token that stays valid until well after `refreshAt`.
@@ -64,7 +63,6 @@ extension CatalogGateway {
     return usableToken(now: now) ?? minting.withLock { _ in usableToken(now: now) ?? mintToken(now: now) }
   }
 
-  /// Returns the current token if it is less than half used up and the wall clock was not set since.
   private func usableToken(now: CacheTime) -> ProxyToken? {
     withAdmission { $0.usableToken(now: now) }
   }

@@ -39,20 +39,9 @@ struct RequestCoalescer<Waiter> {
     }
   }
 
-  /// The result when a waiter leaves.
-  enum Departure {
-    /// The removed waiter. If it was the last one, the work that the caller must cancel.
-    case left(Waiter, abandoned: (any CancellableWork)?)
-    /// The waiter was already removed, and receives its response.
-    case tooLate
-  }
-
   /// The flights that new requests may join.
   private var flights: [FlightKey: Members] = [:]
   private var lastSerial: UInt64 = 0
-
-  /// Creates a coalescer without flights.
-  init() {}
 
   /// The number of upstream requests in flight.
   var count: Int { flights.count }
@@ -86,13 +75,14 @@ struct RequestCoalescer<Waiter> {
 
   /// Removes a waiter. If it was the last, the flight ends. A later request then starts a new flight and does not join
   /// one that is being cancelled.
-  mutating func leave(_ ticket: FlightTicket) -> Departure {
-    guard let waiter = remove(ticket) else { return .tooLate }
-    guard let flight = flights[ticket.flight.key], flight.isEmpty, !flight.isKept else {
-      return .left(waiter, abandoned: nil)
-    }
+  ///
+  /// - Returns: The waiter, and if it was the last one, the work that the caller must cancel. Nil if the response is already
+  ///   on its way to the waiter.
+  mutating func leave(_ ticket: FlightTicket) -> (waiter: Waiter, abandoned: (any CancellableWork)?)? {
+    guard let waiter = remove(ticket) else { return nil }
+    guard let flight = flights[ticket.flight.key], flight.isEmpty, !flight.isKept else { return (waiter, nil) }
     flights[ticket.flight.key] = nil
-    return .left(waiter, abandoned: flight.work)
+    return (waiter, flight.work)
   }
 
   /// Removes a waiter that received another response meanwhile. The flight continues to its end for later requests.
@@ -137,7 +127,6 @@ struct RequestCoalescer<Waiter> {
 }
 
 extension RequestCoalescer.Members: Sendable where Waiter: Sendable {}
-extension RequestCoalescer.Departure: Sendable where Waiter: Sendable {}
 extension RequestCoalescer: Sendable where Waiter: Sendable {}
 
 /// The identity of one upstream request with any number of waiters. Unique within one coalescer.
@@ -155,10 +144,8 @@ final class FlightKey: Hashable, Sendable {
   private let key: CacheKey
   private let sent: FieldLines
 
-  /// - Parameters:
-  ///   - key: The target.
-  ///   - sent: All end-to-end fields of the upstream request. `Authorization` does not count: the credential is the
-  ///     gateway's own, and a new token has the same meaning. A field that differs in each request would prevent all sharing.
+  /// - Parameter sent: All end-to-end fields of the upstream request. `Authorization` does not count: the credential is the
+  ///   gateway's own, and a new token has the same meaning. A field that differs in each request would prevent all sharing.
   init(_ key: CacheKey, sent: FieldLines) {
     self.key = key
     var sent = sent
@@ -180,7 +167,6 @@ final class FlightKey: Hashable, Sendable {
 
 /// The place of a waiter in a flight.
 struct FlightTicket: Hashable, Sendable {
-  /// The flight.
   let flight: FlightID
   let serial: UInt64
 }
@@ -200,10 +186,6 @@ struct UnsharedTargets: Sendable {
   /// The expiry of each target.
   private var ends: [UInt64: Duration] = [:]
 
-  /// Creates an empty set.
-  init() {}
-
-  /// The number of targets.
   var count: Int { ends.count }
 
   /// Returns whether the gateway sends a request for each caller of the target.

@@ -28,7 +28,6 @@ package protocol SharedCache: AnyObject, Sendable {
 
 /// A lookup that has no finding yet.
 package protocol SharedLookup: AnyObject, Sendable {
-  /// Ends the lookup soon, with ``SharedFinding/alone(_:)``. On any thread.
   func cancel()
 }
 
@@ -105,7 +104,6 @@ package struct SharedLookupState: Sendable {
   /// not while Apple is slow.
   package static let lease = Duration.seconds(2)
 
-  /// The reply to a question.
   package enum Reply: Sendable, Equatable {
     case entry([UInt8])
     case lead(stale: [UInt8]?)
@@ -169,7 +167,6 @@ package struct SharedLookupState: Sendable {
     }
   }
 
-  /// Takes the time.
   package mutating func passed(now: Duration) -> Step {
     guard case .waiting(let until) = phase, now >= until else { return .none }
     // The other replica is gone, or out of reach of the store. One of those that wait takes its place.

@@ -9,15 +9,7 @@ public final class UpstreamRoute: Sendable {
   /// The cache that this replica shares with others; nil without one.
   package let shared: (any SharedCache)?
 
-  /// Creates a route.
-  public convenience init(_ upstream: any Upstream, executor: any TaskExecutor) {
-    self.init(upstream, executor: executor, shared: nil)
-  }
-
-  /// Creates a route of a replica that may share its responses with others.
-  package init(_ upstream: any Upstream, executor: any TaskExecutor, shared: (any SharedCache)?) {
-    self.upstream = upstream
-    self.executor = executor
-    self.shared = shared
+  package init(_ upstream: any Upstream, executor: any TaskExecutor, shared: (any SharedCache)? = nil) {
+    (self.upstream, self.executor, self.shared) = (upstream, executor, shared)
   }
 }

@@ -18,11 +18,10 @@ public func fuzzCatalogPath(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CIn
 }
 
 private func judge(_ bytes: [UInt8], allowsMe: Bool) throws(TargetRefusal) -> CatalogTarget {
-  let (path, query) = split(bytes)
-  guard let query else {
-    return try CatalogTarget(path: path.span, query: nil, allowsMe: allowsMe, hasUserToken: allowsMe)
-  }
-  return try CatalogTarget(path: path.span, query: query.span, allowsMe: allowsMe, hasUserToken: allowsMe)
+  let (text, query) = split(bytes)
+  let path = try CatalogPath(text.span, allowsMe: allowsMe)
+  guard let query else { return try CatalogTarget(path, query: nil, hasUserToken: allowsMe) }
+  return try CatalogTarget(path, query: query.span, hasUserToken: allowsMe)
 }
 
 private func split(_ bytes: [UInt8]) -> (path: [UInt8], query: [UInt8]?) {
@@ -44,7 +43,7 @@ private func check(_ target: CatalogTarget, of received: [UInt8]) {
   precondition((query ?? []).allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "#") }, "one request line")
 
   guard let again = try? judge(target.bytes, allowsMe: true) else { preconditionFailure("refused the second time") }
-  precondition(again == target && again.cacheKey == target.cacheKey && again.kind == target.kind)
+  precondition(again.bytes == target.bytes && again.cacheKey == target.cacheKey && again.kind == target.kind)
   precondition(again.route.description == target.route.description && again.wantsUserToken == target.wantsUserToken)
   precondition((target.kind == .me) == segments[2].elementsEqual("me".utf8), "me is me, however it was spelled")
   precondition(!target.isStorable || !target.wantsUserToken)

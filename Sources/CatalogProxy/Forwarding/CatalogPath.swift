@@ -1,5 +1,4 @@
 import Bytes
-public import HTTPTypes
 
 /// The validated path of a request under `/v1`. It suffices to find the permission that the request needs.
 ///
@@ -22,89 +21,62 @@ public struct CatalogPath: Sendable {
   ///   - path: The path as received, with its escapes.
   ///   - allowsMe: Whether the proxy forwards `/v1/me`.
   /// - Throws: The defect of the path.
-  public init(_ path: Span<UInt8>, allowsMe: Bool, limits: TargetLimits = TargetLimits()) throws(TargetRefusal) {
-    var segments = try PathSegments(path, limits: limits)
+  public init(_ path: Span<UInt8>, allowsMe: Bool) throws(TargetRefusal) {
+    var segments = try PathSegments(path)
     segments.lowercaseStorefront()
-    let route = try CatalogRoute(segments, allowsMe: allowsMe)
-    (kind, self.route, storefront) = (route.kind, route.template, route.storefront)
+    (kind, route, storefront) = try segments.resource(allowsMe: allowsMe)
     (bytes, self.allowsMe) = (segments.path, allowsMe)
   }
-
-  /// Returns whether a method is allowed: `GET` and `HEAD`, and below `/v1/me` the methods that Apple documents.
-  public func allows(_ method: HTTPRequest.Method) -> Bool { kind.allows(method) }
-
-  /// The value of `Allow` (RFC 9110 §10.2.1). The server itself handles `OPTIONS`.
-  public var allow: StaticString { kind.allow }
 }
 
 /// The resource at Apple that a path names.
-struct CatalogRoute {
-  let kind: CatalogTarget.Kind
-  /// The template of the path, one of a small fixed set: a label for logs and metrics.
-  let template: StaticString
-  let storefront: String?
-
-  /// Finds the resource. Throws a refusal if the proxy does not forward the path.
-  init(_ segments: PathSegments, allowsMe: Bool) throws(TargetRefusal) {
-    guard segments.has("v1", at: 0) else { throw .unknownPath }
-    if segments.has("catalog", at: 1) {
-      kind = .catalog
-      storefront = try segments.storefront(at: 2)
-      template = Self.catalogTemplate(segments)
-    } else if segments.has("storefronts", at: 1) {
-      kind = .storefronts
-      storefront = nil
-      template = Self.storefrontsTemplate(segments)
-    } else if segments.has("language", at: 1), segments.count == 4, segments.has("tag", at: 3) {
-      kind = .language
-      storefront = try segments.storefront(at: 2)
-      template = "/v1/language/{storefront}/tag"
-    } else if segments.has("test", at: 1), segments.count == 2 {
-      kind = .test
-      storefront = nil
-      template = "/v1/test"
-    } else if segments.has("me", at: 1), segments.count > 2 {
-      guard allowsMe else { throw .meDisabled }
-      kind = .me
-      storefront = nil
-      template = Self.meTemplate(segments)
-    } else {
-      throw .unknownPath
+extension PathSegments {
+  /// Returns the kind, the template of the path, and the storefront. Throws a refusal if the proxy does not forward the path.
+  fileprivate func resource(
+    allowsMe: Bool
+  ) throws(TargetRefusal) -> (CatalogTarget.Kind, template: StaticString, storefront: String?) {
+    guard has("v1", at: 0) else { throw .unknownPath }
+    if has("catalog", at: 1) { return (.catalog, catalogTemplate, try storefront(at: 2)) }
+    if has("storefronts", at: 1) { return (.storefronts, storefrontsTemplate, nil) }
+    if has("language", at: 1), count == 4, has("tag", at: 3) {
+      return (.language, "/v1/language/{storefront}/tag", try storefront(at: 2))
     }
+    if has("test", at: 1), count == 2 { return (.test, "/v1/test", nil) }
+    guard has("me", at: 1), count > 2 else { throw .unknownPath }
+    guard allowsMe else { throw .meDisabled }
+    return (.me, meTemplate, nil)
   }
 
-  private static func catalogTemplate(_ segments: PathSegments) -> StaticString {
-    switch segments.count {
+  private var catalogTemplate: StaticString {
+    switch count {
     case 3: "/v1/catalog/{storefront}"
-    case 4 where segments.has("search", at: 3): "/v1/catalog/{storefront}/search"
-    case 4 where segments.has("charts", at: 3): "/v1/catalog/{storefront}/charts"
+    case 4 where has("search", at: 3): "/v1/catalog/{storefront}/search"
+    case 4 where has("charts", at: 3): "/v1/catalog/{storefront}/charts"
     case 4: "/v1/catalog/{storefront}/{type}"
-    case 5 where segments.has("search", at: 3) && segments.has("hints", at: 4):
-      "/v1/catalog/{storefront}/search/hints"
-    case 5 where segments.has("search", at: 3) && segments.has("suggestions", at: 4):
-      "/v1/catalog/{storefront}/search/suggestions"
+    case 5 where has("search", at: 3) && has("hints", at: 4): "/v1/catalog/{storefront}/search/hints"
+    case 5 where has("search", at: 3) && has("suggestions", at: 4): "/v1/catalog/{storefront}/search/suggestions"
     case 5: "/v1/catalog/{storefront}/{type}/{id}"
     case 6: "/v1/catalog/{storefront}/{type}/{id}/{relationship}"
-    case 7 where segments.has("view", at: 5): "/v1/catalog/{storefront}/{type}/{id}/view/{view}"
+    case 7 where has("view", at: 5): "/v1/catalog/{storefront}/{type}/{id}/view/{view}"
     default: "/v1/catalog/{storefront}/*"
     }
   }
 
-  private static func storefrontsTemplate(_ segments: PathSegments) -> StaticString {
-    switch segments.count {
+  private var storefrontsTemplate: StaticString {
+    switch count {
     case 2: "/v1/storefronts"
     case 3: "/v1/storefronts/{storefront}"
     default: "/v1/storefronts/*"
     }
   }
 
-  private static func meTemplate(_ segments: PathSegments) -> StaticString {
-    if segments.has("library", at: 2) { return "/v1/me/library/*" }
-    if segments.has("ratings", at: 2) { return "/v1/me/ratings/*" }
-    if segments.has("recommendations", at: 2) { return "/v1/me/recommendations/*" }
-    if segments.has("recent", at: 2) { return "/v1/me/recent/*" }
-    if segments.has("history", at: 2) { return "/v1/me/history/*" }
-    if segments.has("storefront", at: 2) { return "/v1/me/storefront" }
+  private var meTemplate: StaticString {
+    if has("library", at: 2) { return "/v1/me/library/*" }
+    if has("ratings", at: 2) { return "/v1/me/ratings/*" }
+    if has("recommendations", at: 2) { return "/v1/me/recommendations/*" }
+    if has("recent", at: 2) { return "/v1/me/recent/*" }
+    if has("history", at: 2) { return "/v1/me/history/*" }
+    if has("storefront", at: 2) { return "/v1/me/storefront" }
     return "/v1/me/*"
   }
 }
@@ -118,12 +90,10 @@ struct PathSegments {
   /// The canonical path, with a slash before each segment.
   private(set) var path: [UInt8] = []
   private var ranges: [Range<Int>] = []
-  private let limits: TargetLimits
 
   /// Validates a path as received, and throws its defect.
-  init(_ raw: Span<UInt8>, limits: TargetLimits) throws(TargetRefusal) {
-    self.limits = limits
-    guard raw.count <= limits.path else { throw .pathTooLong }
+  init(_ raw: Span<UInt8>) throws(TargetRefusal) {
+    guard raw.count <= TargetLimits.path else { throw .pathTooLong }
     guard !raw.isEmpty, raw[0] == UInt8(ascii: "/") else { throw .notAbsolute }
     path.reserveCapacity(raw.count)
     ranges.reserveCapacity(8)
@@ -149,7 +119,6 @@ struct PathSegments {
     try endSegment(from: start)
   }
 
-  /// The number of segments.
   var count: Int { ranges.count }
 
   /// Returns whether the segment at `index` exists and equals `name` byte for byte.
@@ -161,14 +130,12 @@ struct PathSegments {
   mutating func lowercaseStorefront() {
     guard count > 2, ranges[2].count == 2 else { return }
     let (first, second) = (ranges[2].lowerBound, ranges[2].lowerBound + 1)
-    guard Self.isLetter(path[first]), Self.isLetter(path[second]), (path[first] & path[second]) & 0x20 == 0,
+    guard path[first].isASCIILetter, path[second].isASCIILetter, (path[first] & path[second]) & 0x20 == 0,
       has("catalog", at: 1) || has("storefronts", at: 1) || has("language", at: 1)
     else { return }
     path[first] |= 0x20
     path[second] |= 0x20
   }
-
-  private static func isLetter(_ byte: UInt8) -> Bool { (byte | 0x20) &- UInt8(ascii: "a") < 26 }
 
   /// Returns the storefront at `index`: two lower-case ASCII letters, as Apple writes them. Throws otherwise.
   func storefront(at index: Int) throws(TargetRefusal) -> String {
@@ -213,8 +180,8 @@ struct PathSegments {
   private mutating func endSegment(from start: Int) throws(TargetRefusal) {
     let segment = start..<path.count
     guard !segment.isEmpty else { throw .emptySegment }
-    guard segment.count <= limits.segment else { throw .segmentTooLong }
-    guard ranges.count < limits.segments else { throw .tooManySegments }
+    guard segment.count <= TargetLimits.segment else { throw .segmentTooLong }
+    guard ranges.count < TargetLimits.segments else { throw .tooManySegments }
     // Not only `.` and `..` (RFC 3986 §3.3): some systems treat longer runs like `..`.
     guard segment.contains(where: { path[$0] != UInt8(ascii: ".") }) else { throw .dotSegment }
     ranges.append(segment)

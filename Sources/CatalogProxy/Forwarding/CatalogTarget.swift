@@ -7,7 +7,7 @@ public import HTTPTypes
 /// The path is split into segments, which are decoded. The proxy sends exactly what it has validated: the same segments
 /// without escapes and without a slash at the end. It sends the query byte for byte, except for characters that only
 /// need encoding.
-public struct CatalogTarget: Sendable, Equatable {
+public struct CatalogTarget: Sendable {
   /// The kind of the resource.
   public let kind: Kind
   /// The template of the path, one of a small fixed set: a label for logs and metrics.
@@ -24,21 +24,6 @@ public struct CatalogTarget: Sendable, Equatable {
   /// a response.
   public let wantsUserToken: Bool
 
-  /// Validates a request target.
-  ///
-  /// - Parameters:
-  ///   - path: The path as received, with its escapes.
-  ///   - query: The query as received, without its question mark; nil if the target has no query.
-  ///   - allowsMe: Whether the proxy forwards `/v1/me`, and with it music user tokens.
-  ///   - hasUserToken: Whether the request has a music user token.
-  /// - Throws: The defect of the target.
-  public init(
-    path: Span<UInt8>, query: Span<UInt8>?, allowsMe: Bool, hasUserToken: Bool, limits: TargetLimits = TargetLimits()
-  ) throws(TargetRefusal) {
-    let path = try CatalogPath(path, allowsMe: allowsMe, limits: limits)
-    try self.init(path, query: query, hasUserToken: hasUserToken, limits: limits)
-  }
-
   /// Validates the query of a validated path.
   ///
   /// - Parameters:
@@ -46,17 +31,13 @@ public struct CatalogTarget: Sendable, Equatable {
   ///   - hasUserToken: Whether the request has a music user token. Without one, nothing decides whether the response
   ///     depends on a user, because Apple cannot know the user.
   /// - Throws: The defect of the query.
-  public init(
-    _ path: CatalogPath, query: Span<UInt8>?, hasUserToken: Bool, limits: TargetLimits = TargetLimits()
-  ) throws(TargetRefusal) {
-    kind = path.kind
-    route = path.route
-    storefront = path.storefront
+  public init(_ path: CatalogPath, query: Span<UInt8>?, hasUserToken: Bool) throws(TargetRefusal) {
+    (kind, route, storefront) = (path.kind, path.route, path.storefront)
     var bytes = path.bytes
     var cacheKey = bytes
     var isUsers = kind == .me || (hasUserToken && !ResponseSelection.isSameForAll(path: bytes, kind))
     if let query {
-      let parameters = try QueryParameters(query, limits: limits)
+      let parameters = try QueryParameters(query)
       if hasUserToken, kind != .test, !isUsers { isUsers = !ResponseSelection.isSameForAll(query: query) }
       bytes.append(UInt8(ascii: "?"))
       parameters.append(query, to: &bytes)
@@ -89,17 +70,6 @@ public struct CatalogTarget: Sendable, Equatable {
     case .test, .me: false
     }
   }
-
-  /// Returns whether a method is allowed: `GET` and `HEAD`, and below `/v1/me` the methods that Apple documents.
-  public func allows(_ method: HTTPRequest.Method) -> Bool { kind.allows(method) }
-
-  /// The value of `Allow` (RFC 9110 §10.2.1). The server itself handles `OPTIONS`.
-  public var allow: StaticString { kind.allow }
-
-  /// Returns whether two targets are the same.
-  public static func == (left: CatalogTarget, right: CatalogTarget) -> Bool {
-    left.bytes == right.bytes && left.wantsUserToken == right.wantsUserToken
-  }
 }
 
 extension CatalogTarget {
@@ -117,7 +87,7 @@ extension CatalogTarget {
     case me
 
     /// Returns whether a method is allowed: `GET` and `HEAD`, and below `/v1/me` the methods that Apple documents.
-    func allows(_ method: HTTPRequest.Method) -> Bool {
+    public func allows(_ method: HTTPRequest.Method) -> Bool {
       switch method {
       case .get, .head: true
       case .post, .put, .patch, .delete: self == .me
@@ -126,7 +96,7 @@ extension CatalogTarget {
     }
 
     /// The value of `Allow` (RFC 9110 §10.2.1). The server itself handles `OPTIONS`.
-    var allow: StaticString {
+    public var allow: StaticString {
       self == .me ? "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS" : "GET, HEAD, OPTIONS"
     }
   }
@@ -134,7 +104,7 @@ extension CatalogTarget {
 
 extension CatalogTarget {
   /// The paths that the proxy forwards, as Apple's documentation lists them. A name in braces stands for one segment.
-  /// The proxy also forwards paths below these, as ``CatalogRoute`` decides.
+  /// The proxy also forwards paths below these, as ``CatalogPath`` decides.
   public static let templates = [
     "/v1/catalog/{storefront}", "/v1/catalog/{storefront}/search", "/v1/catalog/{storefront}/search/hints",
     "/v1/catalog/{storefront}/search/suggestions", "/v1/catalog/{storefront}/charts",
@@ -152,22 +122,19 @@ extension CatalogTarget {
 
 /// The bounds of a request target that goes upstream, each with default, unit and reason. The bound of the whole
 /// request line also applies, 8 KiB by default.
-public struct TargetLimits: Sendable, Equatable {
+enum TargetLimits {
   /// The maximum length of a path as received, in bytes: 2048. The longest that Apple documents has about 100.
-  public var path = 2048
+  static let path = 2048
 
   /// The maximum length of a decoded path segment, in bytes: 256. Apple's longest identifiers, those of stations and
   /// library items, are shorter than 100.
-  public var segment = 256
+  static let segment = 256
 
   /// The maximum number of path segments: 16. Apple's deepest paths have eight.
-  public var segments = 16
+  static let segments = 16
 
   /// The maximum number of query parameters: 128. The cache key sorts them. A list such as `ids` is one parameter.
-  public var parameters = 128
-
-  /// Creates the default limits.
-  public init() {}
+  static let parameters = 128
 }
 
 /// The reason why a request target does not go upstream.

@@ -24,7 +24,6 @@ public final class HeaderPolicy: Sendable {
   public static let longestValue = 1024
 
   let origin: UpstreamOrigin
-  /// The name of the product in `Via` and `User-Agent`.
   let product: String
   /// The value of `Via` in responses that came over HTTP/1.1 and HTTP/2. Created once.
   private let viaHTTP1: [UInt8]
@@ -35,9 +34,7 @@ public final class HeaderPolicy: Sendable {
 
   /// Creates a policy.
   ///
-  /// - Parameters:
-  ///   - upstream: Scheme and authority of the upstream, such as `https://api.music.apple.com`.
-  ///   - product: A token (RFC 9110 §5.6.2): the name in `Via` and `User-Agent`.
+  /// - Parameter product: A token (RFC 9110 §5.6.2): the name in `Via` and `User-Agent`.
   public init(upstream: String, product: String = "musickit-token-server") {
     origin = UpstreamOrigin(upstream)
     self.product = product
@@ -48,11 +45,6 @@ public final class HeaderPolicy: Sendable {
 
   /// Returns the end-to-end fields to send upstream, without the credential.
   ///
-  /// - Parameters:
-  ///   - target: The target of the request.
-  ///   - caller: The caller's fields.
-  ///   - hasContent: Whether the request has content.
-  ///   - acceptsGzip: Whether the response may be compressed.
   /// - Throws: A refusal if the caller's fields do not allow the request to be forwarded.
   public func requestFields(
     for target: CatalogTarget, from caller: some RequestFields, hasContent: Bool = false, acceptsGzip: Bool = true
@@ -113,9 +105,7 @@ public final class HeaderPolicy: Sendable {
 extension HeaderPolicy {
   /// Returns the fields of an upstream response that the caller gets, and `Via`.
   ///
-  /// - Parameters:
-  ///   - upstream: The end-to-end fields as received.
-  ///   - version: The HTTP version of the upstream's response for `Via`: `2` or `1.1`.
+  /// - Parameter version: The HTTP version of the upstream's response for `Via`: `2` or `1.1`.
   public func responseFields(_ upstream: FieldLines, version: StaticString = "2") -> FieldLines {
     let options = upstream.text(of: "connection").map { ConnectionOptions($0.utf8) }
     var fields = FieldLines()
@@ -128,7 +118,7 @@ extension HeaderPolicy {
       fields.append(line, of: upstream)
     }
     if let location = fields.text(of: "location") { localize(location, in: &fields) }
-    fields.append("Via", (version.isHTTP2 ? viaHTTP2 : viaHTTP1).span)
+    fields.append("Via", (version.utf8CodeUnitCount == 1 ? viaHTTP2 : viaHTTP1).span)
     return fields
   }
 
@@ -164,10 +154,6 @@ extension HeaderPolicy {
   }
 }
 
-extension StaticString {
-  fileprivate var isHTTP2: Bool { utf8CodeUnitCount == 1 }
-}
-
 /// A copier of fields by name from a caller's request, except for fields that the request's `Connection` names.
 struct FieldCopier<Fields: RequestFields> {
   private let caller: Fields
@@ -196,7 +182,6 @@ struct FieldCopier<Fields: RequestFields> {
     try copy(isOlder ? older : present, as: present, upTo: HeaderPolicy.longestUserToken, isSecret: true, to: &fields)
   }
 
-  /// Returns whether the request has no field with this name.
   func isAbsent(_ name: StaticString) -> Bool {
     caller.value(of: name) == .absent
   }
@@ -259,18 +244,14 @@ public enum FieldRefusal: Error, Sendable, Equatable {
 /// The header fields of a caller's request, by name. A field that the proxy does not look up cannot reach the upstream.
 public protocol RequestFields {
   /// Returns the value of the field with this name.
-  ///
-  /// - Parameter lowercaseName: The field name in lower case.
   func value(of lowercaseName: StaticString) -> RequestFieldValue
 }
 
 /// The value of a field in a request.
 public enum RequestFieldValue: Sendable, Equatable {
-  /// The request does not have the field.
   case absent
   /// The request has one such field. The value has no leading or trailing white space.
   case single(ArraySlice<UInt8>)
-  /// The request has several such fields.
   case repeated
 }
 
@@ -284,7 +265,6 @@ struct ConnectionOptions {
     self.value = Array(value)
   }
 
-  /// The length of the value in bytes.
   var count: Int { value.count }
 
   /// Returns whether `Connection` names the field with this lower-case name.

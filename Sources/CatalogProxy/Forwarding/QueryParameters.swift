@@ -12,14 +12,14 @@ struct QueryParameters {
   let needsEncoding: Bool
 
   /// Validates a query as received, without its question mark, and throws its defect.
-  init(_ raw: Span<UInt8>, limits: TargetLimits) throws(TargetRefusal) {
+  init(_ raw: Span<UInt8>) throws(TargetRefusal) {
     var buffer: [UInt8] = []
     buffer.reserveCapacity(raw.count + 16)
     var parameters: [Parameter] = []
     var findings = Findings()
     var start = 0
     while start <= raw.count {
-      guard parameters.count < limits.parameters else { throw .tooManyParameters }
+      guard parameters.count < TargetLimits.parameters else { throw .tooManyParameters }
       parameters.append(try Parameter(at: &start, in: raw, to: &buffer, &findings))
     }
     guard !findings.isBeyondASCII || Self.isUTF8(raw) else { throw .queryNotUTF8 }
@@ -48,17 +48,8 @@ struct QueryParameters {
     return output
   }
 
-  /// Returns whether the decoded query is UTF-8.
   private static func isUTF8(_ raw: Span<UInt8>) -> Bool {
-    var decoded: [UInt8] = []
-    decoded.reserveCapacity(raw.count)
-    var index = 0
-    while index < raw.count {
-      let escape = raw[index] == UInt8(ascii: "%") ? raw.percentEncodedByte(at: index, before: raw.count) : nil
-      decoded.append(escape ?? raw[index])
-      index += escape == nil ? 1 : 3
-    }
-    return String(validating: decoded, as: UTF8.self) != nil
+    PercentEncoding.decode(raw).flatMap { String(validating: $0, as: UTF8.self) } != nil
   }
 }
 
@@ -110,7 +101,7 @@ private struct Parameter {
       if character.byte >= 0x80 { findings.isBeyondASCII = true }
       if character.isEncodedFirst { findings.needsEncoding = true }
       if equals == nil, !character.byte.isPlainInName { isPlain = false }
-      buffer.append(character)
+      if character.isEscaped { buffer.append(percentEncoding: character.byte) } else { buffer.append(character.byte) }
     }
     start += 1
     whole = first..<buffer.count
@@ -147,21 +138,12 @@ private struct QueryCharacter {
   var isEncodedFirst = false
 }
 
+/// Classes of bytes in a URI (RFC 3986).
 extension UInt8 {
   fileprivate var isPlainInName: Bool {
     isUnreservedInURI || self == UInt8(ascii: "[") || self == UInt8(ascii: "]")
   }
-}
 
-extension [UInt8] {
-  fileprivate mutating func append(_ character: QueryCharacter) {
-    guard character.isEscaped else { return append(character.byte) }
-    append(percentEncoding: character.byte)
-  }
-}
-
-/// Classes of bytes in a URI (RFC 3986).
-extension UInt8 {
   /// Whether a query may contain the byte as it is: `pchar`, `/` and `?` (RFC 3986 §3.4), and ``[ ] \ ^ ` { | }``,
   /// which browsers send unencoded (WHATWG URL, query percent-encode set). The caller handles the percent sign.
   var isAllowedInQuery: Bool {
@@ -187,6 +169,5 @@ extension UInt8 {
     }
   }
 
-  /// Whether the byte is a control character, a space or DEL.
   var isControlOrSpace: Bool { self <= 0x20 || self == 0x7F }
 }

@@ -47,7 +47,6 @@ enum ResponseSelection {
     return hasOnlyKnown(decoded(value)[...]) { $0 == UInt8(ascii: ",") }
   }
 
-  /// Returns whether the table has every element of a list.
   private static func hasOnlyKnown(_ list: ArraySlice<UInt8>, _ isSeparator: (UInt8) -> Bool) -> Bool {
     list.split(whereSeparator: isSeparator).map(trimmed).allSatisfy { $0.isEmpty || isKnown($0) }
   }
@@ -63,16 +62,8 @@ enum ResponseSelection {
 
   /// Returns a part of a query without escapes, with a space for each plus sign.
   private static func decoded(_ part: ArraySlice<UInt8>) -> [UInt8] {
-    let span = part.span
-    var decoded: [UInt8] = []
-    decoded.reserveCapacity(span.count)
-    var index = 0
-    while index < span.count {
-      let escaped = span[index] == UInt8(ascii: "%") ? span.percentEncodedByte(at: index, before: span.count) : nil
-      decoded.append(escaped ?? (span[index] == UInt8(ascii: "+") ? UInt8(ascii: " ") : span[index]))
-      index += escaped == nil ? 1 : 3
-    }
-    return decoded
+    let spaced = part.map { $0 == UInt8(ascii: "+") ? UInt8(ascii: " ") : $0 }
+    return PercentEncoding.decode(spaced.span) ?? spaced
   }
 }
 
@@ -130,5 +121,5 @@ extension ResponseSelection {
 }
 
 extension UInt8 {
-  fileprivate var isASCIILetter: Bool { (self | 0x20) &- UInt8(ascii: "a") < 26 }
+  var isASCIILetter: Bool { (self | 0x20) &- UInt8(ascii: "a") < 26 }
 }

@@ -5,13 +5,11 @@ import UpstreamAdmission
 
 /// A failure to get a response from Apple. Only this type turns causes into responses to callers.
 struct UpstreamFailure: Error, Sendable, Equatable {
-  /// The `code` of the error object.
   var code: ErrorCode
   /// One or two sentences for the caller: what happened and what to do, without details of this server's network.
   var detail: String
   /// The number of seconds after which to retry, for `Retry-After`.
   var retryAfter: Int?
-  /// The value for `Proxy-Status`.
   var proxyStatus: ProxyStatus
   /// What the server lacks; nil if the failure is Apple's.
   var shortage: Shortage?
@@ -23,11 +21,8 @@ struct UpstreamFailure: Error, Sendable, Equatable {
   init(
     _ code: ErrorCode, _ detail: String, retryAfter: Int? = nil, _ proxyStatus: ProxyStatus, shortage: Shortage? = nil
   ) {
-    self.code = code
-    self.detail = detail
-    self.retryAfter = retryAfter
-    self.proxyStatus = proxyStatus
-    self.shortage = shortage
+    (self.code, self.detail, self.retryAfter) = (code, detail, retryAfter)
+    (self.proxyStatus, self.shortage) = (proxyStatus, shortage)
   }
 
   /// Returns the response to the caller.
@@ -52,10 +47,10 @@ struct UpstreamFailure: Error, Sendable, Equatable {
   }
 
   /// Creates the failure of an exchange.
-  ///
-  /// - Parameter nextHop: The upstream's host.
   init(_ error: UpstreamError, nextHop: String) {
-    let status = ProxyStatus(error: Self.errorType(error.cause), nextHop: nextHop)
+    // No error type (RFC 9209 §2.3) is that of a cancelled request.
+    let cause = error.cause == .cancelled ? .proxyInternalError : error.cause
+    let status = ProxyStatus(error: cause.rawValue, nextHop: nextHop)
     switch error.cause {
     case .dnsTimeout, .connectionTimeout, .connectionReadTimeout, .connectionWriteTimeout, .responseTimeout:
       self.init(.upstreamTimeout, "\(nextHop) did not respond in time. \(Self.whatToDo)", status)
@@ -123,12 +118,6 @@ struct UpstreamFailure: Error, Sendable, Equatable {
       ProxyStatus(error: "connection_limit_reached", nextHop: nextHop), shortage: .queueTime)
   }
 
-  /// The server stops and cancels the request.
-  static func givenUp(nextHop: String) -> UpstreamFailure {
-    UpstreamFailure(UpstreamError(.cancelled, .unanswered, ""), nextHop: nextHop)
-  }
-
-  /// There is no developer token for the request.
   static let noToken = UpstreamFailure(
     .noSigningKey, "The server cannot make a developer token at present. Its log has the reason.",
     ProxyStatus(error: "proxy_internal_error"), shortage: .developerToken)
@@ -163,12 +152,6 @@ struct UpstreamFailure: Error, Sendable, Equatable {
   }
 
   private static let whatToDo = "The request is correct. Send it again later."
-
-  /// Returns the registered error type (RFC 9209 §2.3). There is no type for a cancelled request, so that cause gets
-  /// the type of an internal error.
-  private static func errorType(_ cause: UpstreamError.Cause) -> String {
-    cause == .cancelled ? UpstreamError.Cause.proxyInternalError.rawValue : cause.rawValue
-  }
 }
 
 extension Duration {
@@ -181,29 +164,14 @@ extension Duration {
 
 /// The value of `Proxy-Status` (RFC 9209): the failure on the way to the upstream, and the proxy that reports it.
 struct ProxyStatus: Sendable, Equatable {
-  /// The proxy's name, a token (RFC 9110 §5.6.2).
-  var proxy: String
   /// The error type (RFC 9209 §2.3); nil if the upstream's response itself is the problem.
   var error: String?
-  /// The status of the upstream's response.
   var receivedStatus: Int?
-  /// The host that the request was sent to.
   var nextHop: String?
-
-  /// Creates a status of this server.
-  init(
-    error: String? = nil, receivedStatus: Int? = nil, nextHop: String? = nil,
-    proxy: String = "musickit-token-server"
-  ) {
-    self.proxy = proxy
-    self.error = error
-    self.receivedStatus = receivedStatus
-    self.nextHop = nextHop
-  }
 
   /// The field value: a list of one item with parameters (RFC 9651 §3.3).
   var fieldValue: String {
-    var value = proxy
+    var value = "musickit-token-server"
     if let error { value += "; error=\(error)" }
     if let receivedStatus { value += "; received-status=\(receivedStatus)" }
     if let nextHop { value += "; next-hop=\(Self.string(nextHop))" }

@@ -35,8 +35,6 @@ extension UpstreamResponse {
   var words: ReplacedResponse { words(ErrorObject()) }
 
   /// What fields and content say. Reads the content if it is short JSON, and cancels it otherwise.
-  ///
-  /// - Parameter memory: The budget for the content.
   func read(_ memory: MemoryBudget) async -> ReplacedResponse {
     guard isJSON, contentLength ?? 0 <= ErrorObject.mostBytes else {
       content.cancel()
@@ -110,9 +108,7 @@ private struct MediaType {
   /// Reads the type. Returns nil if it is absent or malformed.
   init?(_ response: UpstreamResponse) {
     guard let text = response.fields.text(of: "content-type") else { return nil }
-    bytes = text.utf8.prefix { $0 != UInt8(ascii: ";") && $0 != UInt8(ascii: " ") && $0 != UInt8(ascii: "\t") }.map {
-      $0 &- UInt8(ascii: "A") < 26 ? $0 | 0x20 : $0
-    }
+    bytes = text.utf8.prefix { $0 != UInt8(ascii: ";") && !$0.isWhitespace }.map(\.lowercased)
     guard (3...100).contains(bytes.count), bytes.contains(UInt8(ascii: "/")),
       bytes.allSatisfy({ $0.isUnreservedInURI || $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "+") })
     else { return nil }

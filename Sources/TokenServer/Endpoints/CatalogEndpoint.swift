@@ -41,7 +41,7 @@ final class CatalogEndpoint: Sendable {
     do throws(ErrorResponse) {
       let path = try path(of: request)
       guard request.method != .options else {
-        return .immediate(Response(.noContent, fields: [.allow: "\(path.allow)"]))
+        return .immediate(Response(.noContent, fields: [.allow: "\(path.kind.allow)"]))
       }
       return reply(to: request, try Self.method(of: request, on: path), path)
     } catch {
@@ -61,8 +61,9 @@ final class CatalogEndpoint: Sendable {
   }
 
   private static func method(of request: Request, on path: CatalogPath) throws(ErrorResponse) -> HTTPRequest.Method {
-    guard let method = request.method.forwarded, path.allows(method) else {
-      throw ErrorResponse(.methodNotAllowed, "This path supports \(path.allow).", fields: [.allow: "\(path.allow)"])
+    guard let method = request.method.forwarded, path.kind.allows(method) else {
+      let allow = path.kind.allow
+      throw ErrorResponse(.methodNotAllowed, "This path supports \(allow).", fields: [.allow: "\(allow)"])
     }
     return method
   }

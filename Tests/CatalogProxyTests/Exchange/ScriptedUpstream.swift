@@ -122,6 +122,12 @@ final class ScriptedContent: ContentReader {
     }
   }
 
+  func arriveAhead(
+    upTo limit: Int, chargedTo holder: UInt128?, then ended: @escaping @Sendable (Result<Void, ContentError>) -> Void
+  ) {
+    ended(.success(()))
+  }
+
   func cancel() {
     bytes.withLock { $0 = nil }
   }
