@@ -90,7 +90,7 @@ let package = Package(
     module("Tracing", ["Bytes"]),
     module("JSON", ["Bytes"], hot),
     module("Memory", ["CPlatform", "Locks"], confined),
-    module("EventLoop", ["CPlatform", "Locks", heap], confined),
+    module("EventLoop", ["Bytes", "CPlatform", "Locks", heap], confined),
     module("HTTP1", ["Bytes", httpTypes], hot),
     module("TLS", ["Bytes", "CLockedMemory", "COpenSSL", "Locks"], confined),
     module("HTTPMessages", ["Bytes", "HTTP1", httpTypes]),

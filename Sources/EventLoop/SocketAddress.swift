@@ -1,9 +1,9 @@
+import Bytes
 import CPlatform
 import Glibc
 
 /// The address of a socket or of its peer.
 public enum SocketAddress: Sendable, Hashable, CustomStringConvertible {
-  /// A TCP address.
   case ip(IPAddress, port: UInt16, family: Family)
   /// A Unix-domain socket. The path is empty for a client that did not bind a path.
   case unix(path: String)
@@ -76,15 +76,9 @@ public enum SocketAddress: Sendable, Hashable, CustomStringConvertible {
     var storage = sockaddr_storage()
     let length: Int
     switch self {
-    case .ip(let address, let port, .v4):
-      let value = sockaddr_in(address, port: port)
-      length = unsafe storage.write(value)
-    case .ip(let address, let port, .v6):
-      let value = sockaddr_in6(address, port: port)
-      length = unsafe storage.write(value)
-    case .unix(let path):
-      let value = try sockaddr_un(path: path)
-      length = unsafe storage.write(value)
+    case .ip(let address, let port, .v4): length = unsafe storage.write(sockaddr_in(address, port: port))
+    case .ip(let address, let port, .v6): length = unsafe storage.write(sockaddr_in6(address, port: port))
+    case .unix(let path): length = unsafe storage.write(try sockaddr_un(path: path))
     }
     return unsafe withUnsafePointer(to: &storage) { pointer in
       unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
@@ -185,26 +179,14 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
 
   /// Parses an address in ASCII. Returns nil if `text` is not an address. Allocates nothing.
   public init?(_ text: Span<UInt8>) {
-    // The longest address leaves one byte for the final NUL. inet_pton stops at a NUL, so a text that contains one is
-    // invalid.
-    guard text.count < Self.textRoom else { return nil }
-    var characters = InlineArray<46, CChar>(repeating: 0)
-    for index in text.indices {
-      guard text[index] != 0 else { return nil }
-      characters[index] = CChar(truncatingIfNeeded: text[index])
+    if let address = text.ipv4Address {
+      self.init(v4: address)
+    } else if let address = text.ipv6Address {
+      self.init(bits: address)
+    } else {
+      return nil
     }
-    var v4 = in_addr()
-    var v6 = in6_addr()
-    let (isV4, isV6) = unsafe characters.span.withUnsafeBufferPointer { characters in
-      let isV4 = unsafe inet_pton(AF_INET, characters.baseAddress, &v4) == 1
-      return unsafe (isV4, !isV4 && inet_pton(AF_INET6, characters.baseAddress, &v6) == 1)
-    }
-    guard isV4 || isV6 else { return nil }
-    self = isV4 ? Self(v4) : Self(v6)
   }
-
-  /// INET6_ADDRSTRLEN: the longest IPv6 address, which ends with an IPv4 address, and the NUL.
-  private static let textRoom = 46
 
   init(_ address: in_addr) {
     self.init(v4: UInt32(bigEndian: address.s_addr))
@@ -230,7 +212,6 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
   /// The kernel's form of an IPv4 address; meaningless for other addresses.
   var v4: in_addr { in_addr(s_addr: UInt32(truncatingIfNeeded: bits).bigEndian) }
 
-  /// The kernel's form of an IPv6 address.
   var v6: in6_addr { unsafe unsafeBitCast(bits.bigEndian, to: in6_addr.self) }
 
   /// The text of `inet_ntop`, with IPv4 in dotted form, which fits into a string without heap memory.

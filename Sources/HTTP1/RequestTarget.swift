@@ -90,7 +90,6 @@ extension RequestHead {
     try interpretPathAndQuery(end..<target.upperBound, in: bytes)
   }
 
-  /// Returns whether `byte` ends an authority (RFC 3986 §3.2).
   private static func endsAuthority(_ byte: UInt8) -> Bool {
     byte == .slash || byte == .questionMark || byte == .numberSign
   }
@@ -120,7 +119,6 @@ extension RequestHead {
     }
   }
 
-  /// Returns the end of the percent-encoded byte at `index`.
   private static func escapeEnd(
     at index: Int, before end: Int, in bytes: Span<UInt8>
   ) throws(RequestError) -> Int {
@@ -152,13 +150,12 @@ struct Authority {
     port = digits.isEmpty ? nil : digits
   }
 
-  /// Returns the end of the host at the start of `range`.
   private static func hostEnd(in range: Range<Int>, of bytes: Span<UInt8>) -> Int? {
     guard !range.isEmpty else { return nil }
     if bytes[range.lowerBound] == .leftBracket {
       guard
         let bracket = bytes.firstIndex(of: .rightBracket, in: range),
-        IPv6Address.isValid(range.lowerBound &+ 1..<bracket, in: bytes)
+        bytes.extracting(range.lowerBound &+ 1..<bracket).ipv6Address != nil
       else { return nil }
       return bracket &+ 1
     }
@@ -180,72 +177,8 @@ struct Authority {
   }
 }
 
-/// The text form of an IPv6 address in a URI (`IPv6address`, RFC 3986 §3.2.2).
-enum IPv6Address {
-  /// Returns whether the bytes in `range` are an IPv6 address: eight groups of one to four hexadecimal digits, or fewer
-  /// and one `::`. An IPv4 address may replace the last two groups.
-  static func isValid(_ range: Range<Int>, in bytes: Span<UInt8>) -> Bool {
-    var groups = 0
-    var isCompressed = false
-    var index = range.lowerBound
-    if bytes.hasColon(at: index, before: range.upperBound) {
-      // A leading colon is half of a "::". The loop must not read an empty group before it.
-      guard bytes.hasColon(at: index &+ 1, before: range.upperBound) else { return false }
-      isCompressed = true
-      index &+= 2
-      if index == range.upperBound { return true }
-    }
-    while true {
-      let end = bytes.groupEnd(from: index, before: range.upperBound)
-      if end < range.upperBound, bytes[end] == .period {
-        guard isIPv4(index..<range.upperBound, in: bytes) else { return false }
-        groups &+= 2
-        break
-      }
-      guard 1...4 ~= end &- index else { return false }
-      groups &+= 1
-      if end == range.upperBound { break }
-      guard bytes[end] == .colon else { return false }
-      index = end &+ 1
-      if bytes.hasColon(at: index, before: range.upperBound) {
-        guard !isCompressed else { return false }
-        isCompressed = true
-        index &+= 1
-        if index == range.upperBound { break }
-      }
-    }
-    // "::" replaces at least one group.
-    return isCompressed ? groups <= 7 : groups == 8
-  }
-
-  /// Returns whether the bytes in `range` are four decimal numbers up to 255 without leading zeros (`IPv4address`).
-  private static func isIPv4(_ range: Range<Int>, in bytes: Span<UInt8>) -> Bool {
-    var index = range.lowerBound
-    for part in 1...4 {
-      let end = part == 4 ? range.upperBound : bytes.firstIndex(of: .period, in: index..<range.upperBound)
-      guard let end, 1...3 ~= end &- index, let value = bytes.decimal(in: index..<end), value <= 255 else {
-        return false
-      }
-      guard end &- index == 1 || bytes[index] != .zero else { return false }
-      index = min(end &+ 1, range.upperBound)
-    }
-    return true
-  }
-}
-
 extension Span<UInt8> {
   fileprivate func isSchemeOfHTTP(_ range: Range<Int>) -> Bool {
     equalsIgnoringCase(range, "http") || equalsIgnoringCase(range, "https")
-  }
-
-  fileprivate func hasColon(at index: Int, before end: Int) -> Bool {
-    index < end && self[index] == .colon
-  }
-
-  /// Returns the end of the hexadecimal digits from `start` on.
-  fileprivate func groupEnd(from start: Int, before end: Int) -> Int {
-    var index = start
-    while index < end, self[index].hexadecimalDigit != nil { index &+= 1 }
-    return index
   }
 }

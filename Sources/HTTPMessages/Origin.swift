@@ -1,5 +1,4 @@
 import Bytes
-import Glibc
 
 /// A web origin, `http` or `https`, in the spelling that browsers send (RFC 6454 §6.2).
 ///
@@ -61,7 +60,6 @@ public struct Origin: Sendable, Hashable, Comparable, CustomStringConvertible {
 
 /// The error for a text that is not a valid origin for a token.
 public struct OriginError: Error, Sendable, Hashable, CustomStringConvertible {
-  /// The invalid text.
   let text: String
   /// The sentence without its subject.
   let problem: String
@@ -179,10 +177,11 @@ struct OriginParser {
       output += host
       return
     }
-    guard let address = IPv6.serialization(String(decoding: host.dropFirst().dropLast(), as: UTF8.self)) else {
+    let inside = host.dropFirst().dropLast()
+    guard let address = inside.span.ipv6Address else {
       throw problem("has brackets around something that is not an IPv6 address.")
     }
-    output += "[\(address)]".utf8
+    output += "[\(IPv6.serialization(address))]".utf8
   }
 
   private func check(_ name: ArraySlice<UInt8>) throws(OriginError) {
@@ -198,7 +197,7 @@ struct OriginParser {
     // Browsers treat a name with a number as its last label as an IPv4 address and rewrite it (URL standard,
     // ends-in-a-number checker), so only the form that they would send is an origin.
     guard Self.isNumber(label) else { return }
-    guard IPv4.isValid(String(decoding: name, as: UTF8.self)) else {
+    guard name.span.ipv4Address != nil else {
       throw problem("has a host that ends in a number and is not an IPv4 address.")
     }
   }
@@ -224,26 +223,14 @@ struct OriginParser {
   private func problem(_ sentence: String) -> OriginError { OriginError(text: text, problem: sentence) }
 }
 
-/// Validation of IPv4 addresses in dotted form.
-enum IPv4 {
-  /// Returns whether the text is four decimal numbers without leading zeros.
-  static func isValid(_ text: String) -> Bool {
-    var address = in_addr()
-    return unsafe inet_pton(AF_INET, text, &address) == 1
-  }
-}
-
 /// Serialization of IPv6 addresses in URLs.
 enum IPv6 {
-  /// Returns the address in the form that browsers send, or nil if the text is not an address.
+  /// Returns the address in the form that browsers send.
   ///
   /// The form is that of RFC 5952, except for IPv4-mapped addresses: browsers write them in hexadecimal (URL standard,
   /// host serializing), and `inet_ntop` does not.
-  static func serialization(_ text: String) -> String? {
-    var address = in6_addr()
-    guard unsafe inet_pton(AF_INET6, text, &address) == 1 else { return nil }
-    let bytes = unsafe withUnsafeBytes(of: address) { unsafe Array($0) }
-    let pieces = stride(from: 0, to: 16, by: 2).map { UInt16(bytes[$0]) << 8 | UInt16(bytes[$0 + 1]) }
+  static func serialization(_ address: UInt128) -> String {
+    let pieces = stride(from: 112, through: 0, by: -16).map { UInt16(truncatingIfNeeded: address >> $0) }
     let zeros = longestZeros(pieces)
     guard zeros.count > 1 else { return joined(pieces[...]) }
     return joined(pieces[..<zeros.lowerBound]) + "::" + joined(pieces[zeros.upperBound...])
