@@ -27,7 +27,6 @@ struct AlternativeNames: Equatable {
     }
   }
 
-  /// Creates empty lists.
   init() {}
 
   /// Adds the name at a place. Returns false if the name is malformed. Skips kinds of names that the server does not
@@ -73,7 +72,6 @@ struct AlternativeNames: Equatable {
 @safe struct Certificate: ~Copyable {
   let pointer: OpaquePointer
 
-  /// Takes ownership of a reference.
   init(owning pointer: OpaquePointer) {
     unsafe self.pointer = pointer
   }

@@ -20,29 +20,22 @@ import Glibc
   static let maximumBytes = 4 * 1024 * 1024
 
   let path: String
-  /// The permissions of the file that was read, as in `st_mode`.
-  let mode: mode_t
-  /// Whether the file is on a read-only mount, as an orchestrator's secrets are.
-  let isOnReadOnlyMount: Bool
+  /// The access of other users to the file that was read.
+  let access: FileAccess
   private let bytes: UnsafeMutableRawBufferPointer
 
   /// Reads the whole file.
   public init(reading path: String) throws(Failure) {
-    let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
-    guard descriptor >= 0 else { throw .system(errno) }
-    defer { close(descriptor) }
-
-    var status = stat()
-    var mount = statvfs()
-    guard unsafe fstat(descriptor, &status) == 0, unsafe fstatvfs(descriptor, &mount) == 0 else {
-      throw .system(errno)
+    let file = try OpenedFile(path)
+    try Self.check(file.status)
+    let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(file.status.st_size), alignment: 1)
+    do throws(Failure) { unsafe try file.fill(bytes) } catch {
+      unsafe Self.wipe(bytes)
+      throw error
     }
-    try Self.check(status)
-
-    unsafe bytes = try Self.read(descriptor, Int(status.st_size))
+    unsafe self.bytes = unsafe bytes
     self.path = path
-    mode = status.st_mode
-    isOnReadOnlyMount = mount.f_flag & UInt(ST_RDONLY) != 0
+    access = file.access
   }
 
   /// Reads the whole file.
@@ -89,31 +82,44 @@ import Glibc
     guard status.st_size <= maximumBytes else { throw .isTooLarge }
   }
 
-  private static func read(
-    _ descriptor: Int32, _ size: Int
-  ) throws(Failure) -> UnsafeMutableRawBufferPointer {
-    let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 1)
-    var filled = 0
-    while filled < size {
-      let free = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[filled...])
-      let count = unsafe Glibc.read(descriptor, free.baseAddress, free.count)
-      if count < 0, errno == EINTR { continue }
-      guard count > 0 else {
-        // The file is shorter than before, so another process is rewriting it.
-        let error = Failure.system(count == 0 ? EAGAIN : errno)
-        unsafe wipe(buffer)
-        throw error
-      }
-      filled += count
-    }
-    return unsafe buffer
-  }
-
   private static func wipe(_ buffer: UnsafeMutableRawBufferPointer) {
     unsafe OPENSSL_cleanse(buffer.baseAddress, buffer.count)
     unsafe buffer.deallocate()
   }
+}
 
+/// A file that is open for reading.
+final class OpenedFile {
+  private let descriptor: Int32
+  let status: stat
+  /// The access of other users to it.
+  let access: FileAccess
+
+  init(_ path: String) throws(PEMFile.Failure) {
+    let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
+    var (status, mount) = (stat(), statvfs())
+    guard descriptor >= 0, unsafe fstat(descriptor, &status) == 0, unsafe fstatvfs(descriptor, &mount) == 0 else {
+      defer { close(descriptor) }
+      throw .system(errno)
+    }
+    (self.descriptor, self.status) = (descriptor, status)
+    access = FileAccess(path: path, mode: status.st_mode, isOnReadOnlyMount: mount.f_flag & UInt(ST_RDONLY) != 0)
+  }
+
+  deinit { close(descriptor) }
+
+  /// Reads the next bytes into all of `memory`.
+  func fill(_ memory: UnsafeMutableRawBufferPointer) throws(PEMFile.Failure) {
+    var filled = 0
+    while filled < memory.count {
+      let free = unsafe UnsafeMutableRawBufferPointer(rebasing: memory[filled...])
+      let count = unsafe read(descriptor, free.baseAddress, free.count)
+      if count < 0, errno == EINTR { continue }
+      // At the end the file is shorter than before, so another process is rewriting it.
+      guard count > 0 else { throw .system(count == 0 ? EAGAIN : errno) }
+      filled += count
+    }
+  }
 }
 
 extension PEMFile.Failure {

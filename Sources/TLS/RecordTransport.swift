@@ -139,18 +139,9 @@ struct PartialRecord {
 
   /// Returns how many bytes OpenSSL can process: whole records, or all bytes once the input is not a record.
   mutating func usableBytes(of ciphertext: UnsafeRawBufferPointer) -> Int {
-    var end = 0
-    while !isOutOfStep {
-      let rest = unsafe ciphertext[end...]
-      guard unsafe rest.count >= Self.headerBytes else { return end }
-      if let size = unsafe Self.size(of: rest.prefix(Self.headerBytes)) {
-        guard unsafe size <= rest.count else { return end }
-        end += size
-      } else {
-        isOutOfStep = true
-      }
-    }
-    return ciphertext.count
+    var rest = unsafe ciphertext
+    while unsafe next(from: &rest) != nil {}
+    return ciphertext.count - rest.count
   }
 
   /// Keeps the beginning of a record.

@@ -36,8 +36,7 @@ extension TLSContext {
     _ file: PEMFile, of certificateFile: String, into context: OpaquePointer, _ findings: inout [String]
   ) throws(TLSError) {
     let path = file.path
-    findings += try FileAccess(path: path, mode: file.mode, isOnReadOnlyMount: file.isOnReadOnlyMount)
-      .findings("key file")
+    findings += try file.access.findings("key file")
     unsafe try file.withPrivateKey { key throws(TLSError) in
       guard let certificate = unsafe SSL_CTX_get0_certificate(context),
         unsafe X509_check_private_key(certificate, key) == 1
@@ -120,19 +119,13 @@ extension TLSContext {
 /// The server that a client's session expects, and the result of verifying its certificate.
 final class ServerIdentity {
   let host: String
+  let context: TLSClientContext
 
   /// The reason why the certificate was refused, or nil if it was not.
   private(set) var refusal: CertificateRefusal?
 
-  private let tickets: SessionTickets
-  private let chainEnd: ServerChainEnd
-  private let caSetting: String
-
   init(_ host: String, of context: TLSClientContext) {
-    self.host = host
-    caSetting = context.caSetting
-    tickets = context.tickets
-    chainEnd = context.serverChainEnd
+    (self.host, self.context) = (host, context)
   }
 
   /// Requests the host (RFC 6066 §3) and requires a certificate for it (RFC 9525).
@@ -148,7 +141,7 @@ final class ServerIdentity {
         throw .configuration("'\(host)' is neither a host name nor an IP address.")
       }
     }
-    unsafe tickets.offer(host, on: ssl)
+    unsafe context.tickets.offer(host, on: ssl)
   }
 
   /// Whether a certificate could have this host as a DNS name; OpenSSL would accept any text.
@@ -185,20 +178,13 @@ final class ServerIdentity {
     server.refusal = unsafe CertificateRefusal(store)
   }
 
-  // MARK: Tickets
-
-  /// Takes ownership of a reference to a session to resume.
-  func keepTicket(_ session: OpaquePointer) {
-    unsafe tickets.replace(host, with: session)
-  }
-
-  /// Records how long the chain of an established session is valid.
+  /// Records how long the chain of an established session is valid. A resumed session has none.
   func noteChain(of ssl: OpaquePointer) {
-    unsafe chainEnd.note(ssl)
-  }
-
-  func forgetTicket() {
-    unsafe tickets.replace(host, with: nil)
+    guard let chain = unsafe SSL_get0_verified_chain(ssl) else { return }
+    let ends = unsafe (0..<OPENSSL_sk_num(chain)).compactMap { place in
+      unsafe OPENSSL_sk_value(chain, place).flatMap { unsafe Certificate.notAfter(OpaquePointer($0)) }
+    }
+    if let earliest = ends.min() { context.serverChainEnd.withLock { $0 = earliest } }
   }
 
   // MARK: Words
@@ -207,7 +193,7 @@ final class ServerIdentity {
   /// - Parameter reason: OpenSSL's number.
   func sentence(for cause: TLSError.Cause, _ reason: Int32) -> String? {
     switch (cause, reason) {
-    case (.certificateOfPeer, _): refusal?.sentence(host, caSetting: caSetting)
+    case (.certificateOfPeer, _): refusal?.sentence(host, caSetting: context.caSetting)
     case (.alertFromPeer, SSL_AD_REASON_OFFSET + SSL_AD_PROTOCOL_VERSION), (_, SSL_R_UNSUPPORTED_PROTOCOL):
       "\(host) does not speak TLS 1.2 or 1.3; older versions are not safe."
     case (.alertFromPeer, _): "\(host) ended the TLS session with the alert '\(Self.alert(reason))'."
@@ -220,25 +206,5 @@ final class ServerIdentity {
   /// Returns an alert's name (RFC 8446 §6) for OpenSSL's number.
   private static func alert(_ reason: Int32) -> String {
     unsafe SSL_alert_desc_string_long(reason - SSL_AD_REASON_OFFSET).map { unsafe String(cString: $0) } ?? "unknown"
-  }
-}
-
-/// The earliest expiry time in the chain of a server's certificate that the last full handshake verified.
-final class ServerChainEnd: Sendable {
-  private let end = Locked<Int?>(nil)
-
-  var notAfter: Int? { end.withLock { $0 } }
-
-  /// Records the chain of an established session. A resumed session has none.
-  func note(_ ssl: OpaquePointer) {
-    guard let chain = unsafe SSL_get0_verified_chain(ssl) else { return }
-    var earliest: Int?
-    for place in 0..<(unsafe OPENSSL_sk_num(chain)) {
-      guard let certificate = unsafe OPENSSL_sk_value(chain, place),
-        let notAfter = unsafe Certificate.notAfter(OpaquePointer(certificate))
-      else { continue }
-      earliest = min(notAfter, earliest ?? notAfter)
-    }
-    if let earliest { end.withLock { $0 = earliest } }
   }
 }

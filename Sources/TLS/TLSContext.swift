@@ -178,7 +178,6 @@ extension TLSContext {
       }
   }
 
-  /// Returns whether both contexts have the same private key.
   static func haveSameKey(_ old: OpaquePointer, _ new: OpaquePointer) -> Bool {
     // Compares the public halves. Keys of different kinds are not an error, only unequal.
     let isSameKey = unsafe EVP_PKEY_eq(SSL_CTX_get0_privatekey(old), SSL_CTX_get0_privatekey(new)) == 1
@@ -302,7 +301,7 @@ public final class TLSClientContext: @unchecked Sendable {
   /// The setting that names the CAs, for sentences about an untrusted server.
   let caSetting: String
   let tickets: SessionTickets
-  let serverChainEnd = ServerChainEnd()
+  let serverChainEnd = Locked<Int?>(nil)
   private let lacksSystemStore: Locked<Bool>
   private let trustsSystem: Bool
   /// The context in place of this one; nil without one.
@@ -381,7 +380,7 @@ public final class TLSClientContext: @unchecked Sendable {
 
   /// The earliest expiry time in the chain that the last full handshake verified, in seconds since 1970; nil before the
   /// first. It includes the CA.
-  public var serverChainNotAfter: Int? { serverChainEnd.notAfter }
+  public var serverChainNotAfter: Int? { serverChainEnd.withLock { $0 } }
 
   private static func trust(_ file: PEMFile, _ context: OpaquePointer) throws(TLSError) -> AuthorityLifetimes {
     var lifetimes = AuthorityLifetimes()

@@ -16,7 +16,6 @@ public struct TLSError: Error, Sendable, Equatable {
     case violationByPeer
     /// The peer's client certificate failed verification against the client CA. `outgoing` contains the alert for it.
     case certificateOfPeer
-    /// The peer exceeded one of the ``TLSLimits``.
     case limitExceeded
     /// OpenSSL failed because memory was exhausted, or because of an error in this program.
     case internalFailure
@@ -33,14 +32,6 @@ public struct TLSError: Error, Sendable, Equatable {
 
   /// The kind of failure for the server's operator.
   public let failure: TLSFailure
-
-  /// Whether the peer caused the error, so that it deserves at most a line at `debug` level.
-  public var isCausedByPeer: Bool {
-    switch cause {
-    case .configuration, .internalFailure: false
-    case .plaintextHTTP, .alertFromPeer, .violationByPeer, .certificateOfPeer, .limitExceeded: true
-    }
-  }
 
   init(_ cause: Cause, _ message: String, reason: String? = nil, failure: TLSFailure? = nil) {
     self.cause = cause

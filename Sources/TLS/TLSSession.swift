@@ -12,7 +12,6 @@ import COpenSSL
   /// The present phase of the session.
   public private(set) var phase = TLSPhase.handshaking
 
-  /// The side of the handshake.
   enum Role { case server, client }
 
   let ssl: OpaquePointer
@@ -26,7 +25,6 @@ import COpenSSL
   private var clientHello = ClientHelloLimit()
   private var handshakeBytes = 0
   private var failure: TLSError?
-  /// Whether the peer has sent any bytes.
   private(set) var hasReceived = false
 
   /// The number of bytes that are kept of an incomplete record, or 0 between records.
@@ -37,8 +35,9 @@ import COpenSSL
 
   /// The memory that the session holds: OpenSSL's, and that of an incomplete record.
   public var memoryBytes: Int {
-    let isCounted = locked_memory_counts_openssl() != 0
-    return partialRecord.bytes.capacity + (isCounted ? max(0, countedBytes) : Self.usualBytes(in: phase))
+    // What OpenSSL usually holds, for a program that has not replaced its memory functions, such as a test.
+    let usual = phase == .handshaking ? 45_056 : 12_288
+    return partialRecord.bytes.capacity + (locked_memory_counts_openssl() != 0 ? max(0, countedBytes) : usual)
   }
 
   /// Creates a session that waits for a client.
@@ -141,13 +140,17 @@ import COpenSSL
     return phase
   }
 
-  /// Ends a handshake in progress with an alert. Every later call throws `error`.
-  func endHandshake(with error: TLSError, _ alert: Int32, outgoing: inout [UInt8]) {
-    guard failure == nil, phase == .handshaking else { return }
+  /// Ends a handshake that the peer does not finish in time. The session is then over.
+  /// - Parameter outgoing: The array that the alert is appended to.
+  /// - Returns: The error.
+  public func expireHandshake(outgoing: inout [UInt8]) -> TLSError {
+    let error = TLSError(.limitExceeded, "The peer did not finish the TLS handshake in time.", failure: .timedOut)
+    guard failure == nil, phase == .handshaking else { return error }
     let before = enter(&outgoing)
     defer { leave(&outgoing, since: before) }
     failure = error
-    writeAlert(alert)
+    writeAlert(SSL_AD_USER_CANCELLED)
+    return error
   }
 
   /// Runs `work`. Every later call throws the same error as `work`.
@@ -157,7 +160,7 @@ import COpenSSL
     } catch {
       failure = error
       // A ticket that may have caused a failure must not be used again.
-      if phase == .handshaking { server?.forgetTicket() }
+      if phase == .handshaking, let server { unsafe server.context.tickets.replace(server.host, with: nil) }
       throw error
     }
   }
@@ -309,23 +312,13 @@ import COpenSSL
 public enum TLSPhase: Sendable, Equatable {
   /// The handshake is in progress; more messages of the peer are needed.
   case handshaking
-  /// Both sides may send application data.
   case established
   /// The peer has sent close_notify and sends no more data. It still accepts data from this side (RFC 8446 §6.1).
   case closedByPeer
 }
 
-/// The end of a handshake that takes too long.
+/// The end of a handshake.
 extension TLSSession {
-  /// Ends a handshake that the peer does not finish in time. The session is then over.
-  /// - Parameter outgoing: The array that the alert is appended to.
-  /// - Returns: The error.
-  public func expireHandshake(outgoing: inout [UInt8]) -> TLSError {
-    let error = TLSError(.limitExceeded, "The peer did not finish the TLS handshake in time.", failure: .timedOut)
-    endHandshake(with: error, SSL_AD_USER_CANCELLED, outgoing: &outgoing)
-    return error
-  }
-
   /// The error if the peer closes during the handshake. It is nil if the peer never sent a byte, as load balancers do
   /// that only check whether the port is open.
   public var unfinishedHandshake: TLSError? {
@@ -352,11 +345,6 @@ extension TLSSession {
   }
 }
 
-extension TLSSession {
-  /// What OpenSSL usually holds, for a program that has not replaced its memory functions, such as a test.
-  private static func usualBytes(in phase: TLSPhase) -> Int { phase == .handshaking ? 45_056 : 12_288 }
-}
-
 /// Results of the handshake, and the client's own data.
 extension TLSSession {
   /// Whether the handshake has finished and the peer has not closed.
@@ -364,20 +352,6 @@ extension TLSSession {
 
   /// Whether a ticket of an earlier session replaced the full handshake.
   public var wasResumed: Bool { unsafe SSL_session_reused(ssl) == 1 }
-
-  /// The protocol version in OpenSSL's form: `TLSv1.2` or `TLSv1.3`.
-  public var version: String { unsafe SSL_get_version(ssl).map { unsafe String(cString: $0) } ?? "unknown" }
-
-  /// The cipher suite in OpenSSL's form, such as `TLS_AES_256_GCM_SHA384`, or nil before it is chosen.
-  public var cipher: String? {
-    unsafe SSL_get_current_cipher(ssl).flatMap { unsafe SSL_CIPHER_get_name($0) }.map { unsafe String(cString: $0) }
-  }
-
-  /// The host that the client requested (RFC 6066 §3), unchecked. It does not affect the choice of the certificate. A
-  /// resumed TLS 1.2 session has no such host.
-  public var serverName: String? {
-    unsafe SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name).map { unsafe String(cString: $0) }
-  }
 
   /// The protocol chosen by ALPN (RFC 7301), or nil if the client did not use ALPN.
   public var applicationProtocol: String? {

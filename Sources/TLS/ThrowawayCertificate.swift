@@ -47,7 +47,6 @@ public struct ThrowawayCertificate: Sendable {
     return unsafe `extension` != nil && X509_add_ext(certificate, `extension`, -1) == 1
   }
 
-  /// Returns the output of `write`.
   private static func text(_ write: (OpaquePointer) -> Int32) -> String? {
     guard let bio = unsafe BIO_new(BIO_s_mem()) else { return nil }
     defer { unsafe BIO_free(bio) }

@@ -19,19 +19,13 @@ public struct TicketKeyFile: Sendable {
   /// Reads the file directly into the memory of its key.
   /// - Throws: `TLSError` with the cause `configuration`: a sentence that names the file and the fix.
   public init(_ path: String) throws(TLSError) {
-    let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
-    guard descriptor >= 0 else { throw PEMFile.Failure.system(errno).of(path) }
-    defer { close(descriptor) }
-    var status = stat()
-    var mount = statvfs()
-    guard unsafe fstat(descriptor, &status) == 0, unsafe fstatvfs(descriptor, &mount) == 0 else {
-      throw PEMFile.Failure.system(errno).of(path)
+    let file: OpenedFile
+    do throws(PEMFile.Failure) { file = try OpenedFile(path) } catch { throw error.of(path) }
+    try Self.check(file.status, path)
+    findings = try file.access.findings("ticket key file")
+    key = unsafe try TicketKey { memory throws(TLSError) in
+      do throws(PEMFile.Failure) { unsafe try file.fill(memory) } catch { throw error.of(path) }
     }
-    try Self.check(status, path)
-    findings = try FileAccess(
-      path: path, mode: status.st_mode, isOnReadOnlyMount: mount.f_flag & UInt(ST_RDONLY) != 0
-    ).findings("ticket key file")
-    key = unsafe try TicketKey { memory throws(TLSError) in unsafe try Self.fill(memory, from: descriptor, path) }
     self.path = path
   }
 
@@ -45,20 +39,6 @@ public struct TicketKeyFile: Sendable {
       .configuration,
       "'\(path)' has \(status.st_size) bytes\(older), and a ticket key has \(TicketKey.bytes); make one with "
         + "'\(command)'.")
-  }
-
-  private static func fill(
-    _ memory: UnsafeMutableRawBufferPointer, from descriptor: Int32, _ path: String
-  ) throws(TLSError) {
-    var filled = 0
-    while filled < memory.count {
-      let free = unsafe UnsafeMutableRawBufferPointer(rebasing: memory[filled...])
-      let count = unsafe read(descriptor, free.baseAddress, free.count)
-      if count < 0, errno == EINTR { continue }
-      // At the end the file is shorter than before, so another process is rewriting it.
-      guard count > 0 else { throw PEMFile.Failure.system(count == 0 ? EAGAIN : errno).of(path) }
-      filled += count
-    }
   }
 }
 

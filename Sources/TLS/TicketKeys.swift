@@ -199,7 +199,7 @@ final class SessionTickets: Sendable {
       guard let ssl = unsafe ssl, let session = unsafe session, let server = unsafe ServerIdentity.of(ssl),
         unsafe SSL_SESSION_is_resumable(session) == 1
       else { return 0 }
-      unsafe server.keepTicket(session)
+      unsafe server.context.tickets.replace(server.host, with: session)
       return 1  // this object owns the reference now
     }
   }

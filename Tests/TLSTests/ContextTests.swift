@@ -149,7 +149,6 @@ struct ContextTests {
       try TLSContext(certificateFile: directory.path(of: certificateFile), keyFile: directory.path(of: keyFile))
     }
     #expect(error?.cause == .configuration)
-    #expect(error?.isCausedByPeer == false)
     return error?.description ?? ""
   }
 }

@@ -31,7 +31,7 @@ func verdict(on bytes: [UInt8], arrivals: some Sequence<Int>) -> TLSError? {
     }
     return nil
   } catch {
-    precondition(error.isCausedByPeer, "\(error)")
+    precondition(error.cause != .internalFailure, "\(error)")
     return error
   }
 }
