@@ -5,9 +5,7 @@ import Glibc
 public enum Readiness: Sendable {
   /// The descriptor may be readable or writable; the caller has to try.
   case ready
-  /// The deadline passed first.
   case timedOut
-  /// The wait was cancelled.
   case cancelled
 }
 
@@ -31,14 +29,13 @@ public final class Channel: @unchecked Sendable {
   /// Whether this is a connection to a peer, for which the loop must never wait without a deadline.
   let isConnection: Bool
   private(set) var deadline = Deadline.never {
-    didSet { if isConnection, isOpen { loop.noteDeadline(from: oldValue, to: deadline) } }
+    didSet { if isConnection, isOpen { loop.deadlineCount.changed(from: oldValue, to: deadline) } }
   }
   /// The deadline of this channel's earliest entry in the loop's heap.
   var queuedDeadline = Deadline.never
 
   private var descriptor: Descriptor?
   private var isOpen = true
-  /// What the present wait is for.
   private var wanted: Interest = []
   /// What the poller watches. It may be more than what is wanted, see `register`.
   private var registered: Interest = []
@@ -208,7 +205,6 @@ public final class Channel: @unchecked Sendable {
   public enum Reading: Sendable, Equatable {
     /// The number of appended bytes. Fewer than requested means that no more are available at present.
     case bytes(Int)
-    /// No bytes are available at present.
     case wouldBlock
     /// The peer has closed its sending side.
     case end
@@ -340,7 +336,7 @@ public final class Channel: @unchecked Sendable {
     // in other processes.
     if !isConnection || !loop.poller(of: rank).forgetsClosed { unregister(from: rank) }
     descriptor = nil
-    if isConnection { loop.noteClose(at: deadline) }
+    if isConnection { loop.deadlineCount.closed(at: deadline) }
     isOpen = false
     loop.free(self)
     end(.cancelled)

@@ -35,6 +35,7 @@ public final class Connector: ChannelDelegate {
   private let loop: IOLoop
   /// Finds the addresses of the host; nil for a Unix-domain socket.
   private let resolver: NameResolver?
+  /// The host, or the path of the Unix-domain socket.
   private let host: String
   private let port: UInt16
   private let deadline: Deadline
@@ -55,31 +56,31 @@ public final class Connector: ChannelDelegate {
   ///   - host: A name or an IP address.
   ///   - deadline: The time to give up.
   ///   - report: Receives the outcome, once, on the loop and never before this initializer returns.
-  public init(
+  public convenience init(
     to host: String, port: UInt16, loop: IOLoop, resolver: NameResolver, until deadline: Deadline,
     report: @escaping (ConnectResult) -> Void
   ) {
-    self.loop = loop
-    self.resolver = resolver
-    self.host = host
-    self.port = port
-    self.deadline = deadline
-    self.report = report
-    timer = loop.openTimer()
-    timer.sleep(until: loop.now, self)
+    self.init(host, port, resolver, loop: loop, until: deadline, report: report)
   }
 
   /// Starts to connect to a Unix-domain socket.
   /// - Parameters:
   ///   - deadline: The time to give up.
   ///   - report: Receives the outcome, once, on the loop and never before this initializer returns.
-  public init(
+  public convenience init(
     toSocketAt path: String, loop: IOLoop, until deadline: Deadline, report: @escaping (ConnectResult) -> Void
   ) {
+    self.init(path, 0, nil, loop: loop, until: deadline, report: report)
+  }
+
+  private init(
+    _ host: String, _ port: UInt16, _ resolver: NameResolver?, loop: IOLoop, until deadline: Deadline,
+    report: @escaping (ConnectResult) -> Void
+  ) {
     self.loop = loop
-    resolver = nil
-    host = path
-    port = 0
+    self.resolver = resolver
+    self.host = host
+    self.port = port
     self.deadline = deadline
     self.report = report
     timer = loop.openTimer()
@@ -241,7 +242,6 @@ extension Descriptor {
   /// The seconds of silence after which the kernel probes the peer.
   private static let keepAliveIdle: Int32 = 30
 
-  /// Returns a socket that has started to connect.
   fileprivate static func connecting(to address: SocketAddress) throws(SocketError) -> Descriptor {
     let descriptor = try Descriptor.socket(family: address.family)
     if address.port != nil { try descriptor.setTCPOptions() }
@@ -257,10 +257,8 @@ extension Descriptor {
     let tcp = Int32(IPPROTO_TCP)
     try set(tcp, TCP_NODELAY, 1)
     try set(SOL_SOCKET, SO_KEEPALIVE, 1)
-    #if os(Linux)
-      try set(tcp, TCP_KEEPIDLE, Self.keepAliveIdle)
-      try set(tcp, TCP_USER_TIMEOUT, Self.unacknowledged)
-    #endif
+    try set(tcp, TCP_KEEPIDLE, Self.keepAliveIdle)
+    try set(tcp, TCP_USER_TIMEOUT, Self.unacknowledged)
   }
 }
 
@@ -268,15 +266,10 @@ extension Descriptor {
 public struct ConnectError: Error, Sendable, Equatable, CustomStringConvertible {
   /// The kind of failure.
   public enum Cause: Sendable, Equatable {
-    /// The name does not resolve.
     case unknownHost
-    /// The resolver did not respond in time.
     case resolverTimedOut
-    /// The host refused the connection.
     case refused
-    /// There is no route to the host.
     case unroutable
-    /// The host did not respond in time.
     case timedOut
     /// This system refused for another reason, for example because it has no free descriptors.
     case failed

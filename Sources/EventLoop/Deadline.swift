@@ -45,7 +45,7 @@ extension Duration {
   ///
   /// A nanosecond has 10⁹ = 2⁹ · 5⁹ attoseconds. Without the factor 2⁹, durations of up to two hours fit into 64 bits,
   /// where a division is one instruction; with 128 bits it takes a hundred, and each wait needs one.
-  fileprivate var wholeNanoseconds: UInt64 {
+  package var wholeNanoseconds: UInt64 {
     let reduced = attoseconds >> 9
     if let short = UInt64(exactly: reduced) { return short / 1_953_125 }
     return UInt64(clamping: reduced / 1_953_125)
@@ -71,13 +71,11 @@ final class DeadlineCount: @unchecked Sendable {
   /// Counts a new connection, which has no deadline yet.
   func opened() { current += 1 }
 
-  /// Records a change of an open connection's deadline.
   func changed(from old: Deadline, to new: Deadline) {
     if old == .never { current -= 1 }
     if new == .never { current += 1 }
   }
 
-  /// Records that a connection with this deadline was closed.
   func closed(at deadline: Deadline) {
     if deadline == .never { current -= 1 }
   }

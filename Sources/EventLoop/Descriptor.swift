@@ -79,7 +79,6 @@ extension Descriptor {
     return Descriptor(owning: raw)
   }
 
-  /// Sets a socket option with an integer value.
   borrowing func set(_ level: Int32, _ option: Int32, _ value: Int32) throws(SocketError) {
     var value = value
     guard unsafe setsockopt(raw, level, option, &value, socklen_t(MemoryLayout<Int32>.size)) == 0 else {
@@ -89,7 +88,6 @@ extension Descriptor {
 }
 
 extension SocketAddress {
-  /// The address family as a constant for socket(2).
   var family: Int32 {
     switch self {
     case .ip(_, _, .v4): AF_INET

@@ -14,19 +14,8 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
 
   /// The system interface for readiness events.
   public enum PollerKind: String, Sendable, CaseIterable {
-    /// epoll(7), Linux only.
     case epoll
-    /// poll(2), on all systems.
     case poll
-
-    /// The default: `epoll` on Linux, else `poll`.
-    public static var platformDefault: PollerKind {
-      #if os(Linux)
-        .epoll
-      #else
-        .poll
-      #endif
-    }
   }
 
   /// The moment when the present turn began.
@@ -54,7 +43,6 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   /// The loop's thread, set before any other object knows the loop.
   private var thread: Thread?
 
-  /// The count of connections without a deadline.
   let deadlineCount = DeadlineCount()
 
   /// The number of connections without a deadline at the end of the last turn: always 0, unless this program has a
@@ -75,7 +63,6 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   /// The number of entries in the heap, including those of closed channels.
   var timerCount: Int { timers.count }
 
-  /// The number of open channels.
   var channelCount: Int { slots.count - freeSlots.count }
 
   private struct TimerEntry: Comparable {
@@ -87,7 +74,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   /// Creates a loop and starts it on its own thread.
   ///
   /// Throws if the system has no descriptors left for the poller and the wake-up pipe, or refuses a thread.
-  public static func start(label: String, poller kind: PollerKind = .platformDefault) throws(SocketError) -> IOLoop {
+  public static func start(label: String, poller kind: PollerKind = .epoll) throws(SocketError) -> IOLoop {
     let loop = try IOLoop(kind)
     do throws(Thread.Refused) {
       loop.thread = try Thread {
@@ -101,22 +88,17 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   }
 
   private init(_ kind: PollerKind) throws(SocketError) {
+    mailbox = try Mailbox()
     switch kind {
-    #if os(Linux)
-      case .epoll:
-        let first = try EpollPoller(atMost: Rank.first.most)
-        poller = first
-        mailbox = try Mailbox()
-        for rank in [Rank.second, .last] {
-          let poller = try EpollPoller(atMost: rank.most, within: first, token: .poller(of: rank))
-          lowerRanks.append(LowerRank(rank, poller: poller, marker: mailbox.writeEnd))
-        }
-    #else
-      case .epoll: throw SocketError(call: "epoll_create1", code: ENOSYS)
-    #endif
+    case .epoll:
+      let first = try EpollPoller(atMost: Rank.first.most)
+      poller = first
+      for rank in [Rank.second, .last] {
+        let poller = try EpollPoller(atMost: rank.most, within: first, token: .poller(of: rank))
+        lowerRanks.append(LowerRank(rank, poller: poller, marker: mailbox.writeEnd))
+      }
     case .poll:
       poller = PollPoller()
-      mailbox = try Mailbox()
     }
     try poller.update(mailbox.readEnd, from: [], to: .read, token: .mailbox)
   }
@@ -247,7 +229,6 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     doors.append(channel.token)
   }
 
-  /// The poller of the channels of `rank`.
   func poller(of rank: Rank) -> any Poller {
     lowerRanks.isEmpty || rank == .first ? poller : lowerRanks[rank.rawValue - 1].poller
   }
@@ -264,16 +245,6 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     if isConnection { deadlineCount.opened() }
     slots[Int(index)] = channel
     return channel
-  }
-
-  func noteDeadline(from old: Deadline, to new: Deadline) {
-    assertCurrent()
-    deadlineCount.changed(from: old, to: new)
-  }
-
-  func noteClose(at deadline: Deadline) {
-    assertCurrent()
-    deadlineCount.closed(at: deadline)
   }
 
   func free(_ channel: Channel) {
@@ -361,7 +332,6 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     runTasks()
   }
 
-  /// Handles readiness of one of the loop's own descriptors.
   private func wakeOwn(_ token: SlotToken) {
     if token == .mailbox { return open(mailbox.take()) }
     for (index, rank) in zip(lowerRanks.indices, [Rank.second, .last]) {

@@ -12,13 +12,8 @@ extension Listener {
       case .unix(let path): try checkUnix(path)
       case .passed: break
       }
-    } catch let error as SocketError {
-      throw ListenError(
-        endpoint: endpoint, reason: advice(for: error, endpoint), isTaken: error.code == EADDRINUSE)
-    } catch let error as ResolutionError {
-      throw ListenError(endpoint: endpoint, reason: error.reason)
     } catch {
-      throw ListenError(endpoint: endpoint, reason: "\(error)")
+      throw ListenError(endpoint, error)
     }
   }
 
@@ -26,21 +21,15 @@ extension Listener {
     var failures: [SocketError] = []
     let addresses = try addresses(of: host, port: port)
     for address in addresses {
-      guard let failure = failure(to: address, opening) else { continue }
-      // Not every machine has each address of a name.
-      guard [EAFNOSUPPORT, EADDRNOTAVAIL].contains(failure.code) else { throw failure }
-      failures.append(failure)
+      do throws(SocketError) {
+        _ = try bound(to: address, opening, sharing: opening.reusesPort)
+      } catch {
+        // Not every machine has each address of a name.
+        guard [EAFNOSUPPORT, EADDRNOTAVAIL].contains(error.code) else { throw error }
+        failures.append(error)
+      }
     }
     if let failure = failures.last, failures.count == addresses.count { throw failure }
-  }
-
-  private static func failure(to address: SocketAddress, _ opening: Opening) -> SocketError? {
-    do throws(SocketError) {
-      _ = try bound(to: address, opening, sharing: opening.reusesPort)
-      return nil
-    } catch {
-      return error
-    }
   }
 
   private static func checkUnix(_ path: String) throws {

@@ -23,21 +23,16 @@ extension Listener {
     _ endpoint: Endpoint, loops: Int, writeProgress: Duration = .seconds(30), reusesPort: Bool = false
   ) throws(ListenError) -> [[Listener]] {
     let opening = Opening(
-      loops: loops, reusesPort: reusesPort, unacknowledged: milliseconds(writeProgress + margin))
+      loops: loops, reusesPort: reusesPort,
+      unacknowledged: Int32(clamping: (writeProgress + margin).wholeNanoseconds / 1_000_000))
     do {
       switch endpoint {
       case .unix(let path): return [try openUnix(path, loops: loops)]
       case .tcp(let host, let port): return try openTCP(host, port: port, opening)
       case .passed(let sockets): return try open(sockets, opening)
       }
-    } catch let error as SocketError {
-      throw ListenError(
-        endpoint: endpoint, reason: advice(for: error, endpoint),
-        isTemporary: error.code == EADDRINUSE || error.code == EADDRNOTAVAIL)
-    } catch let error as ResolutionError {
-      throw ListenError(endpoint: endpoint, reason: error.reason)
     } catch {
-      throw ListenError(endpoint: endpoint, reason: "\(error)")
+      throw ListenError(endpoint, error)
     }
   }
 
@@ -92,12 +87,6 @@ extension Listener {
 
   /// The time by which the kernel's timeout exceeds the server's.
   private static let margin = Duration.seconds(5)
-
-  private static func milliseconds(_ duration: Duration) -> Int32 {
-    let (seconds, attoseconds) = duration.components
-    guard seconds < 1_000_000 else { return .max }
-    return Int32(clamping: seconds * 1000 + attoseconds / 1_000_000_000_000_000)
-  }
 
   /// Returns the addresses of a host; `*` is every address of this machine.
   static func addresses(of host: String, port: UInt16) throws -> [SocketAddress] {
@@ -175,9 +164,7 @@ extension Listener {
     try descriptor.set(Int32(IPPROTO_TCP), TCP_NODELAY, 1)
     try descriptor.set(SOL_SOCKET, SO_SNDBUF, sendBuffer)
     try descriptor.set(SOL_SOCKET, SO_RCVBUF, receiveBuffer)
-    #if os(Linux)
-      try descriptor.set(Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, opening.unacknowledged)
-    #endif
+    try descriptor.set(Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, opening.unacknowledged)
   }
 
   // MARK: Both
@@ -311,6 +298,18 @@ public struct ListenError: Error, Equatable, CustomStringConvertible {
   /// Whether a later attempt may succeed although nothing else changes: another program listens on the address, or the
   /// machine does not have it yet.
   public var isTemporary = false
+
+  init(_ endpoint: Endpoint, _ error: any Error) {
+    self.endpoint = endpoint
+    switch error {
+    case let error as SocketError:
+      reason = Listener.advice(for: error, endpoint)
+      isTaken = error.code == EADDRINUSE
+      isTemporary = isTaken || error.code == EADDRNOTAVAIL
+    case let error as ResolutionError: reason = error.reason
+    default: reason = "\(error)"
+    }
+  }
 
   /// One sentence for the operator.
   public var description: String { "Cannot listen on \(endpoint): \(reason)." }

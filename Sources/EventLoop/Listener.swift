@@ -75,20 +75,13 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
   /// Handles waiting connections, or the end of the backoff.
   public func channel(_ channel: Channel, became readiness: Readiness) {
     channel.loop.assertCurrent()
-    if readiness == .cancelled {
-      // The channel is closed, or the poller could not watch it for lack of memory. In the second case, try again
-      // later.
-      if channel.raw >= 0 {
-        channel.sleep(until: channel.loop.now.advanced(by: Self.backOff), self)
-      } else if case .passed(let group) = origin {
-        group.leave(self)
-      }
+    if channel.raw < 0 {
+      if case .passed(let group) = origin { group.leave(self) }
+    } else if readiness != .cancelled, accept(atMost: Self.batch) {
+      channel.watch(until: .never, self)
     } else {
-      if accept(atMost: Self.batch) {
-        channel.watch(until: .never, self)
-      } else {
-        channel.sleep(until: channel.loop.now.advanced(by: Self.backOff), self)
-      }
+      // A wait of an open channel is cancelled if the poller could not watch it for lack of memory.
+      channel.sleep(until: channel.loop.now.advanced(by: Self.backOff), self)
     }
   }
 

@@ -32,7 +32,6 @@ final class ListenerGroup: Sendable {
     }
   }
 
-  /// Removes a listener that accepts no more.
   func leave(_ listener: Listener) {
     state.withLock { state in state.members.removeAll { $0.listener === listener } }
   }

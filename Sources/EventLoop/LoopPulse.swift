@@ -10,7 +10,6 @@ public final class LoopPulse: ChannelDelegate, @unchecked Sendable {
   private let interval: Duration
   private let beat: @Sendable () -> Void
   private var isUnderWay = false
-  /// The number of ended intervals.
   private(set) var intervals = 0
 
   private init(_ loops: [IOLoop], every interval: Duration, _ beat: @escaping @Sendable () -> Void) {

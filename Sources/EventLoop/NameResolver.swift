@@ -17,10 +17,8 @@ public final class NameResolver: @unchecked Sendable {
   /// The result of a look-up.
   public typealias Resolution = Result<[SocketAddress], ResolutionError>
 
-  /// The cached addresses of an earlier look-up.
   struct Memory {
     let addresses: [SocketAddress]
-    /// The time of the look-up.
     let found: Deadline
     /// Whether no connection to any of them succeeded the last time.
     var isDoubtful = false
@@ -47,7 +45,6 @@ public final class NameResolver: @unchecked Sendable {
     self.lookUp = lookUp
   }
 
-  /// Returns the cached addresses of a name.
   func memory(of host: String, port: UInt16) -> Memory? {
     loop.assertCurrent()
     return memories[Name(host: host, port: port)]
@@ -156,7 +153,6 @@ struct AddressOrder {
   private var waiting: [SocketAddress] = []
   private var last: SocketAddress.Family?
 
-  /// Whether no address is left.
   var isEmpty: Bool { waiting.isEmpty }
 
   /// Adds addresses in the resolver's order, except those that were added before.

@@ -44,64 +44,59 @@ protocol Poller: AnyObject {
   func wait(milliseconds: Int32, into ready: inout [SlotToken])
 }
 
-#if os(Linux)
-  import CPlatform
-  import Glibc
+/// A poller with epoll(7). The kernel keeps the list, so an idle connection costs nothing per turn.
+// Safe: only the member of the union in `epoll_event` that was written, `u64`, is ever read.
+@safe final class EpollPoller: Poller {
+  private let descriptor: Descriptor
+  private var events: [epoll_event]
 
-  /// A poller with epoll(7). The kernel keeps the list, so an idle connection costs nothing per turn.
-  // Safe: only the member of the union in `epoll_event` that was written, `u64`, is ever read.
-  @safe final class EpollPoller: Poller {
-    private let descriptor: Descriptor
-    private var events: [epoll_event]
+  var forgetsClosed: Bool { true }
 
-    var forgetsClosed: Bool { true }
+  /// Creates a poller that reports `most` descriptors at once.
+  init(atMost most: Int) throws(SocketError) {
+    let raw = epoll_create1(Int32(EPOLL_CLOEXEC))
+    guard raw >= 0 else { throw SocketError(during: "epoll_create1") }
+    descriptor = Descriptor(owning: raw)
+    unsafe events = unsafe [epoll_event](repeating: epoll_event(), count: most)
+  }
 
-    /// Creates a poller that reports `most` descriptors at once.
-    init(atMost most: Int) throws(SocketError) {
-      let raw = epoll_create1(Int32(EPOLL_CLOEXEC))
-      guard raw >= 0 else { throw SocketError(during: "epoll_create1") }
-      descriptor = Descriptor(owning: raw)
-      unsafe events = unsafe [epoll_event](repeating: epoll_event(), count: most)
-    }
+  /// Creates a poller that `outer` reports as `token` while one of its descriptors is ready.
+  convenience init(atMost most: Int, within outer: EpollPoller, token: SlotToken) throws(SocketError) {
+    try self.init(atMost: most)
+    try outer.update(descriptor.raw, from: [], to: .read, token: token)
+  }
 
-    /// Creates a poller that `outer` reports as `token` while one of its descriptors is ready.
-    convenience init(atMost most: Int, within outer: EpollPoller, token: SlotToken) throws(SocketError) {
-      try self.init(atMost: most)
-      try outer.update(descriptor.raw, from: [], to: .read, token: token)
-    }
-
-    func update(_ watched: Int32, from old: Interest, to new: Interest, token: SlotToken) throws(SocketError) {
-      guard old != new else { return }
-      var event = unsafe epoll_event()
-      unsafe event.events =
-        (new.contains(.read) ? EPOLLIN.rawValue : 0) | (new.contains(.write) ? EPOLLOUT.rawValue : 0)
-        | (new.contains(.hangup) ? EPOLLRDHUP.rawValue : 0)
-      unsafe event.data.u64 = UInt64(token.index) << 32 | UInt64(token.generation)
-      // epoll always reports errors and hang-ups of registered descriptors, so no interest means no registration.
-      let operation = old.isEmpty ? EPOLL_CTL_ADD : new.isEmpty ? EPOLL_CTL_DEL : EPOLL_CTL_MOD
-      guard unsafe epoll_ctl(descriptor.raw, operation, watched, &event) == 0 else {
-        throw SocketError(during: "epoll_ctl")
-      }
-    }
-
-    func wait(milliseconds: Int32, into ready: inout [SlotToken]) {
-      let count = unsafe events.withUnsafeMutableBufferPointer { buffer in
-        // glibc 2.36 lets the buffer be nil, 2.41 does not: a pointer that is not optional suits both.
-        guard let start = buffer.baseAddress else { return Int32(0) }
-        return unsafe epoll_wait(descriptor.raw, start, Int32(buffer.count), milliseconds)
-      }
-      // A signal (EINTR) is a turn without events.
-      guard count > 0 else { return }
-      for index in 0..<Int(count) {
-        let data = unsafe events[index].data.u64
-        ready.append(
-          SlotToken(index: UInt32(truncatingIfNeeded: data >> 32), generation: UInt32(truncatingIfNeeded: data)))
-      }
+  func update(_ watched: Int32, from old: Interest, to new: Interest, token: SlotToken) throws(SocketError) {
+    guard old != new else { return }
+    var event = unsafe epoll_event()
+    unsafe event.events =
+      (new.contains(.read) ? EPOLLIN.rawValue : 0) | (new.contains(.write) ? EPOLLOUT.rawValue : 0)
+      | (new.contains(.hangup) ? EPOLLRDHUP.rawValue : 0)
+    unsafe event.data.u64 = UInt64(token.index) << 32 | UInt64(token.generation)
+    // epoll always reports errors and hang-ups of registered descriptors, so no interest means no registration.
+    let operation = old.isEmpty ? EPOLL_CTL_ADD : new.isEmpty ? EPOLL_CTL_DEL : EPOLL_CTL_MOD
+    guard unsafe epoll_ctl(descriptor.raw, operation, watched, &event) == 0 else {
+      throw SocketError(during: "epoll_ctl")
     }
   }
-#endif
 
-/// A poller with POSIX poll(2), for systems without epoll. It passes the whole list to the kernel at each turn.
+  func wait(milliseconds: Int32, into ready: inout [SlotToken]) {
+    let count = unsafe events.withUnsafeMutableBufferPointer { buffer in
+      // glibc 2.36 lets the buffer be nil, 2.41 does not: a pointer that is not optional suits both.
+      guard let start = buffer.baseAddress else { return Int32(0) }
+      return unsafe epoll_wait(descriptor.raw, start, Int32(buffer.count), milliseconds)
+    }
+    // A signal (EINTR) is a turn without events.
+    guard count > 0 else { return }
+    for index in 0..<Int(count) {
+      let data = unsafe events[index].data.u64
+      ready.append(
+        SlotToken(index: UInt32(truncatingIfNeeded: data >> 32), generation: UInt32(truncatingIfNeeded: data)))
+    }
+  }
+}
+
+/// A poller with POSIX poll(2), for kernels that deny epoll. It passes the whole list to the kernel at each turn.
 final class PollPoller: Poller {
   private var entries: [pollfd] = []
   private var tokens: [SlotToken] = []
@@ -125,7 +120,6 @@ final class PollPoller: Poller {
     }
   }
 
-  /// Removes an entry. The last entry takes its place.
   private func remove(at position: Int) {
     positions[entries[position].fd] = nil
     let last = entries.removeLast()

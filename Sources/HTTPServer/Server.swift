@@ -46,7 +46,6 @@ public final class Server: Sendable {
 
     /// When a connection speaks HTTP/2 (RFC 9113 §3).
     public enum HTTP2Use: Sendable {
-      /// Never.
       case never
       /// If TLS has negotiated it by ALPN.
       case byALPN
@@ -115,7 +114,7 @@ public final class Server: Sendable {
   public func drain(timeout: Duration) {
     beginDrain()
     onEachLoop { $0.refuseConnectionRequests() }
-    pause(roundTrip)
+    usleep(UInt32(clamping: roundTrip.wholeNanoseconds / 1000))
     onEachLoop { $0.acceptRestAndCloseListeners() }
     onEachLoop { $0.closeIdleConnections() }
     guard !count.waitForNone(timeout: timeout) else { return }
@@ -140,24 +139,11 @@ public final class Server: Sendable {
   private func onEachLoop(_ action: @escaping @Sendable (Worker) -> Void) {
     for worker in workers { worker.loop.performAndWait { action(worker) } }
   }
-
-  private func pause(_ duration: Duration) {
-    usleep(UInt32(clamping: duration.nanoseconds / 1000))
-  }
 }
 
 extension SocketAddress {
   /// Whether the address is only reachable from this machine.
   fileprivate var isLocal: Bool { ipAddress?.isLoopback ?? true }
-}
-
-extension Duration {
-  /// The duration in whole nanoseconds.
-  var nanoseconds: Int64 {
-    let (seconds, attoseconds) = components
-    let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
-    return overflow ? .max : product + attoseconds / 1_000_000_000
-  }
 }
 
 /// The record of one request and its response.
@@ -235,7 +221,6 @@ public enum ServerNotice: Sendable {
   /// A request for work that waits was refused because it had waited too long for its turn. The client is that of the
   /// request, also behind trusted proxies.
   case requestShed(client: String)
-  /// A TLS handshake failed.
   case tlsFailed(SocketAddress, TLSError)
   /// A connection from a trusted proxy was closed because it had no valid PROXY header.
   case proxyHeaderRefused(SocketAddress, ProxyHeaderError)

@@ -71,7 +71,6 @@ struct HeldPlace: Equatable {
   static let mostExchanges = 16
 
   let waitsFor: Wait
-  /// The number of the connection in the order of arrival.
   let arrival: Int
   /// The number of connections of its address; 0 for a trusted proxy.
   let ofAddress: Int
@@ -140,7 +139,6 @@ final class ConnectionCount: Sendable {
     self.limits = limits
   }
 
-  /// Whether a new connection may stay.
   enum ConnectionPermission: Equatable {
     case granted
     /// The server has its limit of connections, and the address has so many of them.
@@ -165,7 +163,6 @@ final class ConnectionCount: Sendable {
     }
   }
 
-  /// Counts a closed connection.
   func release(_ address: IPAddress?) {
     state.withLock { state in
       state.total -= 1
@@ -185,6 +182,6 @@ final class ConnectionCount: Sendable {
 
   /// Blocks until no connection is open, at most for `timeout`. Returns false if some are left.
   func waitForNone(timeout: Duration) -> Bool {
-    group.wait(timeout: .now() + .nanoseconds(Int(clamping: timeout.nanoseconds))) == .success
+    group.wait(timeout: .now() + .nanoseconds(Int(clamping: timeout.wholeNanoseconds))) == .success
   }
 }

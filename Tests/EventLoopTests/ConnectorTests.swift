@@ -37,7 +37,7 @@ struct ConnectorTests {
     arguments: ["localhost", "app.localhost"], [SocketAddress.Family.v4, .v6])
   func loopback(host: String, family: SocketAddress.Family) throws {
     let peer = try Peer(family)
-    let loop = try IOLoop.forTest(.platformDefault)
+    let loop = try IOLoop.forTest(.epoll)
     let resolver = NameResolver(loop: loop.loop) { _, _ throws(ResolutionError) in
       throw ResolutionError(reason: "there is no resolver")
     }
@@ -95,7 +95,7 @@ struct ConnectorTests {
     let (old, new) = (try Peer(.v4), try Peer(.v4))
     let gate = DispatchSemaphore(value: 0)
     let responses = Notes<Int>()
-    let loop = try IOLoop.forTest(.platformDefault)
+    let loop = try IOLoop.forTest(.epoll)
     let resolver = NameResolver(loop: loop.loop) { _, _ in
       responses.add(1)
       if responses.all.count == 1 { return [old.address] }
@@ -117,7 +117,7 @@ struct ConnectorTests {
     let peer = try Peer(.v4)
     let gate = DispatchSemaphore(value: 0)
     let responses = Notes<Int>()
-    let loop = try IOLoop.forTest(.platformDefault)
+    let loop = try IOLoop.forTest(.epoll)
     let resolver = NameResolver(loop: loop.loop) { _, _ throws(ResolutionError) in
       responses.add(1)
       if responses.all.count == 1 { return [peer.address] }
@@ -135,7 +135,7 @@ struct ConnectorTests {
     let peer = try Peer(.v4)
     let gate = DispatchSemaphore(value: 0)
     let responses = Notes<Int>()
-    let loop = try IOLoop.forTest(.platformDefault)
+    let loop = try IOLoop.forTest(.epoll)
     let resolver = NameResolver(loop: loop.loop) { _, _ in
       responses.add(1)
       gate.wait(for: "the test's permission to resolve the name")
@@ -194,14 +194,14 @@ final class Attempt: @unchecked Sendable {
   }
 
   convenience init(to host: String, port: UInt16) throws {
-    let loop = try IOLoop.forTest(.platformDefault)
+    let loop = try IOLoop.forTest(.epoll)
     self.init(on: loop, NameResolver(loop: loop.loop), to: host, port: port)
   }
 
   convenience init(
     to host: String, patience: Duration = .seconds(60), lookUp: @escaping NameResolver.LookUp
   ) throws {
-    let loop = try IOLoop.forTest(.platformDefault)
+    let loop = try IOLoop.forTest(.epoll)
     self.init(on: loop, NameResolver(loop: loop.loop, lookUp: lookUp), to: host, patience: patience)
   }
 

@@ -7,7 +7,7 @@ import Testing
 @Suite struct DeadlineCountTests {
   @Test("only connections without a deadline are counted")
   func count() throws {
-    let loop = try IOLoop.forTest(.platformDefault)
+    let loop = try IOLoop.forTest(.epoll)
     let pair = try Pair(on: loop, isConnection: true)
     let heard = Listening()
     func count(after action: @escaping @Sendable (Channel) -> Void) -> Int {
@@ -31,7 +31,7 @@ import Testing
 
   @Test("a waiting task keeps its deadline when the delegate is removed")
   func taskKeepsDeadline() async throws {
-    let loop = try IOLoop.forTest(.platformDefault)
+    let loop = try IOLoop.forTest(.epoll)
     let pair = try Pair(on: loop)
     let wait = Task(executorPreference: loop.loop) {
       Task(executorPreference: loop.loop) { pair.channel.unwatch() }
@@ -44,7 +44,7 @@ import Testing
     @Test("a debug build stops at a connection without a deadline", .realSeconds)
     func stops() async {
       await #expect(processExitsWith: .failure) {
-        let loop = try IOLoop.forTest(.platformDefault)
+        let loop = try IOLoop.forTest(.epoll)
         _ = try Pair(on: loop, isConnection: true, isFatal: true)
         loop.loop.performAndWait {}
         loop.loop.performAndWait {}

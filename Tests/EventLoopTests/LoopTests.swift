@@ -8,7 +8,7 @@ import Testing
 @Suite struct LoopTests {
   @Test("work left for the end of a turn runs after all work of the turn, and may add more work")
   func endOfTurn() throws {
-    let loop = try IOLoop.forTest(.platformDefault)
+    let loop = try IOLoop.forTest(.epoll)
     let notes = Notes<Int>()
     loop.loop.performAndWait {
       loop.loop.atEndOfTurn {
@@ -43,7 +43,7 @@ import Testing
 
   @Test("the present turn has a length while the loop works, and none while it waits")
   func presentTurn() throws {
-    let loop = try IOLoop.forTest(.platformDefault)
+    let loop = try IOLoop.forTest(.epoll)
     loop.whileBusy { #expect(loop.loop.presentTurn > .zero) }
     wait(for: "the loop's wait") { loop.loop.presentTurn == .zero }
   }

@@ -132,7 +132,7 @@ import Testing
       }
     ])
     let server = try TestServer(
-      Variant(poller: .platformDefault, isTLS: false), limits: limits, router: router, speaksHTTP2: true)
+      Variant(poller: .epoll, isTLS: false), limits: limits, router: router, speaksHTTP2: true)
     #expect(try Self.curl(server, "/x", "--write-out", "%{http_code}").stdout.hasSuffix("504"))
     #expect(server.recorder.statuses == [504])
   }

@@ -99,7 +99,7 @@ struct HTTP2MisconductTests {
 
   @Test("floods are counted by what they are, and end only their own connection", arguments: Self.floods)
   func flood(_ label: String, _ bytes: [UInt8], _ misconduct: HTTP2Misconduct) throws {
-    let server = try Self.server(.platformDefault, ServerLimits())
+    let server = try Self.server(.epoll, ServerLimits())
     let other = try RawClient(port: server.port)
     try other.send(WireFrame.preface + WireFrame.get("/hello", stream: 1))
     wait(for: "another client is served") { server.recorder.statuses == [200] }

@@ -256,7 +256,7 @@ import Testing
   func waitingStreams() throws {
     let (begun, go) = (Signal<Void>(), Signal<Void>())
     let server = try TestServer(
-      Variant(poller: .platformDefault, isTLS: false), router: Self.router(begun, go), speaksHTTP2: true)
+      Variant(poller: .epoll, isTLS: false), router: Self.router(begun, go), speaksHTTP2: true)
     let output = Signal<Result<String, any Error>>()
     // On its own thread, because this test blocks one of the few threads that tasks have.
     DispatchQueue(label: "curl").async {
