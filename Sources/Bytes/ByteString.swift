@@ -187,6 +187,10 @@ extension UInt8 {
   @inlinable @inline(__always)
   public var isWhitespace: Bool { self == 0x20 || self == 0x09 }
 
+  /// Whether the byte is a control character, including HTAB: 0x00–0x1F or DEL.
+  @inlinable @inline(__always)
+  public var isControl: Bool { self < 0x20 || self == 0x7f }
+
   /// The value of a decimal digit. Nil otherwise.
   @inlinable @inline(__always)
   public var decimalDigit: UInt8? {

@@ -153,8 +153,6 @@ extension Span<UInt8> {
 extension UInt8 {
   /// Whether a JSON string contains the byte only as an escape (RFC 8259 §7). DEL need not be one, but is a control.
   fileprivate var needsJSONEscape: Bool { isControl || self == UInt8(ascii: "\"") || self == UInt8(ascii: "\\") }
-
-  fileprivate var isControl: Bool { self < 0x20 || self == 0x7f }
 }
 
 /// Formats external text for messages to people.

@@ -140,7 +140,7 @@ extension Response {
   fileprivate init(_ response: SandboxResponse) {
     self.init(.init(code: response.status), fields: response.fields, body: response.content)
     // GOAWAY in HTTP/2, `Connection: close` in HTTP/1.1.
-    closesConnection = response.number(.goaway) != nil
+    end = response.number(.goaway) == nil ? .nothing : .connection
   }
 }
 

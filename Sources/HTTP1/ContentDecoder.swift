@@ -2,9 +2,7 @@ import Bytes
 
 /// A decoder of a message's content, for all kinds of framing (RFC 9112 §6.3). It stores no bytes.
 public struct ContentDecoder: Sendable {
-  private enum Framing { case fixed, chunked, untilClose }
-
-  private let framing: Framing
+  private let framing: ResponseFraming
   /// The number of bytes left, if the length of the content is known.
   private var remaining = 0
   private var chunks: ChunkedDecoder
@@ -12,25 +10,16 @@ public struct ContentDecoder: Sendable {
   /// Creates a decoder for the first byte of a request's content.
   public init(_ framing: MessageFraming, limits: HTTP1Limits = .init()) {
     switch framing {
-    case .none: self.init(.fixed, limits)
-    case .fixed(let length): self.init(.fixed, length: length, limits)
-    case .chunked: self.init(.chunked, limits)
+    case .none: self.init(ResponseFraming.none, limits: limits)
+    case .fixed(let length): self.init(ResponseFraming.fixed(length), limits: limits)
+    case .chunked: self.init(ResponseFraming.chunked, limits: limits)
     }
   }
 
   /// Creates a decoder for the first byte of a response's content.
   public init(_ framing: ResponseFraming, limits: HTTP1Limits = .init()) {
-    switch framing {
-    case .none: self.init(.fixed, limits)
-    case .fixed(let length): self.init(.fixed, length: length, limits)
-    case .chunked: self.init(.chunked, limits)
-    case .untilClose: self.init(.untilClose, limits)
-    }
-  }
-
-  private init(_ framing: Framing, length: Int = 0, _ limits: HTTP1Limits) {
     self.framing = framing
-    remaining = length
+    if case .fixed(let length) = framing { remaining = length }
     chunks = ChunkedDecoder(limits: limits)
   }
 
@@ -40,10 +29,11 @@ public struct ContentDecoder: Sendable {
   ) throws(RequestError) -> (consumed: Int, event: ChunkedDecoder.Event) {
     switch framing {
     case .chunked: return try chunks.decode(bytes)
-    case .fixed where remaining == 0: return (0, .end)
-    case .fixed, .untilClose:
-      let count = framing == .fixed ? min(remaining, bytes.count) : bytes.count
-      if framing == .fixed { remaining -= count }
+    case .untilClose: return (bytes.count, bytes.isEmpty ? .needMore : .data(0..<bytes.count))
+    case .none, .fixed:
+      guard remaining > 0 else { return (0, .end) }
+      let count = min(remaining, bytes.count)
+      remaining -= count
       return (count, count == 0 ? .needMore : .data(0..<count))
     }
   }
@@ -80,7 +70,7 @@ public struct ChunkedDecoder: Sendable {
   /// Creates a decoder for the first byte of a body.
   public init(limits: HTTP1Limits = .init()) {
     self.limits = limits
-    trailers = FieldLineScanner(trailerSectionAt: 0, limits: limits)
+    trailers = FieldLineScanner(limits: limits, isTrailerSection: true)
   }
 
   /// Decodes the front of `bytes`. The caller calls it again with the bytes after the consumed ones, until the end.
@@ -166,9 +156,7 @@ public struct ChunkedDecoder: Sendable {
     guard byte == .lineFeed else { throw .bareCarriageReturn }
     part = next
   }
-}
 
-extension ChunkedDecoder {
   /// The result of ``decode(_:)``.
   public enum Event: Sendable, Equatable {
     /// The bytes contain nothing more.
@@ -181,7 +169,6 @@ extension ChunkedDecoder {
 }
 
 extension ChunkedDecoder {
-  /// Starts an extension at its semicolon.
   mutating func startExtension() throws(RequestError) {
     try countExtensionByte()
     part = .extensionName
@@ -228,4 +215,19 @@ extension ChunkedDecoder {
     extensionBytes += 1
     guard extensionBytes <= limits.chunkExtensions else { throw .chunkExtensionsTooLong }
   }
+}
+
+/// The chunked transfer coding of content that is sent (RFC 9112 §7.1).
+extension [UInt8] {
+  /// Appends a chunk. It appends nothing for zero bytes, which would be the last chunk.
+  package mutating func appendChunk(_ content: Span<UInt8>) {
+    guard !content.isEmpty else { return }
+    append(utf8: String(content.count, radix: 16))
+    append("\r\n")
+    append(copying: content)
+    append("\r\n")
+  }
+
+  /// Appends the last chunk and an empty trailer section.
+  package mutating func appendLastChunk() { append("0\r\n\r\n") }
 }

@@ -8,36 +8,33 @@ struct FieldFacts: Sendable {
   private var asksToClose = false
   private var asksToKeepAlive = false
   private var expectsContinue = false
-  private var forwarding: ForwardingFields = []
-  private var hasTraceParent = false
-  private var hasUserToken = false
 
-  /// Records one field line.
-  mutating func note(_ line: FieldLine, version: HTTPVersion, in bytes: Span<UInt8>) throws(RequestError) {
+  /// Records one field line of `head`, which also gets the marks of fields that need no check.
+  mutating func note(_ line: FieldLine, of head: inout RequestHead, in bytes: Span<UInt8>) throws(RequestError) {
     let name = line.name
     switch name.count {
     case 4 where bytes.equalsIgnoringCase(name, "host"):
       try noteHost(line.value, in: bytes)
     case 6 where bytes.equalsIgnoringCase(name, "expect"):
       // A 100-continue in HTTP/1.0 must be ignored (RFC 9110 §10.1.1), and Expect has no other meaning there.
-      if version == .http11 { try noteExpectations(line.value, in: bytes) }
+      if head.version == .http11 { try noteExpectations(line.value, in: bytes) }
     case 9 where bytes.equalsIgnoringCase(name, "forwarded"):
-      forwarding.insert(.forwarded)
+      head.forwarding.insert(.forwarded)
     case 10 where bytes.equalsIgnoringCase(name, "connection"):
       noteConnectionOptions(line.value, in: bytes)
     case 11 where bytes.equalsIgnoringCase(name, "traceparent"):
-      hasTraceParent = true
+      head.hasTraceParent = true
     case 12 where bytes.equalsIgnoringCase(name, "x-request-id"):
-      forwarding.insert(.requestID)
+      head.forwarding.insert(.requestID)
     case 14 where bytes.equalsIgnoringCase(name, "content-length"):
       try noteContentLength(line.value, in: bytes)
     case 15 where bytes.equalsIgnoringCase(name, "x-forwarded-for"):
-      forwarding.insert(.forwardedFor)
+      head.forwarding.insert(.forwardedFor)
     case 16
     where bytes.equalsIgnoringCase(name, "music-user-token") || bytes.equalsIgnoringCase(name, "media-user-token"):
-      hasUserToken = true
+      head.hasUserToken = true
     case 17 where bytes.equalsIgnoringCase(name, "transfer-encoding"):
-      try noteTransferEncoding(line.value, version: version, in: bytes)
+      try noteTransferEncoding(line.value, version: head.version, in: bytes)
     default: break
     }
   }
@@ -52,9 +49,6 @@ struct FieldFacts: Sendable {
     // RFC 9112 §9.3: "close" has precedence, then the version, then "keep-alive".
     head.keepAlive = !asksToClose && (head.version == .http11 || asksToKeepAlive)
     head.expectsContinue = expectsContinue && head.framing != .none
-    head.forwarding = forwarding
-    head.hasTraceParent = hasTraceParent
-    head.hasUserToken = hasUserToken
   }
 }
 

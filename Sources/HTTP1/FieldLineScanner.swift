@@ -8,7 +8,6 @@ import Bytes
 /// CRLF. It scans each byte once, regardless of how the bytes are split, and reports a violation as soon as its byte is
 /// there.
 struct FieldLineScanner: Sendable {
-  /// The result of ``next(in:from:)``.
   enum Event {
     /// The bytes contain no further complete line.
     case needMore
@@ -32,20 +31,11 @@ struct FieldLineScanner: Sendable {
   private var lineStart: Int
   private var colon = 0
 
-  /// Creates a scanner for the section at index `start`, with the limits of header sections.
-  init(headerSectionAt start: Int, limits: HTTP1Limits) {
-    self.init(at: start, lines: limits.fieldLines, bytes: limits.headerSection, tooLarge: .headerSectionTooLarge)
-  }
-
-  /// Creates a scanner for the section at index `start`, with the limits of trailer sections.
-  init(trailerSectionAt start: Int, limits: HTTP1Limits) {
-    self.init(at: start, lines: limits.fieldLines, bytes: limits.trailerSection, tooLarge: .trailerSectionTooLarge)
-  }
-
-  private init(at start: Int, lines: Int, bytes: Int, tooLarge: RequestError) {
-    maximumLines = lines
-    contentLimit = start &+ bytes &- 2
-    self.tooLarge = tooLarge
+  /// Creates a scanner for the header section or the trailer section at index `start`.
+  init(at start: Int = 0, limits: HTTP1Limits, isTrailerSection: Bool = false) {
+    maximumLines = limits.fieldLines
+    contentLimit = start &+ (isTrailerSection ? limits.trailerSection : limits.headerSection) &- 2
+    tooLarge = isTrailerSection ? .trailerSectionTooLarge : .headerSectionTooLarge
     lineStart = start
   }
 
@@ -137,7 +127,7 @@ public struct FieldLine: Sendable, Equatable {
   private let valueEnd: UInt32
 
   /// Stores two ranges within a head. ``HTTP1Limits`` keeps heads far below 4 GiB.
-  init(name: Range<Int>, value: Range<Int>) {
+  package init(name: Range<Int>, value: Range<Int>) {
     nameStart = UInt32(clamping: name.lowerBound)
     nameEnd = UInt32(clamping: name.upperBound)
     valueStart = UInt32(clamping: value.lowerBound)
@@ -150,7 +140,6 @@ public struct FieldLine: Sendable, Equatable {
     self.init(name: name, value: bytes.trimmingWhitespace(content))
   }
 
-  /// Returns the line with all offsets moved by `distance`.
   func moved(by distance: Int) -> FieldLine {
     FieldLine(
       name: name.lowerBound + distance..<name.upperBound + distance,

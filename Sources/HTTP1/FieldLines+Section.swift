@@ -12,7 +12,7 @@ extension FieldLines {
   /// Parses a whole section, as strictly as that of a received message. Returns nil if it is malformed, exceeds the
   /// limits, or does not end with the bytes.
   package init?(section bytes: Span<UInt8>, limits: HTTP1Limits = HTTP1Limits()) {
-    var scanner = FieldLineScanner(headerSectionAt: 0, limits: limits)
+    var scanner = FieldLineScanner(limits: limits)
     var position = 0
     var lines: [FieldLine] = []
     while true {

@@ -60,11 +60,9 @@ public struct FieldLines: Sendable {
 extension FieldLines {
   /// The value of a field that may occur at most once.
   public enum Occurrence: Sendable, Equatable {
-    /// There is no such field.
     case absent
     /// There is one line, with its value at this place in ``FieldLines/bytes``.
     case single(Range<Int>)
-    /// There are several lines.
     case repeated
   }
 
@@ -148,19 +146,6 @@ extension FieldLines {
       line.appendFieldValue(value)
     }
     note(name.utf8CodeUnitCount, value.count, from: start, isUnindexed)
-  }
-
-  /// Appends a line with a value of visible ASCII characters.
-  public mutating func append(_ name: StaticString, _ value: StaticString) {
-    let start = bytes.count
-    bytes.append(addingCapacity: name.utf8CodeUnitCount + value.utf8CodeUnitCount + 4) {
-      (line: inout OutputSpan<UInt8>) in
-      line.append(name)
-      line.append(": ")
-      line.append(value)
-      line.append("\r\n")
-    }
-    note(name.utf8CodeUnitCount, value.utf8CodeUnitCount, from: start, false)
   }
 
   /// Appends a field.

@@ -43,7 +43,7 @@ public struct ForwardedHops: Sendable {
   /// - Parameter bytes: The buffer that contains the value.
   public mutating func next(in bytes: Span<UInt8>) -> Range<Int>? {
     while let rest {
-      let comma = field == .forwarded ? bytes.lastUnquotedComma(in: rest) : bytes.lastComma(in: rest)
+      let comma = field == .forwarded ? bytes.lastUnquotedComma(in: rest) : rest.last { bytes[$0] == .comma }
       self.rest = comma.map { rest.lowerBound..<$0 }
       let element = bytes.trimmingWhitespace((comma.map { $0 &+ 1 } ?? rest.lowerBound)..<rest.upperBound)
       guard !element.isEmpty else { continue }
@@ -55,10 +55,6 @@ public struct ForwardedHops: Sendable {
 }
 
 extension Span<UInt8> {
-  fileprivate func lastComma(in range: Range<Int>) -> Int? {
-    range.last { self[$0] == .comma }
-  }
-
   /// Returns the last comma outside of a quoted string, searched from the end. A quotation mark outside of a string is
   /// the end of a string. Inside, it is the start, unless a backslash escapes it (RFC 9110 §5.6.4).
   fileprivate func lastUnquotedComma(in range: Range<Int>) -> Int? {

@@ -4,101 +4,70 @@ public import HTTPTypes
 /// The reason why a request is refused. Over HTTP/1.1 every case ends the connection, because the next message may have
 /// no clear start.
 ///
-/// ``status`` is the status of the response, and ``reason`` is the text for the caller.
+/// ``status`` is the status of the response, and ``reason`` is the text for the caller, which says what a case means.
+/// ``HTTP1Limits`` has the limits.
 public enum RequestError: Error, Equatable, Sendable, CaseIterable {
-  // Bytes that a head and the lines of a chunked body may not contain.
+  // Bytes that a head and the lines of a chunked body may not contain: RFC 9112 §2.2, RFC 9110 §5.5.
 
-  /// LF without the CR before it (RFC 9112 §2.2).
-  case bareLineFeed
-  /// CR without the LF after it (RFC 9112 §2.2).
-  case bareCarriageReturn
-  /// NUL, DEL or another control character, except HTAB in a field value (RFC 9110 §5.5).
+  case bareLineFeed, bareCarriageReturn
+  /// NUL, DEL or another control character, except HTAB in a field value.
   case controlCharacter
 
-  // Request line, RFC 9112 §3.
+  // Request line: RFC 9112 §2.2, §3.
 
-  /// More than one empty line before the request line (RFC 9112 §2.2).
   case repeatedEmptyLine
   /// Not `method SP request-target SP HTTP-version`, such as an HTTP/0.9 request.
   case malformedRequestLine
-  /// The method is not a token.
-  case malformedMethod
-  /// The method exceeds ``HTTP1Limits/method``.
-  case methodTooLong
-  /// The request line exceeds ``HTTP1Limits/requestLine``.
-  case requestLineTooLong
+  case malformedMethod, methodTooLong, requestLineTooLong
   /// A major version other than 1, such as in the connection preface of HTTP/2.
   case unsupportedVersion
 
-  // Request target, RFC 9112 §3.2.
+  // Request target: RFC 9112 §3.2.
 
   /// Not one of the four forms, a form that the method does not allow, or a forbidden character.
   case malformedTarget
   /// A fragment, which clients must not send (RFC 9110 §7.1).
   case fragmentInTarget
-  /// A `%` without two hexadecimal digits (RFC 3986 §2.1).
   case malformedPercentEncoding
   /// `%00`: code that ends strings at NUL would read another target.
   case encodedNUL
-  /// Neither an `http` nor an `https` URI.
   case unsupportedScheme
 
-  // Host, RFC 9112 §3.2.
+  // Host: RFC 9112 §3.2.
 
-  /// No Host in HTTP/1.1.
-  case missingHost
-  /// More than one Host.
-  case repeatedHost
+  case missingHost, repeatedHost
   /// Host, or the target's authority, is empty or not `uri-host [ ":" port ]`.
   case malformedHost
 
-  // Field lines, RFC 9112 §5.
+  // Field lines: RFC 9112 §5.
 
   /// A line that begins with white space (RFC 9112 §5.2).
   case obsoleteFolding
-  /// A line without a name before the colon.
   case emptyFieldName
   /// A name that is not a token, or a line without a colon.
   case malformedFieldName
-  /// White space between the name and the colon (RFC 9112 §5.1).
-  case whitespaceInFieldName
-  /// The header section exceeds ``HTTP1Limits/headerSection``.
-  case headerSectionTooLarge
-  /// More field lines than ``HTTP1Limits/fieldLines``.
-  case tooManyFieldLines
+  case whitespaceInFieldName, headerSectionTooLarge, tooManyFieldLines
 
-  // Message framing, RFC 9112 §6.
+  // Message framing: RFC 9112 §6.
 
-  /// Not a plain decimal number within the range of `Int`.
   case malformedContentLength
   /// More than one Content-Length, equal or not.
   case repeatedContentLength
   /// Both Content-Length and Transfer-Encoding, a sign of request smuggling (RFC 9112 §6.1).
   case contentLengthWithTransferEncoding
-  /// Transfer-Encoding in HTTP/1.0 (RFC 9112 §6.1).
-  case transferEncodingInHTTP10
-  /// More than one Transfer-Encoding field line.
-  case repeatedTransferEncoding
+  case transferEncodingInHTTP10, repeatedTransferEncoding
   /// Not a list of coding names without parameters, or `chunked` is repeated or not last.
   case malformedTransferEncoding
-  /// A coding that this server does not implement (RFC 9112 §6.1).
   case unsupportedTransferCoding
-
   /// An expectation other than `100-continue` (RFC 9110 §10.1.1).
   case unsupportedExpectation
 
-  // Chunked coding, RFC 9112 §7.1.
+  // Chunked coding: RFC 9112 §7.1.
 
-  /// Not 1 to 16 hexadecimal digits, or a value beyond the range of `Int`.
   case malformedChunkSize
   /// A chunk extension outside the grammar of RFC 9112 §7.1.1, of which this decoder does not accept the white space.
   case malformedChunkExtension
-  /// The extensions of the body exceed ``HTTP1Limits/chunkExtensions``.
-  case chunkExtensionsTooLong
-  /// Chunk data that is longer than its chunk size.
-  case malformedChunkEnd
-  /// The trailer section exceeds ``HTTP1Limits/trailerSection``.
-  case trailerSectionTooLarge
+  case chunkExtensionsTooLong, malformedChunkEnd, trailerSectionTooLarge
 }
 
 extension RequestError {
@@ -143,9 +112,7 @@ extension RequestError {
     case .trailerSectionTooLarge: "The trailer section is too large."
     }
   }
-}
 
-extension RequestError {
   /// Returns the part of a request target that the error is about, for the caller; nil if the error is about no part, or
   /// the part is not visible ASCII.
   public func part(of target: Span<UInt8>) -> String? {
@@ -171,21 +138,15 @@ extension RequestError {
   /// Whether the lines of the head that is refused are still clear, so that its other fields can be read.
   public var leavesLinesClear: Bool {
     switch self {
-    case .bareLineFeed, .bareCarriageReturn, .controlCharacter, .repeatedEmptyLine, .malformedRequestLine,
-      .malformedMethod, .methodTooLong, .unsupportedVersion, .obsoleteFolding, .emptyFieldName, .malformedFieldName,
-      .whitespaceInFieldName, .malformedChunkSize, .malformedChunkExtension, .chunkExtensionsTooLong,
-      .malformedChunkEnd, .trailerSectionTooLarge:
-      false
     case .requestLineTooLong, .malformedTarget, .fragmentInTarget, .malformedPercentEncoding, .encodedNUL,
       .unsupportedScheme, .missingHost, .repeatedHost, .malformedHost, .headerSectionTooLarge, .tooManyFieldLines,
       .malformedContentLength, .repeatedContentLength, .contentLengthWithTransferEncoding, .transferEncodingInHTTP10,
       .repeatedTransferEncoding, .malformedTransferEncoding, .unsupportedTransferCoding, .unsupportedExpectation:
       true
+    default: false
     }
   }
-}
 
-extension RequestError {
   /// The status of the response.
   public var status: HTTPResponse.Status {
     switch self {
@@ -197,9 +158,7 @@ extension RequestError {
     default: .badRequest
     }
   }
-}
 
-extension RequestError {
   /// The error for a byte that a head may not contain. Nil for any other byte, and for CR, which may end a line.
   init?(forbidden byte: UInt8) {
     switch byte {
@@ -212,32 +171,30 @@ extension RequestError {
   }
 }
 
-/// The limits of the HTTP/1.1 codec, each with default, unit and reason.
-///
-/// A message that exceeds a limit is refused with the error named there.
+/// The limits of the HTTP/1.1 codec, each with default and unit. A message that exceeds a limit is refused with the error
+/// named there. Some are settings of the server (`ServerSettings`), with their reasons.
 public struct HTTP1Limits: Sendable, Equatable {
   /// The maximum length of a method in bytes: 32. The longest registered method (`UPDATEREDIRECTREF`) has 17. A peer
   /// that sends an endless first word does not speak HTTP. ``RequestError/methodTooLong`` (501, RFC 9112 §3).
   public var method = 32
 
-  /// The maximum length of a request line without its CRLF, in bytes: 8 KiB, above the 8000 that RFC 9112 §3 recommends
-  /// as a minimum. ``RequestError/requestLineTooLong`` (414).
+  /// The maximum length of a request line without its CRLF, in bytes: 8 KiB. ``RequestError/requestLineTooLong`` (414).
   public var requestLine = 8192
 
   /// The maximum size of a header section in bytes: 32 KiB. CRLFs count, but not request line and final empty line.
   /// Browsers and proxies stay below 16 KiB. ``RequestError/headerSectionTooLarge`` (431).
   public var headerSection = 32768
 
-  /// The maximum number of field lines in a header section, and in a trailer section: 100. A line costs more to store
-  /// than to send. ``RequestError/tooManyFieldLines`` (431).
+  /// The maximum number of field lines in a header section, and in a trailer section: 100.
+  /// ``RequestError/tooManyFieldLines`` (431).
   public var fieldLines = 100
 
   /// The maximum number of interim responses before a final one: 8. One is usual. A server that sends them forever
   /// makes a client wait. ``ResponseError/tooManyInterimResponses``.
   public var interimResponses = 8
 
-  /// The maximum size of all chunk extensions of one body, in bytes: 4 KiB. No deployed software uses them, so they
-  /// only cost a server time without progress. ``RequestError/chunkExtensionsTooLong`` (400, RFC 9112 §7.1.1).
+  /// The maximum size of all chunk extensions of one body, in bytes: 4 KiB. ``RequestError/chunkExtensionsTooLong``
+  /// (400, RFC 9112 §7.1.1).
   public var chunkExtensions = 4096
 
   /// The maximum size of a trailer section in bytes, including CRLFs: 8 KiB. Trailers are checked and discarded.

@@ -1,5 +1,4 @@
 import Bytes
-public import HTTPTypes
 
 /// The content of a request head: properties, and ranges of the received bytes. It stores no bytes itself.
 ///
@@ -45,12 +44,13 @@ public struct RequestHead: Sendable, Equatable {
   /// it, so that a request without it costs no lookup.
   public internal(set) var hasUserToken = false
 
-  /// Clears every range except the lines of one field. Returns a copy of the bytes of these lines.
-  mutating func forget(_ bytes: Span<UInt8>, except lowercaseName: StaticString?) -> [UInt8] {
+  /// Clears every range except the lines of one field; nil for none. Returns a copy of the bytes of these lines, which the
+  /// ranges then refer to.
+  package mutating func forget(_ bytes: Span<UInt8>, except lowercaseName: StaticString?) -> [UInt8] {
     var kept: [UInt8] = []
     var lines: [FieldLine] = []
     for line in fields {
-      guard let lowercaseName, isNamed(line, lowercaseName, in: bytes) else { continue }
+      guard let lowercaseName, bytes.equalsIgnoringCase(line.name, lowercaseName) else { continue }
       let name = kept.count..<kept.count + line.name.count
       kept.append(copying: bytes.extracting(line.name))
       let value = kept.count..<kept.count + line.value.count
@@ -62,8 +62,9 @@ public struct RequestHead: Sendable, Equatable {
     return kept
   }
 
-  /// Clears every range, and has these lines of one field instead. Returns the bytes of the lines.
-  mutating func forget(keeping lowercaseName: StaticString, _ values: [[UInt8]]) -> [UInt8] {
+  /// Clears every range of a head that was refused, and has these lines of one field instead. Returns the bytes of the
+  /// lines, which the ranges refer to.
+  package mutating func forget(keeping lowercaseName: StaticString, _ values: [[UInt8]]) -> [UInt8] {
     var kept: [UInt8] = []
     (methodRange, target, path, query, authority) = (0..<0, 0..<0, 0..<0, nil, 0..<0)
     fields = values.map { value in
@@ -104,45 +105,18 @@ extension RequestHead {
 }
 
 extension RequestHead {
-  /// Returns the value of the first field with this name, or nil if the field is absent. Allocates nothing.
+  /// Returns the value of a field that may occur at most once; an attack may repeat it. Allocates nothing.
   ///
   /// - Parameters:
   ///   - lowercaseName: The name in lower case. The comparison ignores the case of the received name.
   ///   - bytes: The buffer that was parsed.
-  public func firstField(named lowercaseName: StaticString, in bytes: Span<UInt8>) -> Range<Int>? {
-    for line in fields where bytes.equalsIgnoringCase(line.name, lowercaseName) { return line.value }
-    return nil
-  }
-
-  /// Returns the value of the first field with this name, or nil if the field is absent.
-  public func firstField(named name: HTTPField.Name, in bytes: Span<UInt8>) -> Range<Int>? {
-    for line in fields where bytes.equalsIgnoringCase(line.name, name) { return line.value }
-    return nil
-  }
-
-  /// Returns whether a field line has this lower-case name.
-  public func isNamed(_ line: FieldLine, _ lowercaseName: StaticString, in bytes: Span<UInt8>) -> Bool {
-    bytes.equalsIgnoringCase(line.name, lowercaseName)
-  }
-
-  /// Returns the number of field lines with this name. An attack may repeat a field that may appear only once.
-  ///
-  /// - Parameters:
-  ///   - lowercaseName: The name in lower case.
-  ///   - bytes: The buffer that was parsed.
-  public func fieldCount(named lowercaseName: StaticString, in bytes: Span<UInt8>) -> Int {
-    var count = 0
-    for line in fields where bytes.equalsIgnoringCase(line.name, lowercaseName) { count += 1 }
-    return count
-  }
-}
-
-extension Span<UInt8> {
-  /// Returns whether the bytes in `range` equal `name`, ignoring the case of ASCII letters.
-  fileprivate func equalsIgnoringCase(_ range: Range<Int>, _ name: HTTPField.Name) -> Bool {
-    let expected = name.canonicalName.utf8
-    guard range.count == expected.count else { return false }
-    return zip(range, expected).allSatisfy { self[$0].lowercased == $1 }
+  public func value(of lowercaseName: StaticString, in bytes: Span<UInt8>) -> FieldLines.Occurrence {
+    var value = FieldLines.Occurrence.absent
+    for line in fields where bytes.equalsIgnoringCase(line.name, lowercaseName) {
+      guard value == .absent else { return .repeated }
+      value = .single(line.value)
+    }
+    return value
   }
 }
 
@@ -150,7 +124,6 @@ extension RequestHead {
   /// The methods of RFC 9110 §9.3 and PATCH (RFC 5789).
   public enum Method: Sendable, Equatable {
     case get, head, post, put, delete, connect, options, trace, patch
-    /// Any other token.
     case other
 
     /// Creates the method from the bytes in `range`. The registered names are in upper case.
@@ -170,30 +143,10 @@ extension RequestHead {
       }
     }
   }
-
-  /// Returns the method as a type of `HTTPTypes`. Creates a string only for ``Method/other``. Returns nil only if
-  /// `bytes` are not the parsed ones.
-  ///
-  /// - Parameter bytes: The buffer that was parsed.
-  public func requestMethod(in bytes: Span<UInt8>) -> HTTPRequest.Method? {
-    switch method {
-    case .get: .get
-    case .head: .head
-    case .post: .post
-    case .put: .put
-    case .delete: .delete
-    case .connect: .connect
-    case .options: .options
-    case .trace: .trace
-    case .patch: .patch
-    case .other: HTTPRequest.Method(rawValue: bytes.string(in: methodRange))
-    }
-  }
 }
 
 /// The supported protocol versions.
 public enum HTTPVersion: Sendable, Equatable {
-  /// HTTP/1.0.
   case http10
   /// HTTP/1.1. A higher minor version counts as HTTP/1.1 (RFC 9110 §2.5).
   case http11
@@ -201,11 +154,9 @@ public enum HTTPVersion: Sendable, Equatable {
 
 /// The way in which the length of a message body is determined (RFC 9112 §6.3).
 public enum MessageFraming: Sendable, Equatable {
-  /// There is no body.
   case none
   /// Content-Length: this number of bytes, possibly zero.
   case fixed(Int)
-  /// Transfer-Encoding: chunked.
   case chunked
 }
 

@@ -13,7 +13,7 @@ public struct RequestHeadParser: Sendable {
   }
 
   /// The head, valid once ``parse(_:)`` has returned a length and until ``reset()``.
-  public private(set) var head = RequestHead()
+  public package(set) var head = RequestHead()
 
   /// The index of the first unscanned byte. In the request line, a CR stays unscanned until the next byte arrives.
   private(set) var position = 0
@@ -31,7 +31,7 @@ public struct RequestHeadParser: Sendable {
   /// Creates a parser for the first byte of a request.
   public init(limits: HTTP1Limits = .init()) {
     self.limits = limits
-    scanner = FieldLineScanner(headerSectionAt: 0, limits: limits)
+    scanner = FieldLineScanner(limits: limits)
   }
 
   /// Prepares the parser for another request. It keeps all storage, so that later requests on a connection allocate
@@ -44,22 +44,6 @@ public struct RequestHeadParser: Sendable {
     facts = FieldFacts()
     refusal = nil
     takenBytes = 0
-  }
-
-  /// Clears all ranges of ``head`` except the lines of one field. Returns the bytes of these lines. After the call, the
-  /// remaining ranges refer to the returned bytes.
-  ///
-  /// - Parameters:
-  ///   - bytes: The buffer that was parsed.
-  ///   - lowercaseName: The name of the field in lower case; nil to keep no lines.
-  public mutating func forgetHead(_ bytes: Span<UInt8>, except lowercaseName: StaticString?) -> [UInt8] {
-    head.forget(bytes, except: lowercaseName)
-  }
-
-  /// Clears all ranges of a ``head`` that was refused, and gives it these lines of one field instead. Returns the bytes
-  /// of the lines, which the ranges refer to.
-  public mutating func forgetHead(keeping lowercaseName: StaticString, _ values: [[UInt8]]) -> [UInt8] {
-    head.forget(keeping: lowercaseName, values)
   }
 
   /// Parses the new bytes.
@@ -141,7 +125,7 @@ extension RequestHeadParser {
     guard try lineEnds(in: bytes) else { return false }
     try head.interpretRequestLine(lineStart..<position, methodEnd: methodEnd, in: bytes)
     position &+= 2
-    scanner = FieldLineScanner(headerSectionAt: position, limits: limits)
+    scanner = FieldLineScanner(at: position, limits: limits)
     phase = .fieldLines
     return true
   }
@@ -163,7 +147,7 @@ extension RequestHeadParser {
     case .line(let name, let content):
       let line = FieldLine(name: name, content: content, in: bytes)
       head.fields.append(line)
-      try facts.note(line, version: head.version, in: bytes)
+      try facts.note(line, of: &head, in: bytes)
     case .end:
       try facts.complete(&head)
       phase = .complete
@@ -204,7 +188,7 @@ extension RequestHeadParser {
     guard bytes.extracting(value).endOfText(from: 0) == value.count else { throw .controlCharacter }
     let line = FieldLine(name: name, content: value, in: bytes)
     head.fields.append(line)
-    try facts.note(line, version: .http11, in: bytes)
+    try facts.note(line, of: &head, in: bytes)
   }
 
   /// Completes the head of a request in HTTP/2.

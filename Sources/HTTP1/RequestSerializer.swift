@@ -60,21 +60,6 @@ public enum RequestSerializer {
     output.append("\r\n")
   }
 
-  /// Appends a chunk of content in the chunked coding (RFC 9112 §7.1). It appends nothing for zero bytes, which would
-  /// be the last chunk.
-  public static func appendChunk(_ bytes: Span<UInt8>, to output: inout [UInt8]) {
-    guard !bytes.isEmpty else { return }
-    output.append(utf8: String(bytes.count, radix: 16))
-    output.append("\r\n")
-    output.append(copying: bytes)
-    output.append("\r\n")
-  }
-
-  /// Appends the last chunk without trailers.
-  public static func appendLastChunk(to output: inout [UInt8]) {
-    output.append("0\r\n\r\n")
-  }
-
   private static func appendLine(
     _ method: HTTPRequest.Method, _ target: Span<UInt8>, _ host: String, to output: inout [UInt8]
   ) {

@@ -32,7 +32,7 @@ public struct ResponseHeadParser: Sendable {
   public init(answering method: HTTPRequest.Method, limits: HTTP1Limits = .init()) {
     self.method = method
     self.limits = limits
-    scanner = FieldLineScanner(headerSectionAt: 0, limits: limits)
+    scanner = FieldLineScanner(limits: limits)
   }
 
   /// Prepares for the response to the next request. The parser keeps its memory for field lines.
@@ -98,7 +98,7 @@ extension ResponseHeadParser {
     guard bytes[position &+ 1] == .lineFeed else { throw .malformed(.bareCarriageReturn) }
     try interpretStatusLine(lineStart..<position, in: bytes)
     position &+= 2
-    scanner = FieldLineScanner(headerSectionAt: position, limits: limits)
+    scanner = FieldLineScanner(at: position, limits: limits)
     lines.reserveCapacity(Self.usualLines)
     phase = .fieldLines
     return true
@@ -184,7 +184,6 @@ struct ResponseFacts: Sendable {
   /// Lower-case names of the fields that are only for the connection.
   private var connectionFields: Set<ByteString> = []
 
-  /// Records one field line.
   mutating func note(_ line: FieldLine, version: HTTPVersion, in bytes: Span<UInt8>) throws(ResponseError) {
     let name = line.name
     switch name.count {
@@ -267,7 +266,6 @@ public enum ResponseFraming: Sendable, Equatable {
   case none
   /// Content-Length: this number of bytes, possibly zero.
   case fixed(Int)
-  /// Transfer-Encoding: chunked.
   case chunked
   /// Neither field: the content ends with the connection.
   case untilClose
@@ -277,7 +275,6 @@ public enum ResponseFraming: Sendable, Equatable {
 public enum ResponseError: Error, Equatable, Sendable {
   /// Not `HTTP-version SP status-code SP [ reason-phrase ]` (RFC 9112 §4), or bytes before it.
   case malformedStatusLine
-  /// A major version other than 1.
   case unsupportedVersion
   /// More interim responses than ``HTTP1Limits/interimResponses``.
   case tooManyInterimResponses

@@ -78,21 +78,6 @@ public enum ResponseSerializer {
     output.append("HTTP/1.1 100 Continue\r\n\r\n")
   }
 
-  /// Appends a part of chunked content. It appends nothing for an empty part, which would be the last chunk.
-  public static func appendChunk(_ part: Span<UInt8>, to output: inout [UInt8]) {
-    guard !part.isEmpty else { return }
-    output.append(utf8: String(part.count, radix: 16))
-    output.append("\r\n")
-    output.append(copying: part)
-    output.append("\r\n")
-  }
-
-  /// Appends the last chunk and an empty trailer section.
-  public static func appendLastChunk(to output: inout [UInt8]) {
-    output.append("0\r\n\r\n")
-  }
-
-  /// The handling of a handler's field.
   enum Role {
     case plain, date, omitted
 
@@ -145,7 +130,6 @@ extension [UInt8] {
     }
   }
 
-  /// Appends the field lines whose name `isIncluded`.
   mutating func appendLines(of section: FieldLines, _ isIncluded: (_ name: Range<Int>, _ bytes: Span<UInt8>) -> Bool) {
     let span = section.bytes.span
     for line in section.lines where isIncluded(line.name, span) { append(line, of: section) }
@@ -226,20 +210,9 @@ extension OutputSpan<UInt8> {
 
 /// Serialized field lines that many responses share. Each response copies the bytes.
 public struct FieldSection: Sendable, Equatable {
-  private(set) var bytes: [UInt8]
+  package private(set) var bytes: [UInt8] = []
   /// Whether there is a Date, which comes from an origin.
   private(set) var hasDate = false
-
-  /// The parsed fields, for protocols that do not send lines.
-  public var fields: HTTPFields {
-    var fields = HTTPFields()
-    for line in bytes.split(separator: UInt8(ascii: "\n")) {
-      let parts = line.dropLast().split(separator: UInt8(ascii: ":"), maxSplits: 1)
-      guard parts.count == 2, let name = HTTPField.Name(String(decoding: parts[0], as: UTF8.self)) else { continue }
-      fields.append(HTTPField(name: name, value: String(decoding: parts[1].dropFirst(), as: UTF8.self)))
-    }
-    return fields
-  }
 
   /// A section without field lines.
   public static let empty = FieldSection([:])
@@ -247,11 +220,6 @@ public struct FieldSection: Sendable, Equatable {
   /// Serializes `fields` like ``ResponseSerializer``. It omits Date and the fields of framing and connection, because
   /// the server writes these for each response.
   public init(_ fields: HTTPFields) {
-    self.init(Array(fields))
-  }
-
-  private init(_ fields: [HTTPField]) {
-    bytes = []
     for field in fields { append(field) }
   }
 

@@ -101,7 +101,6 @@ extension UInt8 {
   static var comma: UInt8 { 0x2c }
   static var period: UInt8 { 0x2e }
   static var slash: UInt8 { 0x2f }
-  static var zero: UInt8 { 0x30 }
   static var colon: UInt8 { 0x3a }
   static var semicolon: UInt8 { 0x3b }
   static var equalsSign: UInt8 { 0x3d }
@@ -109,10 +108,6 @@ extension UInt8 {
   static var leftBracket: UInt8 { 0x5b }
   static var backslash: UInt8 { 0x5c }
   static var rightBracket: UInt8 { 0x5d }
-
-  /// Whether the byte is a control character, including HTAB: 0x00–0x1F or DEL.
-  @inline(__always)
-  var isControl: Bool { self < 0x20 || self == 0x7f }
 }
 
 /// A set of ASCII characters as a mask of 128 bits: two constants in registers, so no table must be loaded.

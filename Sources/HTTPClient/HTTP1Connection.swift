@@ -242,14 +242,14 @@ extension HTTP1Connection: RequestContent.Sink {
   func send(_ part: [UInt8], of exchange: UpstreamExchange) -> Bool {
     link.channel.loop.assertCurrent()
     link.write { output in
-      if isChunked { RequestSerializer.appendChunk(part.span, to: &output) } else { output += part }
+      if isChunked { output.appendChunk(part.span) } else { output += part }
     }
     return link.backlog < Self.enough
   }
 
   func sendEnd(of exchange: UpstreamExchange) {
     link.channel.loop.assertCurrent()
-    if isChunked { link.write { RequestSerializer.appendLastChunk(to: &$0) } }
+    if isChunked { link.write { $0.appendLastChunk() } }
     exchange.contentWasSent()
   }
 

@@ -25,11 +25,8 @@ public protocol ContentReader: AnyObject, Sendable {
 
 /// What a reader has without a wait.
 public enum AvailableContent: Sendable {
-  /// The next part.
   case part([UInt8])
-  /// The content is complete.
   case end
-  /// More has to arrive.
   case nothing
 }
 

@@ -100,14 +100,6 @@ public enum MessageEnd: Sendable, Equatable {
   case connection
 }
 
-extension Response {
-  /// Whether the connection ends in both versions.
-  public var closesConnection: Bool {
-    get { end == .connection }
-    set { end = newValue ? .connection : .nothing }
-  }
-}
-
 extension HTTPField.Name {
   /// Returns the field name of a literal in this program. Traps if the literal is not a token (RFC 9110 §5.6.2), so
   /// that the first test that uses the constant finds the mistake. A fallback name would write a wrong field.

@@ -18,7 +18,6 @@ public protocol Upstream: Sendable {
 
 /// Work that any thread may cancel.
 public protocol CancellableWork: Sendable {
-  /// Ends the work early, if it has not ended.
   func cancel()
 }
 
@@ -172,7 +171,6 @@ public struct UpstreamError: Error, Sendable, Equatable, CustomStringConvertible
     case unprocessed
     /// The request was sent, at least in part, and no response had begun.
     case unanswered
-    /// The final response had begun.
     case answered
   }
 
@@ -208,7 +206,6 @@ public struct UpstreamError: Error, Sendable, Equatable, CustomStringConvertible
     case transport
     /// The tunnel through the proxy.
     case tunnel
-    /// The TLS handshake with the upstream.
     case security
   }
 

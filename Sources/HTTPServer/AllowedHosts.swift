@@ -27,7 +27,7 @@ public struct AllowedHosts: Sendable {
   ///   - names: DNS names, in addition to those that are always allowed.
   ///   - setting: The path of the setting that contains them.
   public init(names: [String] = [], setting: String) {
-    self.names = Set(names.map { Self.lowercased(Self.withoutRoot(Array($0.utf8)[...])) })
+    self.names = Set(names.map { Self.withoutRoot(Array($0.utf8)[...]).map(\.lowercased) })
     self.setting = setting
   }
 
@@ -59,8 +59,8 @@ public struct AllowedHosts: Sendable {
     // Health checks send it, so it comes before the loop over all bytes.
     if name.span.equalsIgnoringCase(0..<name.count, "localhost") || Self.isPrivate(name) { return true }
     // An IPv4 address ends in a digit.
-    if let last = name.last, last.isDigit(hexadecimal: false), IPAddress(name.span) != nil { return true }
-    return !names.isEmpty && names.contains(Self.lowercased(name))
+    if name.last?.decimalDigit != nil, IPAddress(name.span) != nil { return true }
+    return !names.isEmpty && names.contains(name.map(\.lowercased))
   }
 
   /// Returns whether no attacker can own the name: a single label, or a name below a private domain.
@@ -77,7 +77,7 @@ public struct AllowedHosts: Sendable {
     }
     let last = label..<bytes.count
     guard !last.isEmpty else { return false }
-    if label == 0 { return !(bytes[0].isDigit(hexadecimal: false) && isNumber(bytes)) }
+    if label == 0 { return bytes[0].decimalDigit == nil || !isNumber(bytes) }
     return bytes.equalsIgnoringCase(last, "localhost") || bytes.equalsIgnoringCase(last, "local")
       || bytes.equalsIgnoringCase(last, "internal") || bytes.equalsIgnoringCase(last, "svc")
   }
@@ -92,7 +92,9 @@ public struct AllowedHosts: Sendable {
   /// sent the address in its usual form, so the label comes from no page.
   private static func isNumber(_ label: Span<UInt8>) -> Bool {
     let isHexadecimal = label.count >= 2 && label.equalsIgnoringCase(0..<2, "0x")
-    return label.indices.allSatisfy { isHexadecimal && $0 == 1 || label[$0].isDigit(hexadecimal: isHexadecimal) }
+    return label.indices.allSatisfy { index in
+      isHexadecimal ? index == 1 || label[index].hexadecimalDigit != nil : label[index].decimalDigit != nil
+    }
   }
 
   /// The maximum length of a DNS name with the dot of the root (RFC 1035 §3.1).
@@ -100,19 +102,5 @@ public struct AllowedHosts: Sendable {
 
   private static func withoutRoot(_ name: ArraySlice<UInt8>) -> ArraySlice<UInt8> {
     name.last == UInt8(ascii: ".") ? name.dropLast() : name
-  }
-
-  private static func lowercased(_ name: ArraySlice<UInt8>) -> [UInt8] {
-    name.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 }
-  }
-}
-
-extension UInt8 {
-  fileprivate func isDigit(hexadecimal: Bool) -> Bool {
-    switch self {
-    case UInt8(ascii: "0")...UInt8(ascii: "9"): true
-    case UInt8(ascii: "a")...UInt8(ascii: "f"), UInt8(ascii: "A")...UInt8(ascii: "F"): hexadecimal
-    default: false
-    }
   }
 }

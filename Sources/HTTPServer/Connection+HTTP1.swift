@@ -110,7 +110,7 @@ extension Connection {
       guard let whole = try HTTP1Receiver.takeHead(unread, into: request) else { return false }
       length = whole
     } catch {
-      receiver.refuseHead(unread, error, keeping: worker.router.lastingField)
+      receiver.refuseHead(unread, of: request, error, keeping: worker.router.lastingField)
       return try readRefusedHead(unread)
     }
     transport.consumed += length
@@ -159,7 +159,7 @@ extension Connection {
   // MARK: Content that is read before the next step
 
   private func beginContent(_ use: PendingContent.Use, _ framing: MessageFraming) {
-    receiver.beginContent(use, framing: framing, limits: worker.limits.http1)
+    receiver.content = PendingContent(use, framing: framing, limits: worker.limits.http1)
     state.contentBegan(at: now, isForResponse: use.isForResponse)
   }
 
@@ -277,7 +277,7 @@ extension Connection: ExchangeCarrier {
 
   func send(_ part: [UInt8], _ framing: StreamFraming) async throws(CloseReason) {
     if framing == .chunked {
-      ResponseSerializer.appendChunk(part.span, to: &transport.output)
+      transport.output.appendChunk(part.span)
     } else {
       transport.output.append(contentsOf: part)
     }
@@ -285,7 +285,7 @@ extension Connection: ExchangeCarrier {
   }
 
   func endContent(_ framing: StreamFraming) {
-    if framing == .chunked { ResponseSerializer.appendLastChunk(to: &transport.output) }
+    if framing == .chunked { transport.output.appendLastChunk() }
   }
 
   func conclude(_ request: Request, goesOn: Bool) throws(CloseReason) -> ExchangeStep {

@@ -65,7 +65,6 @@ extension Connection {
     }
   }
 
-  /// Writes all pending responses.
   func flush() async throws(CloseReason) {
     channel.loop.assertCurrent()
     if try !transport.flushAtOnce() { try await transmit() }

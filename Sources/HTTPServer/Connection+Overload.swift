@@ -5,7 +5,7 @@ import TLS
 
 /// The work that a connection may not begin at once: TLS handshakes, and requests that wait for an upstream. They wait
 /// for their turn, and under overload the server refuses them. Everything else costs no more than a refusal or two.
-extension Connection {
+extension Connection: AwaitedTurn {
   /// Whether the TLS handshake has not begun, and nothing comes before it.
   var awaitsHandshake: Bool { awaitedTLS != nil && !state.awaitsProxyHeader }
 
@@ -14,12 +14,12 @@ extension Connection {
     channel.loop.assertCurrent()
     transport.releaseBuffers()
     channel.sleep(until: state.rest(at: now, grace: grace), self)
-    worker.lineUp(.connection(self), .handshake, of: peer.holder)
+    worker.lineUp(self, .handshake, of: peer.holder)
   }
 
   /// Begins the handshake, or closes the connection if it has waited too long. The peer of a refused handshake sees a
   /// reset: no response is possible before TLS, and an alert would say no more.
-  func handshakeIsDue(isTimely: Bool) {
+  func isDue(isTimely: Bool) {
     channel.loop.assertCurrent()
     guard channel.raw >= 0, let context = awaitedTLS else { return }
     guard isTimely else {
@@ -119,17 +119,15 @@ extension Connection {
   }
 }
 
-/// What waits for its turn.
-enum AwaitedTurn {
-  /// A connection before its TLS handshake.
-  case connection(Connection)
-  /// The work of a request.
-  case work(RequestWork)
+/// What waits for its turn: a connection before its TLS handshake, or the work of a request.
+protocol AwaitedTurn: AnyObject {
+  /// Takes the turn, unless it comes too late.
+  func isDue(isTimely: Bool)
 }
 
 extension Worker {
   func lineUp(
-    _ work: AwaitedTurn, _ kind: ExpensiveWork<AwaitedTurn>.Kind, of address: MemoryBudget.Holder?,
+    _ work: any AwaitedTurn, _ kind: ExpensiveWork<any AwaitedTurn>.Kind, of address: MemoryBudget.Holder?,
     since arrival: Deadline? = nil
   ) {
     loop.assertCurrent()
@@ -155,12 +153,8 @@ extension Worker {
     var mayGoOn: Bool
     repeat {
       guard let due = waiting.next(at: now, limits: limits) else { break }
-      switch due.element {
-      case .connection(let connection): connection.handshakeIsDue(isTimely: due.isTimely)
-      case .work(let work):
-        work.isDue(isTimely: due.isTimely)
-        loop.runTasks()
-      }
+      due.element.isDue(isTimely: due.isTimely)
+      loop.runTasks()
       let done = Deadline.now
       waiting.charge(done.duration(since: now), to: due.kind)
       now = done

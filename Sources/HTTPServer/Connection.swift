@@ -1,5 +1,6 @@
 import EventLoop
 import HTTP1
+import HTTP2
 import Memory
 import TLS
 
@@ -24,7 +25,6 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   var http2: HTTP2Streams?
   /// What goes on for the connection besides its turns.
   var activity = Activity.none
-  /// The memory that is charged for this connection.
   let hold: MemoryHold
   /// The TLS context until the handshake begins.
   var awaitedTLS: TLSContext?
@@ -85,7 +85,6 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     perform(state.woke(readiness, at: now))
   }
 
-  /// Performs the action that the state requires.
   func perform(_ action: ConnectionState.Action) {
     channel.loop.assertCurrent()
     switch action {
@@ -100,7 +99,9 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     case .expireHandshake: expireHandshake()
     case .checkHTTP2: checkHTTP2()
     case .announceGoAway:
-      http2?.announceGoAway()
+      // Streams that the client opens before this GOAWAY arrives are still served. The GOAWAY with the last stream follows
+      // after enough time for them to arrive (RFC 9113 §6.8).
+      http2?.session.announceGoAway()
       flushHTTP2()
     case .sendGoAway:
       http2?.sendGoAway()
@@ -175,7 +176,6 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     worker.sendSoon(self)
   }
 
-  /// Sends the responses, and waits for the next request.
   func sendAndRest() {
     channel.loop.assertCurrent()
     guard channel.raw >= 0 else { return }
@@ -239,7 +239,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     channel.shutdownWriting()
     state.lingerBegan(at: now)
     transport.dropInput()
-    receiver.dropContent()
+    receiver.content = nil
     transport.tls = nil
     discardInput()
   }
@@ -261,10 +261,10 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   func close() {
     channel.loop.assertCurrent()
     guard channel.raw >= 0 else { return }
-    http2?.abandon()
+    if let http2 { http2.session.connectionLost(delegate: http2) }
     http2 = nil
     state.closed()
-    receiver.dropContent()
+    receiver.content = nil
     transport.close()
     returnRequest()
     worker.forget(self, counted: counted)

@@ -15,13 +15,11 @@ extension ConnectionState {
     headBegan(at: now)
   }
 
-  /// Records that a whole head has arrived.
   mutating func headCompleted() {
     phase = .exchange
     hasCarriedRequest = true
   }
 
-  /// Records that the server starts to read the content of the request.
   mutating func contentBegan(at now: Deadline, isForResponse: Bool) {
     phase = .content(ContentDeadlines(at: now, limits: limits.values), isForResponse: isForResponse)
   }
@@ -33,7 +31,6 @@ extension ConnectionState {
     phase = .content(deadlines, isForResponse: isForResponse)
   }
 
-  /// Records that the content is complete.
   mutating func contentCompleted() {
     guard case .content(_, let isForResponse) = phase else { return }
     phase = isForResponse ? .exchange : .idle(until: nil)
@@ -49,9 +46,7 @@ extension ConnectionState {
     var expectsContinue: Bool
     /// The number of bytes that were read from the connection and are not used yet.
     var bufferedBytes: Int
-    /// Whether the socket has no more bytes at present.
     var readWouldBlock: Bool
-    /// Whether the peer has closed its sending side.
     var peerHasFinished: Bool
   }
 
@@ -80,9 +75,7 @@ extension ConnectionState {
     }
   }
 
-  /// The next step after a response.
   enum Next: Equatable {
-    /// Handle the next request.
     case request
     /// Read the content of this request, which precedes the next request.
     case unreadContent
@@ -113,10 +106,8 @@ struct ContentDeadlines: Equatable {
     progress = now.advanced(by: limits.bodyProgress)
   }
 
-  /// The deadline of the present wait.
   var next: Deadline { min(progress, end) }
 
-  /// Starts the wait for more content.
   mutating func waitBegan(at now: Deadline, limits: ServerLimits) {
     progress = now.advanced(by: limits.bodyProgress)
   }

@@ -7,11 +7,8 @@ import TLS
 /// It maps events and times to actions, without a socket, clock or loop. `Connection` reports events and performs the
 /// actions.
 struct ConnectionState {
-  /// The progress of the connection.
   enum Phase: Equatable {
-    /// The PROXY header is not complete.
     case proxyHeader(until: Deadline)
-    /// The TLS handshake is not complete.
     case handshake(until: Deadline)
     /// No request has begun. The deadline is set when the connection rests for the first time.
     case idle(until: Deadline?)
@@ -21,13 +18,11 @@ struct ConnectionState {
     case exchange
     /// The server reads content without a task: for the response, or because the next request follows it.
     case content(ContentDeadlines, isForResponse: Bool)
-    /// The connection speaks HTTP/2.
     case http2(GoAway)
     /// The last response has been sent. The server discards further bytes of the peer.
     case lingering(until: Deadline, discarded: Int)
     /// The connection only waits for the peer to acknowledge the bytes that the kernel still has.
     case unread(until: Deadline)
-    /// The descriptor is closed.
     case closed
   }
 
@@ -40,7 +35,6 @@ struct ConnectionState {
     case sent
   }
 
-  /// What occupies the connection.
   enum Occupation: Equatable {
     /// No code runs for the connection: it waits for readiness or its deadline.
     case resting
@@ -51,14 +45,12 @@ struct ConnectionState {
     case working(watchesHangup: Bool)
   }
 
-  /// The next action of the connection.
   enum Action: Equatable {
     case nothing
     case read
     case wait(until: Deadline)
     case end(CloseReason)
     case close
-    /// Close after the peer has read the sent bytes.
     case closeWhenRead
     case discardInput
     case refuseProxyHeader
@@ -91,7 +83,6 @@ struct ConnectionState {
 
   // MARK: Before the first request
 
-  /// Records that the connection was accepted.
   mutating func opened(at now: Deadline, awaitsProxyHeader: Bool, isSecure: Bool) {
     let deadline = now.advanced(by: limits.values.tlsHandshake)
     if awaitsProxyHeader {
@@ -171,7 +162,6 @@ struct ConnectionState {
     }
   }
 
-  /// Returns the action after the server's drain timeout.
   private func refused() -> Action {
     switch phase {
     case .head: .end(.refused(.draining))
@@ -252,7 +242,6 @@ struct ConnectionState {
 // MARK: Queries
 
 extension ConnectionState {
-  /// Whether anything before the first request is incomplete.
   var isHandshaking: Bool {
     switch phase {
     case .proxyHeader, .handshake: true
@@ -299,13 +288,11 @@ extension ConnectionState {
 // MARK: Work
 
 extension ConnectionState {
-  /// Records that a request waits for its handler.
   mutating func workBegan() {
     occupation = .working(watchesHangup: false)
     hadWork.sinceRest = true
   }
 
-  /// Records that the task waits for a part of the response.
   mutating func partAwaited() {
     occupation = .working(watchesHangup: false)
   }
@@ -329,7 +316,6 @@ extension ConnectionState {
     return .wait(until: now.advanced(by: limits.values.work))
   }
 
-  /// Records that the connection is no longer watched.
   mutating func watchEnded() {
     if case .working = occupation { occupation = .working(watchesHangup: false) }
   }
@@ -367,7 +353,6 @@ extension ConnectionState {
 
   func cancelledWorkDeadline(at now: Deadline) -> Deadline { now.advanced(by: limits.values.cancelledWork) }
 
-  /// Returns the deadline by which a blocked write must have made progress.
   func writeDeadline(at now: Deadline) -> Deadline { now.advanced(by: limits.values.writeProgress) }
 }
 

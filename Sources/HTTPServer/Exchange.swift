@@ -54,7 +54,6 @@ extension ExchangeCarrier {
     }
   }
 
-  /// Follows the handler's reply to the content.
   func follow(_ reply: consuming Reply, to request: Request) throws(CloseReason) -> ExchangeStep {
     switch consume reply {
     case .immediate(let response): try respond(response, to: request)
@@ -120,9 +119,7 @@ extension ExchangeCarrier {
 enum ExchangeStep {
   /// None: the response is complete, or its request's content is still to come.
   case done
-  /// The handler has work that waits.
   case work(DeferredWork)
-  /// The content of the response comes in parts.
   indirect case stream(Response, any ContentReader)
   /// The response and enough earlier ones are complete: they are sent, and other connections have a turn.
   case turn
@@ -167,12 +164,11 @@ protocol ExchangeCarrier: AnyObject {
 
   func endContent(_ framing: StreamFraming)
 
-  /// Ends the exchange after its response.
   func conclude(_ request: Request, goesOn: Bool) throws(CloseReason) -> ExchangeStep
 }
 
 /// The work of a request: it waits for its turn, and then for its response, without a task of the server.
-final class RequestWork: @unchecked Sendable {
+final class RequestWork: AwaitedTurn, @unchecked Sendable {
   // Sendable by confinement, like the connection.
   let request: Request
   private let work: DeferredWork
@@ -189,9 +185,8 @@ final class RequestWork: @unchecked Sendable {
     began = context.loop.now
   }
 
-  /// Lines up for its turn.
   func lineUp() {
-    carrier.connection.worker.lineUp(.work(self), .request, of: request.holder, since: request.arrival)
+    carrier.connection.worker.lineUp(self, .request, of: request.holder, since: request.arrival)
   }
 
   /// Begins the work when its turn comes, unless that is too late.
@@ -252,7 +247,6 @@ enum StreamFraming: Equatable {
     }
   }
 
-  /// The value of `Content-Length`.
   var contentLength: Int? {
     switch self {
     case .none(let length): length
@@ -271,19 +265,17 @@ extension Connection {
   /// The status in logs for a response that the client did not wait for. nginx uses the same number.
   static let clientClosedRequest = 499
 
-  /// Notifies the observer of a response.
   func record(_ request: Request, _ response: Response, bytes: Int) {
     record(
       request, status: response.status.code, bytes: bytes, response.shortage, response.replaced,
       client: response.client)
   }
 
-  /// Notifies the observer of the end of a request.
   func record(
     _ request: Request, status: Int, bytes: Int, _ shortage: Shortage? = nil, _ replaced: ReplacedResponse? = nil,
     client: String? = nil
   ) {
-    guard worker.recordsExchanges else { return }
+    guard worker.observer.recordsExchanges else { return }
     worker.observer.completed(
       CompletedRequest(
         id: request.id, trace: request.trace,

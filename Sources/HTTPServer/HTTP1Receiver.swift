@@ -11,7 +11,7 @@ struct HTTP1Receiver {
   /// The framing of the request's content as long as the server has not read it; else `none`.
   var unreadContent = MessageFraming.none
   /// The content of `request` that is not complete, or nil if the connection waits for none.
-  private(set) var content: PendingContent?
+  var content: PendingContent?
 
   // MARK: The head
 
@@ -31,27 +31,14 @@ struct HTTP1Receiver {
   /// Takes note of a head that the codec has refused.
   ///
   /// - Parameter name: The field that the refusal needs, in lower case; nil for none.
-  mutating func refuseHead(_ bytes: Span<UInt8>, _ error: RequestError, keeping name: StaticString?) {
-    let refusal = ErrorResponse(error, showing: error.part(of: bytes.extracting(Self.target(in: bytes))))
+  mutating func refuseHead(
+    _ bytes: Span<UInt8>, of request: Request, _ error: RequestError, keeping name: StaticString?
+  ) {
+    let refusal = ErrorResponse(error, showing: error.part(of: bytes.extracting(request.head.target)))
     refused = RefusedHead(refusal, of: error, keeping: name)
   }
 
-  /// Returns the range of the second word of the request line.
-  private static func target(in bytes: Span<UInt8>) -> Range<Int> {
-    var start = 0
-    while start < bytes.count, bytes[start] != 0x20 { start += 1 }
-    start = min(start + 1, bytes.count)
-    var end = start
-    while end < bytes.count, bytes[end] != 0x20, bytes[end] != 0x0D { end += 1 }
-    return start..<end
-  }
-
   // MARK: Content that is read without a task
-
-  /// Starts to read content.
-  mutating func beginContent(_ use: PendingContent.Use, framing: MessageFraming, limits: HTTP1Limits) {
-    content = PendingContent(use, framing: framing, limits: limits)
-  }
 
   /// Reads content from the front of `bytes`. Returns the number of bytes, and the content if it is complete. An error
   /// ends the content.
@@ -70,11 +57,6 @@ struct HTTP1Receiver {
         return (position - start, nil)
       }
     }
-  }
-
-  /// Stops reading the content.
-  mutating func dropContent() {
-    content = nil
   }
 
   // MARK: Content that its operation does not read
@@ -110,9 +92,7 @@ struct HTTP1Receiver {
 /// While the content is incomplete the connection waits without a task. It then holds only this value, and the parts of
 /// the request that the response needs.
 struct PendingContent {
-  /// The purpose of reading the content.
   enum Use {
-    /// The route's response.
     case reply(limit: Int, @Sendable ([UInt8]) -> Reply)
     /// None: the response was already sent.
     case none(limit: Int)
@@ -126,7 +106,7 @@ struct PendingContent {
   private(set) var received: [UInt8] = []
   private var discarded = 0
 
-  fileprivate init(_ use: Use, framing: MessageFraming, limits: HTTP1Limits) {
+  init(_ use: Use, framing: MessageFraming, limits: HTTP1Limits) {
     self.use = use
     body = ContentDecoder(framing, limits: limits)
   }
@@ -165,14 +145,12 @@ final class HTTP1Content: ContentReader, @unchecked Sendable {
 
   /// Whether the handler has requested content.
   private(set) var isBegun = false
-  /// Whether all content has been read.
   private(set) var isFinished: Bool
   /// The reason why reading failed, for the connection.
   private(set) var failure: CloseReason?
   /// The length that the client declared: 0 without content, nil if the content is chunked.
   let declaredLength: Int?
 
-  /// Creates the content of a request with this head.
   init(_ head: RequestHead, on connection: Connection) {
     self.connection = connection
     body = ContentDecoder(head.framing, limits: connection.worker.limits.http1)

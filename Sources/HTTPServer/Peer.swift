@@ -1,3 +1,4 @@
+import Bytes
 import EventLoop
 import HTTP1
 import Memory
@@ -19,7 +20,6 @@ struct Peer {
   let comesByTrustedProxy: Bool
   /// The holder that memory is charged to outside of requests; nil for a trusted proxy.
   private(set) var holder: MemoryBudget.Holder?
-  /// The certificate that the client presented in the TLS handshake.
   var certificate: ClientCertificate?
 
   init(_ address: SocketAddress, isTrusted: Bool, holder: MemoryBudget.Holder?) {
@@ -77,7 +77,6 @@ extension Connection {
     }
   }
 
-  /// The client of a request from a trusted proxy.
   private enum ForwardedClient {
     /// The fields name no client, so the request counts as the proxy's own.
     case peer
@@ -116,15 +115,10 @@ extension Connection {
   private func forwardedClient(of request: Request, _ fields: ForwardingFields) -> ForwardedClient {
     let counts = worker.forwardedField
     let other: ForwardedHops.Field = counts == .forwarded ? .forwardedFor : .forwarded
-    switch (fields.contains(counts.flag), fields.contains(other.flag)) {
-    case (false, false): return .peer
-    case (false, true): return .unknown
-    case (true, false): return farthestHop(counts, of: request).map { .address($0) } ?? .peer
-    case (true, true):
-      let client = farthestHop(counts, of: request)
-      guard client == farthestHop(other, of: request) else { return .unknown }
-      return client.map { .address($0) } ?? .peer
-    }
+    guard fields.contains(counts.flag) else { return fields.contains(other.flag) ? .unknown : .peer }
+    let client = farthestHop(counts, of: request)
+    if fields.contains(other.flag), client != farthestHop(other, of: request) { return .unknown }
+    return client.map { .address($0) } ?? .peer
   }
 
   /// Returns the farthest address that a trusted peer names: from the end of the list, the first address that is not a
@@ -136,7 +130,7 @@ extension Connection {
     var farthest = peer.address.ipAddress
     var left = Self.maximumHops
     // The field lines of one name form one list (RFC 9110 §5.3), so the last line contains its end.
-    for line in head.fields.reversed() where head.isNamed(line, field.name, in: span) {
+    for line in head.fields.reversed() where span.equalsIgnoringCase(line.name, field.name) {
       var hops = ForwardedHops(field, line.value)
       while let text = hops.next(in: span) {
         guard left > 0, let hop = IPAddress(span.extracting(text)) else { return farthest }
@@ -188,7 +182,6 @@ extension Connection {
 }
 
 extension ForwardedHops.Field {
-  /// The mark of the field in a request's head.
   fileprivate var flag: ForwardingFields {
     switch self {
     case .forwarded: .forwarded

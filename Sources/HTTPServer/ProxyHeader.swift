@@ -1,3 +1,4 @@
+import Bytes
 public import EventLoop
 
 /// The header of the PROXY protocol, with which a proxy describes a relayed connection ahead of the connection's own
@@ -7,7 +8,6 @@ public import EventLoop
 public struct ProxyHeader: Sendable, Equatable {
   /// The source of a relayed connection.
   public enum Source: Sendable, Equatable {
-    /// The proxy's client.
     case address(IPAddress, port: UInt16)
     /// A client without a known address: `UNKNOWN`, `AF_UNSPEC`, or the path of a Unix-domain socket.
     case unknown
@@ -39,7 +39,7 @@ public struct ProxyHeader: Sendable, Equatable {
 
 extension Span<UInt8> {
   /// Returns whether these bytes start with `expected`, or `expected` starts with these bytes.
-  func agrees(with expected: [UInt8]) -> Bool {
+  fileprivate func agrees(with expected: [UInt8]) -> Bool {
     (0..<Swift.min(count, expected.count)).allSatisfy { self[$0] == expected[$0] }
   }
 }
@@ -68,9 +68,11 @@ extension ProxyHeader {
   private static func source(in line: Span<UInt8>) throws(ProxyHeaderError) -> Source {
     let words = words(of: line)
     // The text after UNKNOWN must be ignored.
-    if line.extracting(words[0]).isEqual(to: "UNKNOWN") { return .unknown }
-    guard words.count == 5, let family = Family(line.extracting(words[0])),
-      let source = family.address(line.extracting(words[1])), family.address(line.extracting(words[2])) != nil,
+    if line.equals(words[0], "UNKNOWN") { return .unknown }
+    let isIPv6 = line.equals(words[0], "TCP6")
+    guard words.count == 5, isIPv6 || line.equals(words[0], "TCP4"),
+      let source = address(line.extracting(words[1]), isIPv6: isIPv6),
+      address(line.extracting(words[2]), isIPv6: isIPv6) != nil,
       let port = port(line.extracting(words[3])), Self.port(line.extracting(words[4])) != nil
     else { throw .malformedText }
     return .address(source, port: port)
@@ -86,24 +88,9 @@ extension ProxyHeader {
     return words + [start..<line.count]
   }
 
-  private enum Family {
-    case tcp4, tcp6
-
-    init?(_ word: Span<UInt8>) {
-      if word.isEqual(to: "TCP4") {
-        self = .tcp4
-      } else if word.isEqual(to: "TCP6") {
-        self = .tcp6
-      } else {
-        return nil
-      }
-    }
-
-    /// Parses an address of this family. An IPv6 address may be an IPv4-mapped address.
-    func address(_ text: Span<UInt8>) -> IPAddress? {
-      let hasColon = text.indices.contains { text[$0] == UInt8(ascii: ":") }
-      return hasColon == (self == .tcp6) ? IPAddress(text) : nil
-    }
+  /// Parses an address of this family. An IPv6 address may be an IPv4-mapped address.
+  private static func address(_ text: Span<UInt8>, isIPv6: Bool) -> IPAddress? {
+    text.contains(UInt8(ascii: ":")) == isIPv6 ? IPAddress(text) : nil
   }
 
   /// Parses a decimal number up to 65535 without leading zeros.
@@ -111,16 +98,10 @@ extension ProxyHeader {
     guard 1...5 ~= text.count, text.count == 1 || text[0] != UInt8(ascii: "0") else { return nil }
     var value = 0
     for index in text.indices {
-      guard UInt8(ascii: "0")...UInt8(ascii: "9") ~= text[index] else { return nil }
-      value = value * 10 + Int(text[index] - UInt8(ascii: "0"))
+      guard let digit = text[index].decimalDigit else { return nil }
+      value = value * 10 + Int(digit)
     }
     return UInt16(exactly: value)
-  }
-}
-
-extension Span<UInt8> {
-  fileprivate func isEqual(to word: String) -> Bool {
-    count == word.utf8.count && agrees(with: Array(word.utf8))
   }
 }
 
@@ -199,32 +180,31 @@ extension ProxyHeader {
   private static let crc32c: UInt8 = 3
 
   /// Verifies the checksum, because a receiver that can compute it must do so. Its own four bytes count as zero
-  /// (2.2.3).
+  /// (2.2.3). It is that of RFC 9260 appendix A (Castagnoli's polynomial), bit by bit: once per connection, for a few dozen
+  /// bytes.
   private static func check(_ header: Span<UInt8>, checksumAt place: Int) throws(ProxyHeaderError) {
-    var crc = CRC32C()
+    var register = UInt32.max
     var said: UInt32 = 0
     for index in header.indices {
       let isChecksum = place..<place + 4 ~= index
       if isChecksum { said = said << 8 | UInt32(header[index]) }
-      crc.add(isChecksum ? 0 : header[index])
+      register ^= isChecksum ? 0 : UInt32(header[index])
+      for _ in 0..<8 {
+        // The polynomial 0x1EDC6F41 with reversed bits.
+        register = register & 1 == 1 ? register >> 1 ^ 0x82F6_3B78 : register >> 1
+      }
     }
-    guard crc.value == said else { throw .wrongChecksum }
+    guard ~register == said else { throw .wrongChecksum }
   }
 }
 
 /// The reason why a connection has no valid PROXY header.
 public enum ProxyHeaderError: Error, Sendable, Equatable, CustomStringConvertible {
-  /// The connection does not begin with a PROXY header.
   case missing
-  /// The connection begins like a header of version 1, but the header is malformed.
   case malformedText
-  /// The connection begins like a header of version 2, but the header is malformed.
   case malformedBinary
-  /// The header is longer than ``ProxyHeader/maximumLength``.
   case tooLong
-  /// The checksum is wrong.
   case wrongChecksum
-  /// The header did not arrive in time, or only a part of it.
   case incomplete
 
   /// A clause for the log that describes the fault.
@@ -236,23 +216,6 @@ public enum ProxyHeaderError: Error, Sendable, Equatable, CustomStringConvertibl
     case .tooLong: "the header is longer than \(ProxyHeader.maximumLength) bytes"
     case .wrongChecksum: "the header's checksum is wrong"
     case .incomplete: "the header did not arrive, or only a part of it"
-    }
-  }
-}
-
-/// The checksum of RFC 9260 appendix A (Castagnoli's polynomial), bit by bit: once per connection, for a few dozen
-/// bytes.
-struct CRC32C {
-  private var register = UInt32.max
-
-  /// The checksum of the added bytes.
-  var value: UInt32 { ~register }
-
-  mutating func add(_ byte: UInt8) {
-    register ^= UInt32(byte)
-    for _ in 0..<8 {
-      // The polynomial 0x1EDC6F41 with reversed bits.
-      register = register & 1 == 1 ? register >> 1 ^ 0x82F6_3B78 : register >> 1
     }
   }
 }

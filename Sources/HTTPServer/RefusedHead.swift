@@ -9,9 +9,7 @@ import HTTPMessages
 ///
 /// An object, because nearly no connection has one, and each would have room for it. Confined to its connection.
 final class RefusedHead {
-  /// The response.
   let refusal: ErrorResponse
-  /// The values of the field.
   private(set) var values: [[UInt8]] = []
   /// Whether the head has ended, or nothing more of it is to be read.
   private(set) var isComplete = false
@@ -36,7 +34,6 @@ final class RefusedHead {
     readsOn = error.leavesLinesClear && name != nil
   }
 
-  /// Reads the next bytes of the head.
   func read(_ bytes: Span<UInt8>) {
     guard readsOn else { return isComplete = true }
     for index in bytes.indices {

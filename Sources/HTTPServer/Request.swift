@@ -69,7 +69,6 @@ public final class Request {
     parser = RequestHeadParser(limits: limits)
   }
 
-  /// Sets the identifier of the request and its trace.
   func begin(_ own: TraceID, parent: SpanContext? = nil, isParentTrusted: Bool = false) {
     id = RequestID(own)
     trace = RequestTrace(own, parent: parent, isParentTrusted: isParentTrusted)
@@ -108,18 +107,15 @@ public final class Request {
     clientCertificate = nil
   }
 
-  /// Drops the head before a wait, except the lines of one field and facts that need no bytes, such as the method. The
-  /// handler has copied what it needs, and a waiting request must not make the server hold both.
-  func forgetHead(except name: StaticString?) {
+  /// Drops the head before a wait, except the lines of the field that the router reads last, and facts that need no bytes,
+  /// such as the method. The handler has copied what it needs, and a waiting request must not make the server hold both.
+  func forgetHead() {
     guard forgottenBytes == 0 else { return }
     forgottenPath = recordedPath
     let head = bytes
     forgottenBytes = head.count
-    bytes = parser.forgetHead(head.span, except: name)
+    bytes = parser.head.forget(head.span, except: router?.lastingField)
   }
-
-  /// The same, except the lines of the field that the router reads last.
-  func forgetHead() { forgetHead(except: router?.lastingField) }
 
   /// Lets the router change the response last.
   func finish(_ response: inout Response) { router?.finish(&response, self) }
@@ -142,7 +138,7 @@ public final class Request {
 
   /// Keeps the values of one field of a head that the parser has refused, and nothing else of it.
   func keepRefused(_ name: StaticString, _ values: [[UInt8]]) {
-    bytes = parser.forgetHead(keeping: name, values)
+    bytes = parser.head.forget(keeping: name, values)
   }
 
   // MARK: Parts of the head
@@ -173,8 +169,11 @@ public final class Request {
   public func field(_ name: StaticString) -> FieldValue {
     let bytes = self.bytes
     let span = bytes.span
-    guard let range = parser.head.firstField(named: name, in: span) else { return .absent }
-    return parser.head.fieldCount(named: name, in: span) == 1 ? .single(bytes[range]) : .repeated
+    return switch parser.head.value(of: name, in: span) {
+    case .absent: .absent
+    case .single(let range): .single(bytes[range])
+    case .repeated: .repeated
+    }
   }
 
   /// All header fields as strings, in order, for code that needs all of them.
@@ -194,20 +193,16 @@ public final class Request {
   public func forEach(_ name: StaticString, _ body: (Span<UInt8>) -> Void) {
     let bytes = self.bytes
     let span = bytes.span
-    let count = parser.head.fieldCount(named: name, in: span)
-    guard count > 0 else { return }
-    for line in parser.head.fields where parser.head.isNamed(line, name, in: span) {
+    for line in parser.head.fields where span.equalsIgnoringCase(line.name, name) {
       body(span.extracting(line.value))
     }
   }
 
   /// The value of a field that may occur at most once.
   public enum FieldValue {
-    /// The request has no such field.
     case absent
     /// The request has one such field with this value, without surrounding white space.
     case single(ArraySlice<UInt8>)
-    /// The request has several such fields.
     case repeated
   }
 }

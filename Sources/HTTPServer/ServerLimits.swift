@@ -1,26 +1,24 @@
 public import HTTP1
 
-/// The limits of the server, with their defaults, units and reasons.
+/// The limits of the server, with their defaults and units. The reasons for those that are settings are in the table that
+/// the settings' documents come from (`ServerSettings`).
 public struct ServerLimits: Sendable, Equatable {
-  /// Maximum of open connections in total. Each may hold a descriptor, a receive buffer and a TLS session.
+  /// Maximum of open connections in total.
   public var connections = 10_000
-  /// Maximum of bytes that peers and the upstream may make the server hold, see `MemoryBudget`. The response cache has
-  /// its own limit.
+  /// Maximum of bytes that peers and the upstream may make the server hold, see `MemoryBudget`.
   public var memory = 512 << 20
-  /// Maximum of open connections from one IPv4 address or IPv6 /64. High, because many users may share one address
-  /// (NAT).
+  /// Maximum of open connections from one IPv4 address or IPv6 /64.
   public var connectionsPerAddress = 4_096
 
   /// Time from the accepted connection to the end of the PROXY header and the TLS handshake.
   public var tlsHandshake = Duration.seconds(10)
-  /// Time for a whole header section from its first byte. It is not per byte, because a slow client could then go on
-  /// forever.
+  /// Time for a whole header section from its first byte.
   public var headerSection = Duration.seconds(10)
   /// Time without progress in the body of a request.
   public var bodyProgress = Duration.seconds(30)
-  /// Time for the whole body of a request. A slow client makes progress, but is not served forever.
+  /// Time for the whole body of a request.
   public var body = Duration.seconds(120)
-  /// Time without progress in writing a response to a client that does not read.
+  /// Time without progress in writing a response.
   public var writeProgress = Duration.seconds(30)
   /// Time for a handler that waits, until its response or the next part of it, because an upstream that never responds
   /// must not hold a caller's connection. It is longer than the handlers' own timeouts, which have more specific
@@ -41,13 +39,12 @@ public struct ServerLimits: Sendable, Equatable {
   public var lateWork = Duration.milliseconds(150)
   /// Time for which events may wait for the loop while it begins expensive work: some turns of a busy loop.
   public var promptTurn = Duration.milliseconds(20)
-  /// Time for which such work may be late before the server refuses some. A burst whose work takes no longer is no
-  /// overload; what arrives meanwhile delays everything behind it.
+  /// Time for which such work may be late before the server refuses some.
   public var burst = Duration.seconds(1)
 
-  /// Maximum of body bytes that a route reads. A larger body is refused with 413.
+  /// Maximum of body bytes that a route reads.
   public var bodyBytes = 16_384
-  /// Maximum of unread body bytes that are read to keep the connection. With a larger body the connection closes.
+  /// Maximum of unread body bytes that are read to keep the connection.
   public var unreadBody = 65_536
   /// Maximum of bytes that are discarded after a refusal before the connection is closed.
   public var lingerBytes = 1_048_576

@@ -41,7 +41,6 @@ final class Transport {
     self.memory = memory
   }
 
-  /// The number of input bytes that are not processed yet.
   var unread: Int { input.count - consumed }
 
   /// Whether bytes wait for the socket to accept them.
@@ -111,7 +110,6 @@ final class Transport {
     return try decrypt(ciphertext)
   }
 
-  /// Reads bytes without decrypting them.
   func receivePlaintext() throws {
     channel.loop.assertCurrent()
     let room = self.room
@@ -276,7 +274,6 @@ extension Transport {
     swap(&output, &outgoing)
   }
 
-  /// Appends the end of the TLS session to the bytes for the socket.
   func announceEndOfTLS() {
     channel.loop.assertCurrent()
     tls?.close(outgoing: &outgoing)

@@ -8,18 +8,17 @@ import Memory
 /// a request that goes to Apple as much as twenty. So they wait until the cheap work of a turn is done. Handshakes and
 /// requests share the time, so a flood of one kind leaves half of the time to the other.
 struct ExpensiveWork<Element> {
-  enum Kind {
+  enum Kind: Int {
     case handshake
     /// A request that waits for an upstream.
     case request
   }
 
-  private var handshakes = TurnQueue<Element>()
-  private var requests = TurnQueue<Element>()
+  /// The queue of each kind.
+  private var queues = [TurnQueue<Element>(), TurnQueue<Element>()]
   /// The time that handshakes have had beyond that of requests, since there have been both.
   private var lead = Duration.zero
 
-  /// Work whose turn it is.
   struct DueWork {
     let element: Element
     let kind: Kind
@@ -27,51 +26,41 @@ struct ExpensiveWork<Element> {
     let isTimely: Bool
   }
 
-  var isEmpty: Bool { handshakes.isEmpty && requests.isEmpty }
+  var isEmpty: Bool { queues.allSatisfy(\.isEmpty) }
 
   /// Returns whether to refuse more work of this kind and `address`, because its line is full. Lines are only full under
   /// overload.
   mutating func refuses(
     _ kind: Kind, of address: MemoryBudget.Holder?, at now: Deadline, limits: ServerLimits
   ) -> Bool {
-    switch kind {
-    case .handshake: handshakes.refuses(address, at: now, limits: limits)
-    case .request: requests.refuses(address, at: now, limits: limits)
-    }
+    queues[kind.rawValue].refuses(address, at: now, limits: limits)
   }
 
   /// Whether many requests of `address` wait for their turn.
-  func hasManyRequests(of address: MemoryBudget.Holder?) -> Bool { requests.hasLongLine(of: address) }
+  func hasManyRequests(of address: MemoryBudget.Holder?) -> Bool {
+    queues[Kind.request.rawValue].hasLongLine(of: address)
+  }
 
   /// Adds work at the end of the line of `address`, which is nil for all trusted proxies. It has waited since `arrival`, if
   /// that is known.
   mutating func add(
     _ element: Element, _ kind: Kind, of address: MemoryBudget.Holder?, since arrival: Deadline? = nil, at now: Deadline
   ) {
-    switch kind {
-    case .handshake: handshakes.add(element, of: address, since: arrival, at: now)
-    case .request: requests.add(element, of: address, since: arrival, at: now)
-    }
+    queues[kind.rawValue].add(element, of: address, since: arrival, at: now)
   }
 
   /// Removes the next work; nil if none waits. Call `charge` when it is done.
   mutating func next(at now: Deadline, limits: ServerLimits) -> DueWork? {
-    if handshakes.isEmpty || requests.isEmpty { lead = .zero }
-    let kind: Kind = handshakes.isEmpty || (lead >= .zero && !requests.isEmpty) ? .request : .handshake
-    let next =
-      switch kind {
-      case .handshake: handshakes.next(at: now, limits: limits)
-      case .request: requests.next(at: now, limits: limits)
-      }
+    if !has(.handshake) || !has(.request) { lead = .zero }
+    let kind: Kind = !has(.handshake) || (lead >= .zero && has(.request)) ? .request : .handshake
+    let next = queues[kind.rawValue].next(at: now, limits: limits)
     return next.map { DueWork(element: $0.element, kind: kind, isTimely: $0.isTimely) }
   }
 
-  /// Takes note of the time that the work of a turn took.
+  private func has(_ kind: Kind) -> Bool { !queues[kind.rawValue].isEmpty }
+
   mutating func charge(_ time: Duration, to kind: Kind) {
-    switch kind {
-    case .handshake: lead += time
-    case .request: lead -= time
-    }
+    lead += kind == .handshake ? time : .zero - time
   }
 }
 
@@ -86,12 +75,6 @@ struct TurnQueue<Element> {
   private struct Line {
     var waiting = Deque<(element: Element, since: Deadline, arrival: Deadline)>()
     var lateness = Lateness()
-
-    /// Adds work at the end. Returns the work in the line.
-    mutating func add(_ element: Element, since: Deadline, arrival: Deadline) -> Int {
-      waiting.append((element, since, arrival))
-      return waiting.count
-    }
   }
 
   private var lines: [Holder?: Line] = [:]
@@ -102,12 +85,10 @@ struct TurnQueue<Element> {
   private var lateness = Lateness()
   private var throughput = Throughput()
   private var lastRefusal: Deadline?
-  /// The work in all lines.
   private var count = 0
   /// Since when there has always been work, and how much was done since.
   private var spell = (began: Deadline(nanoseconds: 0), done: 0)
 
-  /// The bits of an IPv6 address or network.
   typealias Holder = MemoryBudget.Holder
 
   var isEmpty: Bool { lines.isEmpty }
@@ -132,8 +113,8 @@ struct TurnQueue<Element> {
   mutating func add(_ element: Element, of address: Holder?, since arrival: Deadline? = nil, at now: Deadline) {
     if count == 0 { spell = (now, 0) }
     count += 1
-    let waiting = lines[address, default: Line()].add(element, since: now, arrival: arrival ?? now)
-    if waiting == 1 { turns.new.append(address) }
+    if lines[address] == nil { turns.new.append(address) }
+    lines[address, default: Line()].waiting.append((element, now, arrival ?? now))
   }
 
   /// Removes the next work. Returns it, and whether to do it; nil if none waits.

@@ -18,8 +18,6 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   let sharedLimits: SharedLimits
   var limits: ServerLimits { sharedLimits.values }
   let observer: any ExchangeObserver
-  var recordsExchanges: Bool { observer.recordsExchanges }
-  /// When a connection speaks HTTP/2.
   let http2: Server.Configuration.HTTP2Use
 
   /// The present router, replaced as a whole on reload.
@@ -32,11 +30,9 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   }
   /// The same as the fields of a response that has no others.
   private(set) var strictTransportSecurityOnly: HTTPFields
-  /// The stage of the server's shutdown.
   private(set) var stage = Stage.serving
 
   enum Stage: Comparable {
-    /// Connections stay open.
     case serving
     /// Every response is its connection's last, unless the next request has already arrived.
     case draining
@@ -44,24 +40,19 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     case closing
   }
 
-  /// Returns whether the server trusts an address's data about other clients.
   let isTrusted: @Sendable (IPAddress) -> Bool
-  /// The field of trusted proxies that names the client.
   let forwardedField: ForwardedHops.Field
-  /// Whether trusted proxies begin their connections with a PROXY header.
   let requiresProxyHeader: Bool
-  /// The budget for memory that peers make the server hold.
   let memory: MemoryBudget
   let count: ConnectionCount
   private(set) var listeners: [Listener] = []
   /// The open connections. Each knows its index.
   private(set) var connections: [Connection] = []
-  /// The number of connections that have been accepted.
   private var arrivals = 0
   /// The index of the connection that is looked at next when room is needed.
   private var nextPlace = 0
   /// The expensive work that waits for its turn.
-  var waiting = ExpensiveWork<AwaitedTurn>()
+  var waiting = ExpensiveWork<any AwaitedTurn>()
   /// Whether requests on deprioritised connections have been late for longer than a burst.
   var latenessOfDeprioritised = Lateness()
   /// Whether some of it begins at the end of this turn or of the next one.
@@ -71,9 +62,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
 
   /// The connections with responses to be sent at the end of the turn.
   private(set) var unsent: [Connection] = []
-  /// Those whose responses are being sent.
   private var sending: [Connection] = []
-  /// The buffers that connections borrow.
   let buffers: BufferPool
   private var requests: [Request] = []
   private var ids = TraceIDGenerator()
@@ -240,12 +229,10 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   /// All addresses together have at most a quarter of the server's connections deprioritised.
   private static let partDeprioritised = 4
 
-  /// Takes note that a connection of this address is deprioritised.
   func noteDeprioritised(_ address: MemoryBudget.Holder) {
     deprioritisedOfAddress[address, default: 0] += 1
   }
 
-  /// Takes note that a connection of this address is no longer deprioritised.
   func noteReprioritised(_ address: MemoryBudget.Holder?) {
     guard let address, let count = deprioritisedOfAddress[address] else { return }
     deprioritisedOfAddress[address] = count > 1 ? count - 1 : nil
@@ -331,7 +318,6 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   /// save little.
   static let mostUnsent = 16
 
-  /// Returns an identifier for a request, which no other request has.
   func freshID() -> TraceID { ids.next() }
 
   /// Appends a response in wire format, without a body of `Connection.leastShared` bytes, which the caller sends. Returns

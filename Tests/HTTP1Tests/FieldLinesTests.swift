@@ -34,7 +34,7 @@ struct FieldLinesTests {
     }
     #expect(fields.bytes.span.string(in: range) == "\"1\"")
     var twice = fields
-    twice.append("VARY", "b")
+    twice.append("VARY", Array("b".utf8).span)
     #expect(twice.value(of: "vary") == .repeated && twice.value(of: "age") == .absent)
   }
 
@@ -71,7 +71,7 @@ struct FieldLinesTests {
     let copy = fields.filter { name, bytes in bytes.equalsIgnoringCase(name, "via") }
     #expect(String(decoding: copy.bytes, as: UTF8.self) == "Via: b\r\n")
     var other = FieldLines()
-    other.append("VIA", "x")
+    other.append("VIA", Array("x".utf8).span)
     #expect(
       fields.has(nameOf: other.lines[0], of: other)
         && !fields.filter { _, _ in false }.has(nameOf: other.lines[0], of: other))
@@ -83,7 +83,7 @@ struct FieldLinesTests {
     #expect(fields != [.accept: "a"])
     fields.remove(.authorization)
     var lowercase = FieldLines()
-    lowercase.append("accept", "a")
+    lowercase.append("accept", Array("a".utf8).span)
     #expect(fields == lowercase)
     #expect(fields == [.accept: "a"] && fields != [.accept: "b"] && fields != [.accept: "a", .via: "b"])
   }

@@ -15,11 +15,11 @@ extension RequestHeadParser {
 }
 
 extension RequestHead {
-  func value(_ name: StaticString, _ bytes: [UInt8]) -> Range<Int>? {
-    firstField(named: name, in: bytes.span)
+  func occurrence(_ name: StaticString, _ bytes: [UInt8]) -> FieldLines.Occurrence {
+    value(of: name, in: bytes.span)
   }
 
-  func count(_ name: StaticString, _ bytes: [UInt8]) -> Int {
-    fieldCount(named: name, in: bytes.span)
+  func value(_ name: StaticString, _ bytes: [UInt8]) -> Range<Int>? {
+    if case .single(let range) = occurrence(name, bytes) { range } else { nil }
   }
 }

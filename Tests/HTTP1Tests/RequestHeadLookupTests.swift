@@ -1,5 +1,4 @@
 import HTTP1
-import HTTPTypes
 import Testing
 
 @Suite("Fields of a request head")
@@ -12,25 +11,14 @@ struct RequestHeadLookupTests {
     return parser.head
   }
 
-  @Test("are found in any letter case, the first field of a name")
-  func first() throws {
+  @Test("are found in any letter case, and show whether they are repeated")
+  func find() throws {
     let head = try head()
-    let literal = try #require(head.value("origin", bytes))
-    #expect(bytes.text(literal) == "b")
-    let byName = head.firstField(named: HTTPField.Name.origin, in: bytes.span)
-    #expect(byName == literal)
-    #expect(head.value("x-y", bytes)?.isEmpty == true)
-    #expect(head.value("origi", bytes) == nil)
-    let absent = head.firstField(named: HTTPField.Name.accept, in: bytes.span)
-    #expect(absent == nil)
-  }
-
-  @Test("are counted by name")
-  func count() throws {
-    let head = try head()
-    #expect(head.count("origin", bytes) == 2)
-    #expect(head.count("x-y", bytes) == 1)
-    #expect(head.count("accept", bytes) == 0)
+    #expect(head.occurrence("host", bytes) == .single(22..<23))
+    #expect(head.occurrence("x-y", bytes) == .single(41..<41))
+    #expect(head.occurrence("origin", bytes) == .repeated)
+    #expect(head.occurrence("origi", bytes) == .absent)
+    #expect(head.occurrence("accept", bytes) == .absent)
   }
 
   @Test("keep their order and lose the white space around their values")

@@ -1,19 +1,19 @@
-import HTTPTypes
 import Testing
 
 @testable import HTTP1
 
 @Suite("The request head parser")
 struct RequestHeadParserTests {
+  private static let knownMethods = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"]
+
   @Test("reads the parts of an acceptable head", arguments: AcceptedHead.all)
   func accepts(_ expected: AcceptedHead) throws {
     let bytes = expected.input.bytes
     var parser = RequestHeadParser()
     #expect(try parser.parse(array: bytes) != nil)
     let head = parser.head
-    let method = head.requestMethod(in: bytes.span)
     #expect(bytes.text(head.methodRange) == expected.method)
-    #expect(method?.rawValue == expected.method)
+    #expect("\(head.method)".uppercased() == (Self.knownMethods.contains(expected.method) ? expected.method : "OTHER"))
     #expect(head.targetForm == expected.form)
     #expect(bytes.text(head.path) == expected.path)
     #expect(head.query.map { bytes.text($0) } == expected.query)

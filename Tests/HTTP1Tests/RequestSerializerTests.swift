@@ -73,8 +73,8 @@ struct RequestSerializerTests {
   func chunks() {
     var output: [UInt8] = []
     let large = [UInt8](repeating: 7, count: 70_000)
-    for chunk in [[1, 2, 3], [], large] { RequestSerializer.appendChunk(chunk.span, to: &output) }
-    RequestSerializer.appendLastChunk(to: &output)
+    for chunk in [[1, 2, 3], [], large] { output.appendChunk(chunk.span) }
+    output.appendLastChunk()
     let outcome = ChunkedOutcome(output)
     #expect(outcome.verdict == .complete(length: output.count))
     #expect(outcome.data == [1, 2, 3] + large)

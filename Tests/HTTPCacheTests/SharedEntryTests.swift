@@ -154,8 +154,8 @@ struct SharedEntryTests {
     #expect(Set(keys).count == keys.count)
     #expect(key == codec.key(of: Self.target, sending: Self.sent.with("authorization", "Bearer other")))
     var lowercase = FieldLines()
-    lowercase.append("accept", "application/json")
-    lowercase.append("ACCEPT-encoding", "gzip")
+    lowercase.append("accept", Array("application/json".utf8).span)
+    lowercase.append("ACCEPT-encoding", Array("gzip".utf8).span)
     #expect(key == codec.key(of: Self.target, sending: lowercase))
     #expect(codec.key(of: Self.target, sending: Self.sent.with("Music-User-Token", "a")) == nil)
   }

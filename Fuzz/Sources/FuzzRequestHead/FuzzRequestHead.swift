@@ -51,6 +51,15 @@ func checkLines(_ head: ArraySlice<UInt8>) {
   }
 }
 
+/// Two stands for more.
+func count(_ value: FieldLines.Occurrence) -> Int {
+  switch value {
+  case .absent: 0
+  case .single: 1
+  case .repeated: 2
+  }
+}
+
 /// Checks that ranges are within the head and in order, names and values are valid, and the framing matches the fields.
 func check(_ head: RequestHead, in bytes: [UInt8], length: Int) {
   let ranges = [head.methodRange, head.target, head.path, head.authority] + [head.query].compactMap { $0 }
@@ -67,9 +76,9 @@ func check(_ head: RequestHead, in bytes: [UInt8], length: Int) {
     end = line.value.upperBound
   }
   let span = bytes.span
-  let lengths = head.fieldCount(named: "content-length", in: span)
-  let codings = head.fieldCount(named: "transfer-encoding", in: span)
-  let hosts = head.fieldCount(named: "host", in: span)
+  let lengths = count(head.value(of: "content-length", in: span))
+  let codings = count(head.value(of: "transfer-encoding", in: span))
+  let hosts = count(head.value(of: "host", in: span))
   precondition(lengths + codings <= 1, "framing fields exclude each other")
   precondition(hosts == 1 || (hosts == 0 && head.version == .http10))
   switch head.framing {

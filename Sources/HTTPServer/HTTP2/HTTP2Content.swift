@@ -7,24 +7,17 @@ import HTTPMessages
 final class HTTP2Content: ContentReader, @unchecked Sendable {
   // Sendable by confinement, like the connection.
   private let stream: HTTP2StreamID
-  private let session: HTTP2Session
+  private weak var streams: HTTP2Streams?
   private var received: [UInt8] = []
-  /// Whether all content has arrived.
   private(set) var isFinished = false
-  /// The number of bytes that have arrived.
   private(set) var count = 0
-  /// Whether no content waits for its reader.
   var isEmpty: Bool { received.isEmpty }
   private var failure: ContentError?
   private var wake: (() -> Void)?
-  /// Receives the number of bytes that were read.
-  var wasRead: (Int) -> Void = { _ in }
-  /// Sends the window's credit to the client.
-  var flush: () -> Void = {}
 
-  init(_ stream: HTTP2StreamID, _ session: HTTP2Session) {
+  init(_ stream: HTTP2StreamID, of streams: HTTP2Streams) {
     self.stream = stream
-    self.session = session
+    self.streams = streams
   }
 
   func append(_ bytes: Span<UInt8>) {
@@ -44,7 +37,6 @@ final class HTTP2Content: ContentReader, @unchecked Sendable {
     wake.take()?()
   }
 
-  /// Discards unread bytes and returns their number.
   func discardHeld() -> Int {
     defer { received = [] }
     return received.count
@@ -62,9 +54,12 @@ final class HTTP2Content: ContentReader, @unchecked Sendable {
     }
     let part = received
     received = []
-    wasRead(part.count)
-    session.consume(part.count, on: stream)
-    flush()
+    if let streams {
+      streams.contentBytes -= part.count
+      // The client gets more window.
+      streams.session.consume(part.count, on: stream)
+      streams.connection.flushHTTP2()
+    }
     return part
   }
 }

@@ -14,16 +14,13 @@ struct HTTP2Deadlines {
 
   init(at now: Deadline) { (idleSince, nextLook) = (now, now) }
 
-  /// What the connection waits for.
   struct Waits {
     var hasStreams = false
-    /// The frame that has begun and is incomplete.
     var frame: IncompleteFrame?
     /// The bytes that the socket has accepted so far, if it has not accepted all. Nil if nothing is pending.
     var accepted: Int?
   }
 
-  /// What has taken too long.
   enum Expiry {
     case nothing
     /// No stream was open for the time of an idle connection.
@@ -34,7 +31,6 @@ struct HTTP2Deadlines {
     case writing
   }
 
-  /// Notes that a stream has ended.
   mutating func streamEnded(at now: Deadline) { idleSince = now }
 
   /// Notes what the connection waits for, and returns the time of the next look at it.
@@ -46,7 +42,6 @@ struct HTTP2Deadlines {
     return min(nextLook, waits.hasStreams ? .never : idleSince.advanced(by: limits.idle))
   }
 
-  /// Returns what has taken too long.
   func expiry(of waits: Waits, at now: Deadline, _ limits: ServerLimits) -> Expiry {
     if let writing, now >= writing.since.advanced(by: limits.writeProgress) { return .writing }
     if let frame, let incomplete = waits.frame {
@@ -70,7 +65,6 @@ struct StreamDeadlines {
     sent = (0, now)
   }
 
-  /// What the stream waits for.
   struct Waits {
     /// Whether the client's content is incomplete.
     var isReceiving = false
@@ -84,14 +78,10 @@ struct StreamDeadlines {
     var isWorking = false
   }
 
-  /// What has taken too long.
   enum Expiry {
     case nothing
-    /// The client's content.
     case content
-    /// The client's reading.
     case reader
-    /// The handler.
     case work
   }
 

@@ -13,15 +13,11 @@ final class HTTP2Stream: @unchecked Sendable {
   /// All streams of the connection, which forget this one at its end.
   private let streams: HTTP2Streams
   let connection: Connection
-  /// The request, until its response is complete.
   private var request: Request?
   private var deadlines: StreamDeadlines
 
-  /// Whether the request is complete.
   private(set) var isReceived = false
-  /// The bytes of content that have arrived.
   private var receivedBytes = 0
-  /// The length that the client declared for the content.
   private var declaredLength: Int?
   /// The content, if a handler may read it, or if no operation does.
   private var content: HTTP2Content?
@@ -38,11 +34,9 @@ final class HTTP2Stream: @unchecked Sendable {
   private var workHold: MemoryHold?
   /// Whether work that was given up may still use the request.
   private var isRequestInUse = false
-  /// The response body that is charged as a shared array.
   private var chargedBody: [UInt8] = []
   /// The task that sends content in parts.
   private var copying: Task<Void, Never>?
-  /// Whether the stream has no room for more content.
   private var isFull = false
   /// Resumes that task when the stream has room for more content.
   private var room: (() -> Void)?
@@ -116,15 +110,12 @@ final class HTTP2Stream: @unchecked Sendable {
   /// Returns the request's content. Most requests have none, and their responses do not need it.
   private func openContent() -> HTTP2Content {
     if let content { return content }
-    let content = HTTP2Content(id, session)
-    content.wasRead = { [weak streams] count in streams?.contentBytes -= count }
-    content.flush = { [weak streams] in streams?.flush() }
+    let content = HTTP2Content(id, of: streams)
     if isReceived { content.finish() }
     self.content = content
     return content
   }
 
-  /// Takes content that is read before the response.
   private func read(_ bytes: Span<UInt8>) {
     session.consume(bytes.count, on: id)
     reading?.received.append(copying: bytes)
@@ -167,7 +158,6 @@ final class HTTP2Stream: @unchecked Sendable {
     }
   }
 
-  /// Starts the work of the request.
   private func wait(for work: DeferredWork, of request: Request) throws(CloseReason) {
     let hold = MemoryHold(connection.worker.memory, for: request.holder)
     guard hold.resize(to: Connection.Cost.work, for: .waiting) else {
@@ -199,7 +189,7 @@ final class HTTP2Stream: @unchecked Sendable {
         self.giveBack(request)
       }
       self.copying = nil
-      self.streams.flush()
+      self.connection.flushHTTP2()
     }
   }
 
@@ -252,7 +242,6 @@ final class HTTP2Stream: @unchecked Sendable {
     late?.cancel()
   }
 
-  /// Handles the end of the stream.
   func closed() {
     connection.channel.loop.assertCurrent()
     isClosed = true
@@ -304,7 +293,7 @@ extension HTTP2Stream: ExchangeCarrier {
     }
     let response = response
     perform { () throws(CloseReason) in try respond(response, to: work.request) }
-    streams.flush()
+    connection.flushHTTP2()
   }
 
   func keep(charged body: [UInt8]) { chargedBody = body }
@@ -321,7 +310,7 @@ extension HTTP2Stream: ExchangeCarrier {
   func sendHead(of response: Response, _ framing: StreamFraming, to request: Request) throws(CloseReason) -> Bool {
     try submit(response, length: framing.contentLength, hasContent: !framing.isBodiless, request)
     // The first part may be long in coming.
-    streams.flush()
+    connection.flushHTTP2()
     return true
   }
 
@@ -350,7 +339,7 @@ extension HTTP2Stream: ExchangeCarrier {
   func send(_ part: [UInt8], _ framing: StreamFraming) async throws(CloseReason) {
     isFull = !session.send(part, on: id)
     // This may make room.
-    streams.flush()
+    connection.flushHTTP2()
     guard isFull, !isClosed else { return }
     await unsafe withUnsafeContinuation { continuation in
       room = { unsafe continuation.resume() }

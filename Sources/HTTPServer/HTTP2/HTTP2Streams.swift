@@ -18,7 +18,6 @@ final class HTTP2Streams {
   /// The bytes that its streams hold: heads and received content.
   var contentBytes = 0
 
-  /// How long the client may take.
   var deadlines: HTTP2Deadlines
   private var hasNotedFailure = false
 
@@ -46,7 +45,6 @@ final class HTTP2Streams {
   /// The bytes of a place in the table of streams, a third of which stay empty.
   private static let placeOfStream = 20
 
-  /// Notifies the observer of what the client has done wrong.
   func note(_ misconduct: HTTP2Misconduct) {
     connection.worker.observer.noticed(.http2Misconduct(connection.peer.address, misconduct))
   }
@@ -58,52 +56,9 @@ final class HTTP2Streams {
     note(misconduct)
   }
 
-  /// Processes the received bytes. Returns false if they ended the session.
-  func receive(_ bytes: Span<UInt8>) -> Bool {
-    do throws(HTTP2Error) {
-      try session.receive(bytes, delegate: self)
-      return true
-    } catch {
-      return false
-    }
-  }
-
-  /// Appends the session's present output to `output`.
-  func collect(into output: inout [UInt8], limit: Int) {
-    guard session.wantsWrite else { return }
-    session.collectOutput(into: &output, limit: limit, delegate: self)
-  }
-
-  /// Sends the first GOAWAY: the client should open no more streams. Streams that it opens before the GOAWAY arrives
-  /// are still served. The GOAWAY with the last stream follows after enough time for them to arrive (RFC 9113 §6.8).
-  func announceGoAway() {
-    session.announceGoAway()
-  }
-
   /// Accepts no new streams; open streams continue.
   func sendGoAway() {
     if connection.state.goAwaySent() { session.goAway() }
-  }
-
-  /// Ends the connection: no stream goes on, and the last bytes are a GOAWAY.
-  func end(_ code: HTTP2ErrorCode) {
-    _ = connection.state.goAwaySent()
-    session.terminate(code)
-  }
-
-  /// Ends the streams that have taken too long.
-  func lookAtStreams(at now: Deadline) {
-    for stream in Array(streams.values) { stream.look(at: now) }
-  }
-
-  /// Ends all streams, because the connection is closed.
-  func abandon() {
-    session.connectionLost(delegate: self)
-  }
-
-  /// Sends the session's output outside of the connection's own turn.
-  func flush() {
-    connection.flushHTTP2()
   }
 
   private func add(_ id: HTTP2StreamID) -> HTTP2Stream {
@@ -182,7 +137,8 @@ extension Connection {
     guard let http2 else { return false }
     http2.isServing = true
     let bytes = transport.input
-    let goesOn = http2.receive(bytes.span.extracting(transport.consumed...))
+    // An error is in the session's `failure`, which `drive` reports.
+    let goesOn = (try? http2.session.receive(bytes.span.extracting(transport.consumed...), delegate: http2)) != nil
     transport.dropInput()
     http2.isServing = false
     try drive(http2, goesOn: goesOn)
@@ -194,7 +150,7 @@ extension Connection {
     let http2: HTTP2Streams
     do { http2 = try HTTP2Streams(self) } catch { throw .gone }
     self.http2 = http2
-    if case .announceGoAway = state.upgraded(at: now, grace: grace) { http2.announceGoAway() }
+    if case .announceGoAway = state.upgraded(at: now, grace: grace) { http2.session.announceGoAway() }
   }
 
   /// Returns whether HTTP/2 begins, or nil if more bytes are needed to decide.
@@ -220,7 +176,6 @@ extension Connection {
     }
   }
 
-  /// Sends output, and waits for the next event.
   private func drive(_ http2: HTTP2Streams, goesOn: Bool) throws(CloseReason) {
     http2.isServing = true
     defer { http2.isServing = false }
@@ -228,7 +183,7 @@ extension Connection {
     var isFlushed = try transport.transmitAtOnce()
     var rounds = 0
     while isFlushed, http2.session.wantsWrite, rounds < Self.roundsInOneGo {
-      http2.collect(into: &transport.output, limit: worker.limits.sendBuffer)
+      http2.session.collectOutput(into: &transport.output, limit: worker.limits.sendBuffer, delegate: http2)
       isFlushed = try transport.flushAtOnce()
       rounds += 1
     }
@@ -253,11 +208,12 @@ extension Connection {
     guard let http2 else { return }
     let isPending = transport.isPending || http2.session.wantsWrite
     switch http2.deadlines.expiry(of: waits(of: http2, isPending: isPending), at: now, worker.limits) {
-    case .nothing: http2.lookAtStreams(at: now)
+    case .nothing: for stream in Array(http2.streams.values) { stream.look(at: now) }
     case .idle: http2.sendGoAway()
     case .frame:
       http2.note(.slowFrame)
-      http2.end(.enhanceYourCalm)
+      _ = state.goAwaySent()
+      http2.session.terminate(.enhanceYourCalm)
     case .writing:
       http2.note(.slowReader)
       return close()
