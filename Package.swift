@@ -94,7 +94,7 @@ let package = Package(
     module("HTTP1", ["Bytes", httpTypes], hot),
     module("TLS", ["Bytes", "CLockedMemory", "COpenSSL", "Locks"], confined),
     module("HTTPMessages", ["Bytes", "HTTP1", httpTypes]),
-    module("HTTP2", ["CNghttp2", "CPlatform", "Bytes", "HTTP1", httpTypes], confined),
+    module("HTTP2", ["CNghttp2", "CPlatform", "Bytes", "HTTP1", deque, httpTypes], confined),
     module(
       "HTTPServer",
       [

@@ -19,7 +19,6 @@ import HTTP1
     let isIndexed: Bool
   }
 
-  /// The size of the buffers.
   var heldBytes: Int {
     let ofPairs = unsafe pairs.capacity * MemoryLayout<nghttp2_nv>.stride
     return bytes.capacity + lines.capacity * MemoryLayout<Line>.stride + ofPairs

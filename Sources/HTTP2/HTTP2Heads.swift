@@ -72,7 +72,6 @@ struct ResponseBuilder {
     fields = FieldLines()
   }
 
-  /// Adds a field line.
   mutating func add(
     _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, limits: HTTP2Limits
   ) {
@@ -93,7 +92,6 @@ struct ResponseBuilder {
     }
   }
 
-  /// Returns the response.
   func response() -> HTTP2ResponseHead {
     var head = HTTP2ResponseHead(status: status, fields: fields)
     head.contentLength = contentLength
@@ -102,7 +100,6 @@ struct ResponseBuilder {
 }
 
 extension Span<UInt8> {
-  /// The number in decimal digits, or nil.
   fileprivate var decimal: Int? { Int(string(in: indices)) }
 }
 
@@ -112,7 +109,6 @@ struct SectionSize {
   private(set) var bytes = 0
   private var lines = 0
 
-  /// Adds a field line. Returns false if the section exceeds a limit.
   mutating func add(
     _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, _ limits: HTTP2Limits
   ) -> Bool {

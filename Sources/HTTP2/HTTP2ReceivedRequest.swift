@@ -1,4 +1,5 @@
 import Bytes
+public import HTTP1
 
 /// The head of a request that a server receives: ranges of its bytes.
 ///
@@ -9,7 +10,7 @@ public struct HTTP2ReceivedRequest: Sendable {
   public let bytes: ArraySlice<UInt8>
   /// The fields. The first one is Host if the request has an `:authority`, which replaces the request's own Host
   /// (RFC 9113 §8.3.1).
-  public let fields: ArraySlice<HTTP2FieldLine>
+  public let fields: ArraySlice<FieldLine>
   private let control: ControlData
 
   /// `:method`.
@@ -27,14 +28,6 @@ public struct HTTP2ReceivedRequest: Sendable {
     fields = heads.fields[head.fields]
     control = head.control
   }
-}
-
-/// A field line, as ranges of the bytes of its head.
-public struct HTTP2FieldLine: Sendable, Equatable {
-  /// The name, in lower case.
-  public let name: Range<Int>
-  /// The value.
-  public let value: Range<Int>
 }
 
 /// The control data of a request (RFC 9113 §8.3.1), as ranges of the bytes of its head.
@@ -59,7 +52,7 @@ struct ReceivedHead {
 /// connection-specific fields. This type applies the limits.
 struct ReceivedHeads {
   private(set) var bytes: [UInt8] = []
-  private(set) var fields: [HTTP2FieldLine] = []
+  private(set) var fields: [FieldLine] = []
   /// Whether the present section exceeded a limit. After that only its lines of `Origin` are stored.
   private(set) var isOversized = false
   /// Whether the present section is so large that no more of it should be decoded.
@@ -93,10 +86,8 @@ struct ReceivedHeads {
     if bytes.isEmpty, heldBytes > Self.kept { (bytes, fields) = ([], []) }
   }
 
-  /// The size of both buffers.
-  var heldBytes: Int { bytes.capacity + fields.capacity * MemoryLayout<HTTP2FieldLine>.stride }
+  var heldBytes: Int { bytes.capacity + fields.capacity * MemoryLayout<FieldLine>.stride }
 
-  /// Adds a field line.
   mutating func add(
     _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, limits: HTTP2Limits
   ) {
@@ -138,7 +129,7 @@ struct ReceivedHeads {
       let name = bytes.count - start
       bytes.append("origin")
       bytes.append(contentsOf: origin)
-      fields.append(HTTP2FieldLine(name: name..<name + 6, value: name + 6..<name + 6 + origin.count))
+      fields.append(FieldLine(name: name..<name + 6, value: name + 6..<name + 6 + origin.count))
     }
   }
 
@@ -148,7 +139,7 @@ struct ReceivedHeads {
       return
     }
     let kept = unsafe UnsafeBufferPointer(rebasing: value.prefix(Self.mostBytesOfOrigin))
-    fields.append(HTTP2FieldLine(name: unsafe append(name), value: unsafe append(kept)))
+    fields.append(FieldLine(name: unsafe append(name), value: unsafe append(kept)))
   }
 
   private static let mostOrigins = 2
@@ -163,15 +154,15 @@ struct ReceivedHeads {
     default:
       let name = bytes.count - end.bytes
       bytes.append("host")
-      let line = HTTP2FieldLine(name: name..<name + 4, value: unsafe append(value))
+      let line = FieldLine(name: name..<name + 4, value: unsafe append(value))
       control.authority = line.value
       fields.append(line)
     }
   }
 
   private mutating func addField(_ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) {
-    let line = HTTP2FieldLine(name: unsafe append(name), value: unsafe append(value))
-    guard control.authority != nil, isHost(line.name) else { return fields.append(line) }
+    let line = FieldLine(name: unsafe append(name), value: unsafe append(value))
+    guard control.authority != nil, isNamed(line.name, "host") else { return fields.append(line) }
     // Both are compared at the end of the section.
     host = line.value
   }
@@ -182,8 +173,6 @@ struct ReceivedHeads {
     unsafe bytes.append(contentsOf: part)
     return start..<start + part.count
   }
-
-  private func isHost(_ name: Range<Int>) -> Bool { isNamed(name, "host") }
 
   private func isNamed(_ name: Range<Int>, _ text: StaticString) -> Bool {
     bytes.span.equals(end.bytes + name.lowerBound..<end.bytes + name.upperBound, text)

@@ -30,28 +30,19 @@ extension HTTP2Session {
       unsafe builder.add(name, value, limits: limits)
     }
     guard heads.isOversized || builder.isOversized, role == .client || stream.hasHead else {
-      guard !heads.isExcessive else { return endDecoding(of: stream) }
+      if heads.isExcessive {
+        // Without the rest of the section HPACK's table is not valid, so `process` ends the session.
+        stream.cause = .fieldSectionTooLarge
+        return NGHTTP2_ERR_PAUSE.rawValue
+      }
       // The owner may still respond to an oversized request. Its other fields are decoded only to keep the HPACK table
-      // valid.
-      return pauseIfFull()
+      // valid. Small frames can expand to large heads, so many of them are delivered before the next.
+      isPaused = heads.isFull
+      return isPaused ? NGHTTP2_ERR_PAUSE.rawValue : 0
     }
     stream.cause = .fieldSectionTooLarge
     unsafe nghttp2_submit_rst_stream(session, 0, id, NGHTTP2_ENHANCE_YOUR_CALM.rawValue)
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
-  }
-
-  /// Makes the library return at once. Without the rest of the section HPACK's table is not valid, so `process` ends the
-  /// session.
-  private func endDecoding(of stream: Stream) -> CInt {
-    stream.cause = .fieldSectionTooLarge
-    return NGHTTP2_ERR_PAUSE.rawValue
-  }
-
-  /// Pauses the library if many heads wait for their delivery: small frames can expand to large heads.
-  private func pauseIfFull() -> CInt {
-    guard heads.isFull else { return 0 }
-    isPaused = true
-    return NGHTTP2_ERR_PAUSE.rawValue
   }
 
   /// Queues content as a range of the input.
@@ -63,7 +54,6 @@ extension HTTP2Session {
     events.append(.content(stream, offset..<offset + content.count))
   }
 
-  /// Handles a complete and valid frame.
   func receive(_ frame: nghttp2_frame) {
     switch unsafe nghttp2_frame_type(rawValue: UInt32(frame.hd.type)) {
     case NGHTTP2_HEADERS: unsafe receiveHeaders(frame.hd)
@@ -78,7 +68,6 @@ extension HTTP2Session {
     }
   }
 
-  /// Handles the library's close of a stream.
   func libraryClosed(_ id: HTTP2StreamID, code: UInt32) {
     guard let stream = stream(id) else { return }
     close(stream, HTTP2ErrorCode(rawValue: code))
@@ -111,10 +100,8 @@ extension HTTP2Session {
     stream.hasHead = true
     if role == .client {
       events.append(.response(stream, builder.response()))
-    } else if heads.isOversized, let rest = heads.complete() {
-      stream.isOversized = true
-      events.append(.oversizedRequest(stream, rest))
     } else if let head = heads.complete() {
+      stream.isOversized = heads.isOversized
       events.append(.request(stream, head))
     } else {
       stream.hasHead = false
@@ -142,7 +129,6 @@ extension HTTP2Session {
 }
 
 extension nghttp2_frame_hd {
-  /// Returns whether `flag` is set.
   func has(_ flag: nghttp2_flag) -> Bool { UInt32(flags) & flag.rawValue != 0 }
 }
 
@@ -259,10 +245,9 @@ extension HTTP2Session {
     case .request(let stream, let head):
       // A client that resets a stream at once, or breaks its rules, gets no work for it (CVE-2023-44487).
       guard !stream.isClosed, !stream.isAbandoned else { return stream.isUndelivered = true }
-      delegate.receivedRequest(HTTP2ReceivedRequest(head, in: heads), on: stream.id)
-    case .oversizedRequest(let stream, let rest):
-      guard !stream.isClosed, !stream.isAbandoned else { return stream.isUndelivered = true }
-      delegate.receivedOversizedRequest(HTTP2ReceivedRequest(rest, in: heads), on: stream.id)
+      let request = HTTP2ReceivedRequest(head, in: heads)
+      guard !stream.isOversized else { return delegate.receivedOversizedRequest(request, on: stream.id) }
+      delegate.receivedRequest(request, on: stream.id)
     case .response(let stream, let head):
       if !stream.isAbandoned { delegate.receivedResponse(head, on: stream.id) }
     case .content(let stream, let range):
@@ -293,7 +278,6 @@ extension HTTP2Session {
 /// The event holds the stream itself, so that it can still be delivered if the stream closes later in the same bytes.
 enum SessionEvent {
   case request(Stream, ReceivedHead)
-  case oversizedRequest(Stream, ReceivedHead)
   case response(Stream, HTTP2ResponseHead)
   /// The range of the content in the received bytes. The event is delivered while those bytes are valid.
   case content(Stream, Range<Int>)

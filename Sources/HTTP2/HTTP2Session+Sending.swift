@@ -1,5 +1,6 @@
 import Bytes
 import CNghttp2
+import DequeModule
 public import HTTPTypes
 
 // Sending. Each call only queues frames for `collectOutput`. Calls ignore streams that are closed or unknown, because
@@ -106,7 +107,6 @@ extension HTTP2Session {
   /// The usual length of the content of a frame (RFC 9113 §4.2).
   private static let frameLength = 16_384
 
-  /// Drops the content that a stream has not sent.
   func dropQueue(of stream: Stream) {
     if !stream.isChargedElsewhere { queuedBytes -= stream.queue.count }
     stream.queue = ContentQueue()
@@ -116,10 +116,9 @@ extension HTTP2Session {
   ///
   /// Requests in flight at that moment are refused as unprocessed. A server that wants to answer them calls
   /// `announceGoAway` one round trip earlier.
-  public func goAway(_ code: HTTP2ErrorCode = .noError) {
-    goAwayCode = code
+  public func goAway() {
     let last = unsafe nghttp2_session_get_last_proc_stream_id(session)
-    unsafe nghttp2_submit_goaway(session, 0, last, code.rawValue, nil, 0)
+    unsafe nghttp2_submit_goaway(session, 0, last, NGHTTP2_NO_ERROR.rawValue, nil, 0)
   }
 
   /// Ends the session: its last frame is a GOAWAY, and it `isOver` when that has been collected.
@@ -218,13 +217,11 @@ extension HTTP2RequestHead {
 /// A queue of parts of content, in the order of sending. It holds the arrays and copies nothing until the content is
 /// sent.
 struct ContentQueue {
-  /// The number of queued bytes.
   private(set) var count = 0
   /// Whether the queued bytes are the last of the message.
   private(set) var isComplete = false
-  private var parts: [[UInt8]] = []
-  /// The index of the first part that still has bytes, and the number of its bytes already sent.
-  private var first = 0
+  private var parts = Deque<[UInt8]>()
+  /// The number of bytes of the first part that are already sent.
   private var offset = 0
 
   /// Appends a part. Ignores parts after the last one.
@@ -240,32 +237,21 @@ struct ContentQueue {
   /// - Returns: The number of bytes.
   mutating func move(to buffer: UnsafeMutableRawBufferPointer) -> Int {
     var moved = 0
-    while moved < buffer.count, first < parts.count {
-      let length = min(parts[first].count - offset, buffer.count - moved)
-      unsafe parts[first].withUnsafeBytes { part in
+    while moved < buffer.count, let part = parts.first {
+      let length = min(part.count - offset, buffer.count - moved)
+      unsafe part.withUnsafeBytes { part in
         // Safe: the line above keeps both ranges within their buffers.
         unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[moved..<moved + length])
           .copyMemory(from: UnsafeRawBufferPointer(rebasing: part[offset..<offset + length]))
       }
       moved += length
       offset += length
-      if offset == parts[first].count { dropFirst() }
+      if offset == part.count {
+        parts.removeFirst()
+        offset = 0
+      }
     }
     count -= moved
     return moved
-  }
-
-  /// Frees the first part. Also removes used parts from the list, so that a long message does not grow it forever.
-  private mutating func dropFirst() {
-    parts[first] = []
-    first += 1
-    offset = 0
-    if first == parts.count {
-      parts.removeAll(keepingCapacity: true)
-      first = 0
-    } else if first >= 32, first * 2 >= parts.count {
-      parts.removeFirst(first)
-      first = 0
-    }
   }
 }

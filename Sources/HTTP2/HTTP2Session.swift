@@ -47,7 +47,7 @@ import HTTPTypes
   private var scanner: FrameScanner
   /// The start of the bytes that the library processes. Set only during processing.
   var input: UnsafePointer<UInt8>? = nil
-  /// The code of the last GOAWAY that the owner requested.
+  /// The code of the GOAWAY with which the owner ended the session.
   var goAwayCode = HTTP2ErrorCode.noError
   /// Whether the library can no longer be used.
   var isBroken = false
@@ -232,7 +232,6 @@ extension HTTP2Session {
     return stream
   }
 
-  /// Adds an open stream.
   func open(_ id: HTTP2StreamID) {
     let stream = Stream(id)
     streams[id] = stream
@@ -306,19 +305,15 @@ extension HTTP2Session {
 
 /// The end of a connection that a session is.
 public enum HTTP2Role: Sendable, Equatable {
-  /// The end that sends requests.
   case client
-  /// The end that sends responses.
   case server
 }
 
 /// A stream number (RFC 9113 §5.1.1): odd, above 0, used once on a connection.
 public typealias HTTP2StreamID = Int32
 
-/// The state of one stream.
 final class Stream {
   let id: HTTP2StreamID
-  /// The content to be sent.
   var queue = ContentQueue()
   /// Whether the content takes turns with that of other streams.
   var takesTurns = false
@@ -332,11 +327,9 @@ final class Stream {
   var awaitsRoom = false
   /// Whether the head of the final message has arrived. A later header section is a trailer section.
   var hasHead = false
-  /// Whether the peer's message is complete.
   var hasEnd = false
   /// Whether the header section of the request exceeded a limit.
   var isOversized = false
-  /// Whether the client has sent the request.
   var isSent = false
   /// Whether the owner has reset the stream. The owner then receives only its end.
   var isAbandoned = false

@@ -75,9 +75,7 @@ public struct HTTP2StreamClosure: Sendable, Equatable {
   public enum Cause: Sendable, Equatable {
     /// Both messages are complete.
     case finished
-    /// The owner called `reset` before the end.
     case resetLocally
-    /// The peer reset the stream.
     case resetByPeer
     /// The peer provably did not process the request, so any method may be sent again (RFC 9113 §8.7): the peer refused
     /// the stream, its GOAWAY excluded the stream, or the request was never sent.
@@ -87,7 +85,6 @@ public struct HTTP2StreamClosure: Sendable, Equatable {
     /// The peer's header section exceeds a limit, and the stream was reset. For a server, which can respond to a request
     /// whose section is too large: only if it is a trailer section, or so large that it ended the session.
     case fieldSectionTooLarge
-    /// The connection is lost.
     case connectionLost
   }
 
@@ -121,7 +118,6 @@ public enum HTTP2Error: Error, Sendable, Equatable {
   case fieldSectionTooLarge(limit: Int)
   /// The message to be sent has control data that are invalid in HTTP.
   case malformedMessage
-  /// The owner reported that the connection is lost.
   case connectionLost
   /// The library failed, because memory ran out or because of an error in this program. The text is the library's.
   case internalFailure(String)
