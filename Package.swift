@@ -134,7 +134,7 @@ let package = Package(
       "ServerSettings",
       [
         "Access", "Bytes", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1", "HTTPClient", "HTTPMessages",
-        "HTTPServer", "TLS", "Telemetry", "Tracing", logging,
+        "HTTPServer", "JSON", "TLS", "Telemetry", "Tracing", logging,
       ]),
     module(
       "TokenServer",

@@ -142,12 +142,12 @@ struct Diagnosis: Sendable {
   private var json: String {
     let checks = subjects.map { subject in
       let check = self[subject]
-      return JSONText.object([
-        ("check", JSONText.string(subject.rawValue)), ("verdict", JSONText.string(check.verdict.rawValue)),
-        ("evidence", JSONText.array(check.evidence.map(JSONText.string))), ("fix", check.fix.map(JSONText.string)),
+      return JSONValue.object(of: [
+        ("check", .text(subject.rawValue)), ("verdict", .text(check.verdict.rawValue)),
+        ("evidence", .strings(check.evidence)), ("fix", check.fix.map { .text($0) }),
       ])
     }
-    return JSONText.object([("healthy", "\(isHealthy)"), ("checks", JSONText.array(checks))])
+    return JSONValue.object(of: [("healthy", .bool(isHealthy)), ("checks", .array(checks))]).ascii
   }
 }
 

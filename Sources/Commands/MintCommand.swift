@@ -115,8 +115,7 @@ public struct NewAPIKeyCommand: Sendable {
   }
 
   private static func document(_ key: String, _ sha256: String) -> CommandResult {
-    CommandResult(
-      .good, output: [JSONText.object([("key", JSONText.string(key)), ("sha256", JSONText.string(sha256))])])
+    CommandResult(.good, output: [(["key": .text(key), "sha256": .text(sha256)] as JSONValue).ascii])
   }
 
   private static func lines(_ key: String, _ sha256: String) -> CommandResult {

@@ -138,11 +138,10 @@ struct ServerDiagnosis {
   // MARK: The caller
 
   private func checkAccess(_ client: UpstreamClient, _ diagnosis: inout Diagnosis) {
-    let description = JSONText.object([
-      ("path", JSONText.string(requested)), ("credential", credential.map(JSONText.string)),
-      ("origin", origin.map(JSONText.string)),
+    let description = JSONValue.object(of: [
+      ("path", .text(requested)), ("credential", credential.map { .text($0) }), ("origin", origin.map { .text($0) }),
     ])
-    let content = Array(description.utf8)
+    let content = Array(description.ascii.utf8)
     var fields = Self.fields
     fields[.contentType] = "application/json"
     let request = UpstreamRequest(

@@ -180,15 +180,12 @@ public struct JSONReader {
 public enum JSONValue: Equatable, Sendable {
   /// A JSON object with its members in order.
   case object([Member])
-  /// A JSON array.
   case array([JSONValue])
   /// A JSON string in UTF-8, with escapes decoded.
   case string(ByteString)
   /// A JSON number as the text spells it. The grammar allows only ASCII.
   case number(String)
-  /// `true` or `false`.
   case bool(Bool)
-  /// `null`.
   case null
 
   /// A member of an object: a name and a value.

@@ -23,6 +23,22 @@ extension JSONValue {
     return bytes
   }
 
+  /// The same text in printable ASCII, so that it is safe on any terminal: only strings have other characters, and these
+  /// become escapes of UTF-16.
+  package var ascii: String {
+    var ascii: [UInt8] = []
+    for unit in String(decoding: bytes, as: UTF8.self).utf16 {
+      if unit < 0x80 {
+        ascii.append(UInt8(unit))
+      } else {
+        ascii.append("\\u")
+        ascii.append(hexadecimal: UInt8(unit >> 8))
+        ascii.append(hexadecimal: UInt8(unit & 0xFF))
+      }
+    }
+    return String(decoding: ascii, as: UTF8.self)
+  }
+
   private func append(to output: inout [UInt8]) {
     switch self {
     case .object(let members):

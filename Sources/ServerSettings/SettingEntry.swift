@@ -1,14 +1,15 @@
 import Bytes
+package import JSON
 
 /// A setting for the operator: its value without secrets, and where it was written.
 package struct SettingEntry: Sendable, Equatable {
   package let path: String
-  /// The value as JSON. Nil if the setting was not written and has no fixed default.
-  package let value: String?
+  /// The value. Nil if the setting was not written and has no fixed default.
+  package let value: JSONValue?
   /// Where it was written. Nil for a default.
   package let source: String?
 
-  fileprivate static let redacted = "\"(secret)\""
+  fileprivate static let redacted: JSONValue = "(secret)"
 }
 
 extension SettingsLayers {
@@ -22,7 +23,7 @@ extension SettingsLayers {
     }
   }
 
-  private func value(of row: any SettingRow, _ content: RawSetting.Content) -> String {
+  private func value(of row: any SettingRow, _ content: RawSetting.Content) -> JSONValue {
     guard !row.isSecret else { return SettingEntry.redacted }
     switch content {
     case .secret: return SettingEntry.redacted
@@ -33,29 +34,28 @@ extension SettingsLayers {
     }
   }
 
-  private static func json(_ text: String) -> String {
-    (try? JSON5Parser.parse(Array(text.utf8)))?.redacted ?? JSON5Value.string(text).redacted
+  private static func json(_ text: String) -> JSONValue {
+    ((try? JSON5Parser.parse(text)) ?? .string(text)).redacted
   }
 }
 
 extension JSON5Value {
-  /// The value as JSON (RFC 8259) without secrets: a digest is cut, because a program could guess a weak API key from it,
-  /// and a text that may be a key or has credentials is left out.
-  fileprivate var redacted: String {
+  /// The value without secrets: a digest is cut, because a program could guess a weak API key from it, and a text that may
+  /// be a key or has credentials is left out.
+  fileprivate var redacted: JSONValue {
     switch self {
-    case .null: return "null"
-    case .bool(let value): return "\(value)"
-    case .integer(let value): return "\(value)"
-    case .number(let text): return Double(text).flatMap { $0.isFinite ? "\($0)" : nil } ?? Self.quoted(text)
+    case .null: .null
+    case .bool(let value): .bool(value)
+    case .integer(let value): .whole(value)
+    case .number(let text): Double(text).flatMap { $0.isFinite ? .number("\($0)") : nil } ?? .text(text)
     case .string(let text):
-      let isSecret = looksLikeKey(text) || Printable.holdsCredentials(text)
-      return isSecret ? SettingEntry.redacted : Self.quoted(text)
-    case .array(let elements): return "[\(elements.map(\.redacted).joined(separator: ","))]"
+      looksLikeKey(text) || Printable.holdsCredentials(text) ? SettingEntry.redacted : .text(text)
+    case .array(let elements): .array(elements.map(\.redacted))
     case .object(let members):
-      let texts = members.sorted { $0.key < $1.key }.map { name, value in
-        "\(Self.quoted(name)):\(name == "sha256" ? value.beginning.redacted : value.redacted)"
-      }
-      return "{\(texts.joined(separator: ","))}"
+      .object(
+        of: members.sorted { $0.key < $1.key }.map { name, value in
+          (name, name == "sha256" ? value.beginning.redacted : value.redacted)
+        })
     }
   }
 
@@ -66,11 +66,5 @@ extension JSON5Value {
     case .array(let elements): .array(elements.map(\.beginning))
     default: .null
     }
-  }
-
-  private static func quoted(_ text: String) -> String {
-    var bytes: [UInt8] = []
-    bytes.append(jsonString: text)
-    return String(decoding: bytes, as: UTF8.self)
   }
 }

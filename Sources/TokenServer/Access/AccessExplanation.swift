@@ -22,14 +22,12 @@ struct AccessExplanation {
 
   /// The content of a response.
   var json: String {
-    JSONText.object([
-      ("allowed", "\(refusal == nil)"), ("client", client.map(JSONText.string)),
-      ("status", refusal.map { "\($0.status.code)" }), ("code", refusal.map { JSONText.string($0.code.rawValue) }),
-      ("reason", reason.map { JSONText.string($0.description) }),
-      ("detail", refusal.map { JSONText.string($0.detail) }),
-      ("evidence", JSONText.array(evidence.map(JSONText.string))), ("fix", fix.map(JSONText.string)),
-      ("cors", crossOrigin?.json),
-    ])
+    JSONValue.object(of: [
+      ("allowed", .bool(refusal == nil)), ("client", client.map { .text($0) }),
+      ("status", refusal.map { .whole($0.status.code) }), ("code", refusal.map { .text($0.code.rawValue) }),
+      ("reason", reason.map { .text($0.description) }), ("detail", refusal.map { .text($0.detail) }),
+      ("evidence", .strings(evidence)), ("fix", fix.map { .text($0) }), ("cors", crossOrigin?.json),
+    ]).ascii
   }
 }
 
@@ -61,15 +59,15 @@ struct CrossOriginVerdict {
     }
   }
 
-  fileprivate var json: String {
-    JSONText.object([
-      ("allowed", "\(response[.accessControlAllowOrigin] != nil)"), ("detail", JSONText.string(detail)),
-      ("preflight", Self.object(preflight)), ("response", Self.object(response)),
-    ])
+  fileprivate var json: JSONValue {
+    [
+      "allowed": .bool(response[.accessControlAllowOrigin] != nil), "detail": .text(detail),
+      "preflight": Self.object(preflight), "response": Self.object(response),
+    ]
   }
 
-  private static func object(_ fields: HTTPFields) -> String {
-    JSONText.object(fields.map { ($0.name.rawName, JSONText.string($0.value)) })
+  private static func object(_ fields: HTTPFields) -> JSONValue {
+    .object(of: fields.map { ($0.name.rawName, .text($0.value)) })
   }
 }
 

@@ -6,8 +6,8 @@ extension OpenAPI {
   /// The properties of an operation.
   struct Operation {
     var summary: String
-    /// The parameters of the query, each a JSON object.
-    var query: [String] = []
+    /// The parameters of the query.
+    var query: [JSONValue] = []
     /// The schema of the request content; nil if the operation has none.
     var content: String?
     /// Whether a request without content is malformed.
@@ -20,40 +20,37 @@ extension OpenAPI {
     var isForEverybody = false
 
     /// Returns the operation object.
-    func json(_ method: String, _ path: String, _ facts: Facts) -> String {
+    func json(_ method: String, _ path: String, _ facts: Facts) -> JSONValue {
       let refusals = self.refusals + (facts.checksHosts ? ["421"] : []) + ["default"]
-      let documented = responses.sorted { $0.key < $1.key }.map { ($0.key, Self.reference("responses", $0.value)) }
+      let documented = responses.sorted { $0.key < $1.key } + refusals.sorted().map { (key: $0, value: "Errors") }
       let parameters = Self.pathParameters(of: path) + query
-      return JSONText.object([
-        ("operationId", JSONText.string(method + Self.identifier(of: path))), ("summary", JSONText.string(summary)),
-        ("security", isForEverybody ? "[]" : nil),
-        ("parameters", parameters.isEmpty ? nil : JSONText.array(parameters)),
-        (
-          "requestBody",
-          content.map {
-            #"{"required":\#(needsContent),"content":{"application/json":{"schema":\#(Self.reference("schemas", $0))}}}"#
-          }
-        ),
-        (
-          "responses",
-          JSONText.object(documented + refusals.sorted().map { ($0, Self.reference("responses", "Errors")) })
-        ),
+      let request = content.map { content -> JSONValue in
+        [
+          "required": .bool(needsContent),
+          "content": ["application/json": ["schema": Self.reference("schemas", content)]],
+        ]
+      }
+      return .object(of: [
+        ("operationId", .text(method + Self.identifier(of: path))), ("summary", .text(summary)),
+        ("security", isForEverybody ? [] : nil), ("parameters", parameters.isEmpty ? nil : .array(parameters)),
+        ("requestBody", request),
+        ("responses", .object(of: documented.map { ($0.key, Self.reference("responses", $0.value)) })),
       ])
     }
 
-    static func reference(_ kind: String, _ name: String) -> String {
-      JSONText.object([("$ref", JSONText.string("#/components/\(kind)/\(name)"))])
+    static func reference(_ kind: String, _ name: String) -> JSONValue {
+      ["$ref": "#/components/\(kind)/\(name)"]
     }
 
     /// The parameters that the components describe.
     private static let parameterNames = ["storefront", "type", "id", "relationship", "view", "path"]
 
-    private static func pathParameters(of path: String) -> [String] {
+    private static func pathParameters(of path: String) -> [JSONValue] {
       path.split(separator: "/").compactMap { segment in
         guard segment.hasPrefix("{"), segment.hasSuffix("}") else { return nil }
         let name = String(segment.dropFirst().dropLast())
         if parameterNames.contains(name) { return reference("parameters", name) }
-        return #"{"name":\#(JSONText.string(name)),"in":"path","required":true,"schema":{"type":"string"}}"#
+        return ["name": .text(name), "in": "path", "required": true, "schema": ["type": "string"]]
       }
     }
 
@@ -149,7 +146,7 @@ extension OpenAPI {
   }
 
   /// Returns the main parameters of Apple's resource. The server also forwards others, such as `include` and `l`.
-  private static func query(of path: String) -> [String] {
+  private static func query(of path: String) -> [JSONValue] {
     switch path {
     case "/v1/catalog/{storefront}":
       [text("ids[songs]", "Comma-separated identifiers; also ids[albums] and so on. At least one is required.", nil)]
@@ -175,43 +172,44 @@ extension OpenAPI {
   }
 
   private static func text(_ name: String, _ description: String, _ example: String?, isRequired: Bool = false)
-    -> String
+    -> JSONValue
   {
-    JSONText.object([
-      ("name", JSONText.string(name)), ("in", JSONText.string("query")), ("required", "\(isRequired)"),
-      ("description", JSONText.string(description)),
-      (
-        "schema",
-        JSONText.object([
-          ("type", JSONText.string("string")), ("examples", example.map { JSONText.array([JSONText.string($0)]) }),
-        ])
-      ),
-    ])
+    [
+      "name": .text(name), "in": "query", "required": .bool(isRequired), "description": .text(description),
+      "schema": .object(of: [("type", "string"), ("examples", example.map { [.text($0)] })]),
+    ]
   }
 
-  private static let tokenTTL = """
-    {"name":"ttl","in":"query","description":"Lifetime in seconds. A client may have a lower maximum.",\
-    "schema":{"$ref":"#/components/schemas/Lifetime"}}
-    """
-  private static let tokenOrigin = """
-    {"name":"origin","in":"query","description":"A web origin that the token is bound to. May be repeated.",\
-    "style":"form","explode":true,\
-    "schema":{"type":"array","maxItems":32,"items":{"$ref":"#/components/schemas/Origin"}}}
-    """
-  private static let userToken = """
-    {"name":"Music-User-Token","in":"header","required":true,"description":"The user's token, from MusicKit.",\
-    "schema":{"type":"string"}}
-    """
+  private static let tokenTTL: JSONValue = [
+    "name": "ttl", "in": "query", "description": "Lifetime in seconds. A client may have a lower maximum.",
+    "schema": Operation.reference("schemas", "Lifetime"),
+  ]
+  private static let tokenOrigin: JSONValue = [
+    "name": "origin", "in": "query", "description": "A web origin that the token is bound to. May be repeated.",
+    "style": "form", "explode": true,
+    "schema": ["type": "array", "maxItems": 32, "items": Operation.reference("schemas", "Origin")],
+  ]
+  private static let userToken: JSONValue = [
+    "name": "Music-User-Token", "in": "header", "required": true, "description": "The user's token, from MusicKit.",
+    "schema": ["type": "string"],
+  ]
 }
 
 extension OpenAPI {
   /// Returns the components that operations refer to.
-  static func components(_ facts: Facts) -> String {
+  static func components(_ facts: Facts) -> JSONValue {
     let schemes = facts.schemes
-    return JSONText.object([
-      ("securitySchemes", schemes.isEmpty ? nil : JSONText.object(schemes)), ("parameters", parameters),
-      ("schemas", schemas(facts)), ("responses", responses),
+    return .object(of: [
+      ("securitySchemes", schemes.members.isEmpty ? nil : schemes), ("parameters", value(parameters)),
+      ("schemas", value(schemas(facts))), ("responses", value(responses)),
     ])
+  }
+
+  /// Reads a value that this file has as text.
+  private static func value(_ json: String) -> JSONValue {
+    let value = JSONReader.read(Array(json.utf8))
+    assert(value != nil)
+    return value ?? .null
   }
 
   /// The path parameters, by their names in a path.

@@ -20,13 +20,13 @@ struct OpenAPI: Sendable {
   init(_ patterns: [RoutePattern], of settings: Settings) {
     let facts = Facts(settings)
     let paths = (patterns + [RoutePattern(Self.path.description)]).map { pattern in
-      (pattern.path, JSONText.object(Self.operations(at: pattern, facts)))
+      (pattern.path, JSONValue.object(of: Self.operations(at: pattern, facts)))
     }
-    document = Array(
-      JSONText.object([
-        ("openapi", JSONText.string("3.1.0")), ("info", Self.info), ("security", facts.security),
-        ("paths", JSONText.object(paths)), ("components", Self.components(facts)),
-      ]).utf8)
+    let object: JSONValue = [
+      "openapi": "3.1.0", "info": Self.info, "security": facts.security, "paths": .object(of: paths),
+      "components": Self.components(facts),
+    ]
+    document = Array(object.ascii.utf8)
   }
 
   private static let path: StaticString = "/openapi.json"
@@ -41,15 +41,17 @@ struct OpenAPI: Sendable {
     return Route(Self.path, [.get { _ in response }])
   }
 
-  private static let info = """
-    {"title":"musickit-token-server","version":"1",\
-    "summary":"Developer tokens for Apple Music, and Apple's catalog without one",\
-    "description":"Keeps the MusicKit private key on the server, mints short-lived ES256 developer tokens, and fetches \
-    from Apple's catalog with a token that callers never see. Paths, parameters and responses below /v1/ are those of \
-    the Apple Music API. Every GET path also supports HEAD, and every path OPTIONS."}
-    """
+  private static let info: JSONValue = [
+    "title": "musickit-token-server", "version": "1",
+    "summary": "Developer tokens for Apple Music, and Apple's catalog without one",
+    "description": """
+    Keeps the MusicKit private key on the server, mints short-lived ES256 developer tokens, and fetches from Apple's \
+    catalog with a token that callers never see. Paths, parameters and responses below /v1/ are those of the Apple \
+    Music API. Every GET path also supports HEAD, and every path OPTIONS.
+    """,
+  ]
 
-  private static func operations(at pattern: RoutePattern, _ facts: Facts) -> [(name: String, value: String?)] {
+  private static func operations(at pattern: RoutePattern, _ facts: Facts) -> [(String, JSONValue?)] {
     pattern.methods.compactMap { method in
       guard let name = method.openAPIName else { return nil }
       return (name, description(of: name, at: pattern.path).json(name, pattern.path, facts))
@@ -91,27 +93,23 @@ extension OpenAPI {
     }
 
     /// The schemes of the credentials that the server accepts, with their definitions.
-    var schemes: [(name: String, value: String?)] {
+    var schemes: JSONValue {
       let bearer = [knowsAPIKeys ? "an API key" : nil, knowsJWTs ? "a JSON Web Token of an identity provider" : nil]
         .compactMap { $0 }.joined(separator: ", or ")
-      return [
+      return .object(of: [
         (
           "bearer",
-          bearer.isEmpty
-            ? nil
-            : JSONText.object([
-              ("type", JSONText.string("http")), ("scheme", JSONText.string("bearer")),
-              ("description", JSONText.string("The token is \(bearer).")),
-            ])
+          bearer.isEmpty ? nil : ["type": "http", "scheme": "bearer", "description": "The token is \(bearer)."]
         ),
-        ("apiKey", knowsAPIKeys ? #"{"type":"apiKey","in":"header","name":"X-API-Key"}"# : nil),
-        ("clientCertificate", knowsCertificates ? #"{"type":"mutualTLS"}"# : nil),
-      ].filter { $0.value != nil }
+        ("apiKey", knowsAPIKeys ? ["type": "apiKey", "in": "header", "name": "X-API-Key"] : nil),
+        ("clientCertificate", knowsCertificates ? ["type": "mutualTLS"] : nil),
+      ])
     }
 
     /// The alternative credentials of a request that needs permission.
-    var security: String {
-      JSONText.array((servesWithoutCredential ? ["{}"] : []) + schemes.map { "{\(JSONText.string($0.name)):[]}" })
+    var security: JSONValue {
+      let none: [JSONValue] = servesWithoutCredential ? [[:]] : []
+      return .array(none + schemes.members.map { JSONValue.object([JSONValue.Member(name: $0.name, value: [])]) })
     }
   }
 }

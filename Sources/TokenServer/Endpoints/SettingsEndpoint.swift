@@ -26,7 +26,7 @@ struct SettingsEndpoint: Sendable {
           return .deferred(
             DeferredWork { _ in
               await Response.onThread(requestID: id) {
-                Response(.ok, prepared: Self.fields, body: Array(document.utf8))
+                Response(.ok, prepared: Self.fields, body: document.bytes + "\n".utf8)
               }
             })
         })
@@ -37,30 +37,25 @@ struct SettingsEndpoint: Sendable {
     .contentType: "application/json", .cacheControl: "no-store", .xContentTypeOptions: "nosniff",
   ])
 
-  private var document: String {
-    let all = entries.compactMap { entry -> (name: String, value: String?)? in
-      guard let value = entry.value else { return nil }
-      return (entry.path, JSONText.object([("value", value), ("source", JSONText.string(entry.source ?? "default"))]))
+  private var document: JSONValue {
+    let all = entries.map { entry -> (String, JSONValue?) in
+      (entry.path, entry.value.map { ["value": $0, "source": .text(entry.source ?? "default")] })
     }
-    return JSONText.object([("settings", JSONText.object(all)), ("reload", reload)]) + "\n"
+    return .object(of: [("settings", .object(of: all)), ("reload", reload)])
   }
 
   /// What a reload would do now; nil if there is nothing to reload.
-  private var reload: String? {
+  private var reload: JSONValue? {
     guard let load = load.withLock({ $0 }) else { return nil }
     do throws(InvalidSettings) {
       let next = try load()
       let fixed = next.needingRestart(since: settings, written: written)
-      let changes = zip(entries, next.entries).filter { $0.value != $1.value }.map {
-        _, next -> (name: String, value: String?) in
-        let isFixed = fixed.contains(next.path)
-        return (next.path, JSONText.object([("value", next.value ?? "null"), ("needsRestart", "\(isFixed)")]))
+      let changes = zip(entries, next.entries).filter { $0.value != $1.value }.map { _, next -> (String, JSONValue?) in
+        (next.path, ["value": next.value ?? .null, "needsRestart": .bool(fixed.contains(next.path))])
       }
-      return JSONText.object([("changes", JSONText.object(changes)), ("errors", JSONText.array([]))])
+      return ["changes": .object(of: changes), "errors": []]
     } catch {
-      return JSONText.object([
-        ("changes", JSONText.object([])), ("errors", JSONText.array(error.errors.lines.map(JSONText.string))),
-      ])
+      return ["changes": [:], "errors": .strings(error.errors.lines)]
     }
   }
 }

@@ -1,4 +1,3 @@
-import Bytes
 package import DeveloperToken
 import JSON
 
@@ -17,8 +16,8 @@ package struct InspectionReport {
     var lines: [String] = []
     for (name, value) in members {
       guard let value else { continue }
-      let time = name == "iat" || name == "exp" ? Int(value).map { "  (\(distance(to: $0)))" } : nil
-      lines.append("\(padded(name, 7))\(value)\(time ?? "")")
+      let time = value.integer.map { "  (\(distance(to: $0)))" }
+      lines.append("\(padded(name, 7))\(value.ascii)\(time ?? "")")
     }
     if !lines.isEmpty { lines.append("") }
     lines += inspection.checks.map { "\(padded(word($0.verdict), 9))\(padded($0.rule, 20))\($0.explanation)" }
@@ -36,27 +35,23 @@ package struct InspectionReport {
 
   /// The report for programs.
   package var json: String {
-    let checks = inspection.checks.map { check in
-      JSONText.object([
-        ("rule", JSONText.string(check.rule)), ("verdict", JSONText.string(check.verdict.rawValue)),
-        ("explanation", JSONText.string(check.explanation)),
-      ])
+    let checks = inspection.checks.map { check -> JSONValue in
+      ["rule": .text(check.rule), "verdict": .text(check.verdict.rawValue), "explanation": .text(check.explanation)]
     }
-    return JSONText.object(
-      [("acceptable", "\(inspection.isAcceptable)")] + members + [("checks", JSONText.array(checks))])
+    return JSONValue.object(
+      of: [("acceptable", JSONValue.bool(inspection.isAcceptable))] + members + [("checks", JSONValue.array(checks))]
+    ).ascii
   }
 
-  /// The content of the token in JSON, under the names in the token.
-  private var members: [(name: String, value: String?)] {
+  /// The content of the token in JSON, under the names in the token. Only times are numbers.
+  private var members: [(String, JSONValue?)] {
     [
-      ("alg", inspection.algorithm.map(Self.text)), ("kid", inspection.keyID.map(Self.text)),
-      ("iss", inspection.issuer.map(Self.text)), ("iat", inspection.issuedAt.map(String.init)),
-      ("exp", inspection.expiresAt.map(String.init)),
-      ("origin", inspection.origins.isEmpty ? nil : JSONText.array(inspection.origins.map(Self.text))),
+      ("alg", inspection.algorithm.map { .string($0) }), ("kid", inspection.keyID.map { .string($0) }),
+      ("iss", inspection.issuer.map { .string($0) }), ("iat", inspection.issuedAt.map { .whole($0) }),
+      ("exp", inspection.expiresAt.map { .whole($0) }),
+      ("origin", inspection.origins.isEmpty ? nil : .array(inspection.origins.map { .string($0) })),
     ]
   }
-
-  private static func text(_ bytes: ByteString) -> String { JSONText.string(bytes.text) }
 
   /// Returns the distance of `time` from now: `in 12 h`, `3 d ago`. A token may contain any number.
   private func distance(to time: Int) -> String {

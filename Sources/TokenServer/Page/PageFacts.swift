@@ -7,7 +7,7 @@ import ServerSettings
 /// What the page of a listener can offer, from the settings. On the public listener, they say what `/openapi.json` says
 /// too; only the admin listener and the demo name clients.
 struct PageFacts: Sendable {
-  private let members: [(name: String, value: String?)]
+  private let members: [(String, JSONValue?)]
   private let isDemo: Bool
   private let isAdmin: Bool
 
@@ -20,34 +20,25 @@ struct PageFacts: Sendable {
       known.knowsCertificates ? "certificate" : nil,
     ]
     members = [
-      ("listener", JSONText.string(isAdmin ? "admin" : "public")), ("demo", "\(isDemo)"),
-      ("catalog", "\(settings.catalog != nil)"),
-      ("me", "\(settings.catalog?.me ?? false)"), ("explains", "\(isAdmin || isDemo)"),
-      ("live", "\(isAdmin || isDemo)"),
-      ("anonymous", "\(known.servesWithoutCredential)"),
-      ("credentials", JSONText.array(kinds.compactMap { $0.map(JSONText.string) })),
-      (
-        "lifetime",
-        JSONText.object([("default", "\(known.defaultTTL)"), ("maximum", "\(known.maximumTTL)")])
-      ),
-      ("clients", isAdmin || isDemo ? JSONText.array(callers.map(Self.object)) : nil),
+      ("listener", isAdmin ? "admin" : "public"), ("demo", .bool(isDemo)), ("catalog", .bool(settings.catalog != nil)),
+      ("me", .bool(settings.catalog?.me ?? false)), ("explains", .bool(isAdmin || isDemo)),
+      ("live", .bool(isAdmin || isDemo)), ("anonymous", .bool(known.servesWithoutCredential)),
+      ("credentials", .strings(kinds.compactMap { $0 })),
+      ("lifetime", ["default": .whole(known.defaultTTL), "maximum": .whole(known.maximumTTL)]),
+      ("clients", isAdmin || isDemo ? .array(callers.map(Self.object)) : nil),
     ]
   }
 
   /// Returns the facts as a JSON object.
   func json(_ listeners: BoundListeners) -> String {
-    let urls = listeners.urls
-    return JSONText.object(
-      members + [
-        ("publicURL", isAdmin ? urls?.public.map(JSONText.string) : nil)
-      ])
+    let url = isAdmin ? listeners.urls?.public : nil
+    return JSONValue.object(of: members + [("publicURL", url.map { JSONValue.text($0) })]).ascii
   }
 
-  private static func object(_ client: Client) -> String {
-    JSONText.object([
-      ("id", JSONText.string(client.id)), ("kind", JSONText.string(client.credential.name)),
-      ("origins", JSONText.array(client.origins.patterns.map(JSONText.string))),
-    ])
+  private static func object(_ client: Client) -> JSONValue {
+    [
+      "id": .text(client.id), "kind": .text(client.credential.name), "origins": .strings(client.origins.patterns),
+    ]
   }
 }
 
