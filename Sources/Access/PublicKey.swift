@@ -8,7 +8,6 @@ import Locks
   // accessed only inside `monitor`, and a verifier belongs to the thread that took it out of `idle`. `Locked` cannot
   // hold the verifiers, because they are not Sendable and leave it.
 
-  /// The kind of a public key.
   enum Kind: Sendable {
     case p256
     /// The length of the modulus is in bytes.
@@ -69,16 +68,12 @@ import Locks
   }
 
   private func takeVerifier(_ algorithm: JWTAlgorithm) -> SignatureVerifier? {
-    monitor.lock()
-    let verifier = idle[algorithm]?.popLast()
-    monitor.unlock()
+    let verifier = monitor.withLock { idle[algorithm]?.popLast() }
     return unsafe verifier ?? SignatureVerifier(algorithm, key: pointer)
   }
 
   private func keep(_ verifier: SignatureVerifier, _ algorithm: JWTAlgorithm) {
-    monitor.lock()
-    idle[algorithm, default: []].append(verifier)
-    monitor.unlock()
+    monitor.withLock { idle[algorithm, default: []].append(verifier) }
   }
 }
 

@@ -49,9 +49,7 @@ public enum JWSError: Error, Sendable, Hashable, CustomStringConvertible {
     case header, claims, signature
   }
 
-  /// The text is longer than `limit` bytes.
   case tooLong(limit: Int)
-  /// The text does not have three parts between dots.
   case parts(Int)
   /// A part is not base64url as RFC 7515 §2 defines it.
   case notBase64URL(Part, hasPadding: Bool)

@@ -20,6 +20,34 @@ public enum SHA256 {
     return digest
   }
 
+  /// Computes many digests with one context, whose preparation takes longer than a short digest. It holds state, so it
+  /// belongs to one thread at a time.
+  @safe package final class Hasher {
+    // Safe: the context is valid from `init` to `deinit`.
+    private let context: OpaquePointer
+
+    package init() throws(CryptographyError) {
+      guard let context = unsafe EVP_MD_CTX_new() else { throw CryptographyError(function: "EVP_MD_CTX_new") }
+      unsafe self.context = context
+    }
+
+    deinit { unsafe EVP_MD_CTX_free(context) }
+
+    package func digest(of bytes: Span<UInt8>) throws(CryptographyError) -> InlineArray<32, UInt8> {
+      var digest = InlineArray<32, UInt8>(repeating: 0)
+      var output = digest.mutableSpan
+      let isDone = unsafe output.withUnsafeMutableBufferPointer { output in
+        unsafe bytes.withUnsafeBufferPointer { bytes in
+          unsafe EVP_DigestInit_ex2(context, algorithm.pointer, nil) == 1
+            && EVP_DigestUpdate(context, bytes.baseAddress, bytes.count) == 1
+            && EVP_DigestFinal_ex(context, output.baseAddress, nil) == 1
+        }
+      }
+      guard isDone else { throw CryptographyError(function: "EVP_DigestFinal_ex") }
+      return digest
+    }
+  }
+
   /// OpenSSL's algorithm, fetched once because a lookup by name costs as much as hashing a kilobyte.
   package static let algorithm = Algorithm()
 

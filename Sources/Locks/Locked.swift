@@ -66,6 +66,13 @@ public import Glibc
   /// Releases the lock, which the calling thread must hold.
   public func unlock() { unsafe pthread_mutex_unlock(mutex) }
 
+  /// Runs `body` with the lock.
+  public func withLock<Result>(_ body: () -> Result) -> Result {
+    lock()
+    defer { unlock() }
+    return body()
+  }
+
   /// Releases the lock, waits for `broadcast`, and acquires the lock again. Wakeups can be spurious: check the
   /// condition again.
   public func wait() { unsafe pthread_cond_wait(condition, mutex) }

@@ -20,7 +20,6 @@ package final class OneShot<Value: Sendable>: Sendable {
 
   private let state = Locked(State())
 
-  /// Creates a value that is not set.
   package init() {}
 
   /// Creates a value, and keeps it in a variable as well.
@@ -41,7 +40,6 @@ package final class OneShot<Value: Sendable>: Sendable {
     return isFirst
   }
 
-  /// Waits for the value and returns it.
   package func get() async -> Value {
     await unsafe withUnsafeContinuation { continuation in wait(unsafe .task(continuation)) }
   }

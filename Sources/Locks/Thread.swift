@@ -46,17 +46,15 @@ public final class Thread: @unchecked Sendable {
     var threads: [Thread] = []
     for _ in 0..<count {
       let thread = try? Thread {
-        monitor.lock()
-        while !state.isOver { monitor.wait() }
-        monitor.unlock()
+        monitor.withLock { while !state.isOver { monitor.wait() } }
       }
       guard let thread else { break }
       threads.append(thread)
     }
-    monitor.lock()
-    state.isOver = true
-    monitor.broadcast()
-    monitor.unlock()
+    monitor.withLock {
+      state.isOver = true
+      monitor.broadcast()
+    }
     for thread in threads { thread.join() }
     return threads.count == count
   }

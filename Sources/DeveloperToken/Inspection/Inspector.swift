@@ -48,17 +48,17 @@ public struct Inspector: Sendable {
 
   private func inspect(_ jws: JWS, into inspection: inout Inspection) {
     if let header = jws.header {
-      HeaderRules(header: header, key: key).check(into: &inspection)
+      inspection.checkHeader(header, key)
     } else {
       inspection.add("header", .fail, "The header is not a JSON object.")
     }
     if let claims = JSONReader.read(jws.payload), claims.isObject {
-      ClaimRules(claims: claims, now: now).check(into: &inspection)
-      OriginRules(claim: claims["origin"], origin: origin).check(into: &inspection)
+      inspection.checkClaims(claims, now: now)
+      inspection.checkOrigins(claims["origin"], origin)
     } else {
       inspection.add("claims", .fail, "The claims are not a JSON object.")
     }
-    SignatureRules(jws: jws, key: key).check(into: &inspection)
+    inspection.checkSignature(of: jws, by: key)
   }
 }
 
@@ -96,7 +96,6 @@ public struct Inspection: Sendable, Hashable {
 public struct Check: Sendable, Hashable {
   /// The verdict of a rule on a token.
   public enum Verdict: String, Sendable, Hashable {
-    /// The token complies with the rule.
     case pass
     /// The token breaks the rule, so Apple would refuse it.
     case fail

@@ -2,7 +2,6 @@
 public struct MintingRecord: Sendable {
   /// The holder of tokens.
   public enum Use: Int, Sendable, CaseIterable {
-    /// The callers of the server.
     case caller
     /// The server itself, for its requests to the upstream.
     case upstream

@@ -27,19 +27,17 @@ struct TokenCache {
     let key: Key
     /// The token with its document of the latest second in which a caller wanted it.
     var document: TokenDocument
-    var newer: Int
-    var older: Int
+    /// The number of its latest use.
+    var use = 0
   }
 
-  /// The value for "no entry" in the links of the list.
-  private static let none = -1
-
   let capacity: Int
-  /// The slots of the recency list. When it is full, the cache reuses the oldest slot.
+  /// When all places are taken, the least recently used entry gives way. To find it takes a small part of a signature's time.
   private var entries: [Entry] = []
   private var indices: [Key: Int] = [:]
-  private var newest = none
-  private var oldest = none
+  /// The entry of the latest use, and the number of that use.
+  private var latest: Int?
+  private var uses = 0
   /// The keys that callers are signing now, at most one for each caller.
   private var signing: Set<Key> = []
 
@@ -81,90 +79,64 @@ struct TokenCache {
     return present.map { .take($0) } ?? .wait
   }
 
-  /// Returns the slot of the entry and makes it the newest, or nil.
+  /// Returns the place of the entry and makes it the latest, or nil.
   private mutating func find(_ key: Key) -> Int? {
     // Most callers want the same token as the last one, which costs two comparisons instead of a hash.
-    if newest != Self.none, entries[newest].key == key { return newest }
+    if let latest, entries[latest].key == key { return latest }
     guard let index = indices[key] else { return nil }
-    unlink(index)
-    link(index)
+    use(index)
     return index
   }
 
   private mutating func insert(_ key: Key, _ document: TokenDocument) {
-    let entry = Entry(key: key, document: document, newer: Self.none, older: Self.none)
-    let index: Int
-    if entries.count < capacity {
-      index = entries.count
+    let entry = Entry(key: key, document: document)
+    var index = entries.count
+    if index < capacity {
       entries.append(entry)
     } else {
-      index = oldest
-      unlink(index)
+      index = entries.indices.min { entries[$0].use < entries[$1].use } ?? 0
       indices[entries[index].key] = nil
       entries[index] = entry
     }
     indices[key] = index
-    link(index)
+    use(index)
   }
 
-  private mutating func link(_ index: Int) {
-    entries[index].newer = Self.none
-    entries[index].older = newest
-    if newest != Self.none { entries[newest].newer = index }
-    newest = index
-    if oldest == Self.none { oldest = index }
-  }
-
-  private mutating func unlink(_ index: Int) {
-    let (newer, older) = (entries[index].newer, entries[index].older)
-    if newer == Self.none { newest = older } else { entries[newer].older = older }
-    if older == Self.none { oldest = newer } else { entries[older].newer = newer }
+  private mutating func use(_ index: Int) {
+    uses += 1
+    entries[index].use = uses
+    latest = index
   }
 }
 
-/// A signed developer token. A copy costs one reference count.
-public struct MintedToken: Sendable {
-  private let storage: Storage
+/// A signed developer token. It is a class, so that a copy costs one reference count.
+public final class MintedToken: Sendable {
+  /// The JWS in compact serialization (RFC 7515 §7.1), ASCII.
+  public let compact: [UInt8]
+  /// The claims of the token.
+  public let claims: Claims
+  let mintedAt: Int
   /// The time from which a client should request the next token: half of the lifetime, and never in the past when
   /// handed out.
   public let refreshAfter: Int
-
-  private final class Storage: Sendable {
-    let compact: [UInt8]
-    let claims: Claims
-    let mintedAt: Int
-    /// The hash, computed once for all callers that get the token, because the server records it with each grant.
-    let sha256: InlineArray<32, UInt8>
-
-    init(compact: [UInt8], claims: Claims, mintedAt: Int) throws(CryptographyError) {
-      self.compact = compact
-      self.claims = claims
-      self.mintedAt = mintedAt
-      sha256 = try SHA256.digest(of: compact.span)
-    }
-  }
+  /// The SHA-256 of the compact form. It identifies the token where the token itself must not appear, as in the record of
+  /// each grant.
+  public let sha256: InlineArray<32, UInt8>
 
   init(compact: [UInt8], claims: Claims, mintedAt: Int) throws(CryptographyError) {
-    storage = try Storage(compact: compact, claims: claims, mintedAt: mintedAt)
+    (self.compact, self.claims, self.mintedAt) = (compact, claims, mintedAt)
     refreshAfter = TokenReuse.halfLife(mintedAt: mintedAt, expiresAt: claims.expiresAt)
+    sha256 = try SHA256.digest(of: compact.span)
   }
 
-  /// The JWS in compact serialization (RFC 7515 §7.1), ASCII.
-  public var compact: [UInt8] { storage.compact }
   /// The compact serialization as a string.
-  public var string: String { String(decoding: storage.compact, as: UTF8.self) }
-  /// The claims of the token.
-  public var claims: Claims { storage.claims }
+  public var string: String { String(decoding: compact, as: UTF8.self) }
   /// `iat`, whole seconds since 1970.
-  public var issuedAt: Int { storage.claims.issuedAt }
+  public var issuedAt: Int { claims.issuedAt }
   /// `exp`, whole seconds since 1970.
-  public var expiresAt: Int { storage.claims.expiresAt }
+  public var expiresAt: Int { claims.expiresAt }
   /// The origins to which the token is bound, in the order of their bytes.
-  public var origins: [Origin] { storage.claims.origins }
-  /// The SHA-256 of the compact form. It identifies the token where the token itself must not appear.
-  public var sha256: InlineArray<32, UInt8> { storage.sha256 }
-
-  var mintedAt: Int { storage.mintedAt }
+  public var origins: [Origin] { claims.origins }
 }
 
 extension MintedToken: CustomStringConvertible, CustomReflectable {

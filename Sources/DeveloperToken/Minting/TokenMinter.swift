@@ -94,36 +94,22 @@ public final class TokenMinter: @unchecked Sendable {
   /// - Throws: `TokenError`.
   public func freshToken(ttl: Int? = nil, origins: [Origin] = [], now: Int) throws(TokenError) -> MintedToken {
     let key = TokenCache.Key(ttl: try policy.lifetime(requested: ttl), origins: try Self.canonical(origins))
-    monitor.lock()
-    let signer = signers.popLast()
-    monitor.unlock()
+    let signer = monitor.withLock { signers.popLast() }
     let result = mint(key, signer, now: now)
-    monitor.lock()
-    putBack(result)
-    records[.upstream].note(result.token, isUsual: true)
-    monitor.unlock()
+    monitor.withLock {
+      putBack(result)
+      records[.upstream].note(result.token, isUsual: true)
+    }
     return try result.token.get()
   }
 
   /// The number of signatures so far, for metrics.
-  public var signatureCount: Int {
-    monitor.lock()
-    defer { monitor.unlock() }
-    return signatures
-  }
+  public var signatureCount: Int { monitor.withLock { signatures } }
 
   /// The latest tokens for this use, for metrics.
-  public func record(of use: MintingRecord.Use) -> MintingRecord {
-    monitor.lock()
-    defer { monitor.unlock() }
-    return records[use]
-  }
+  public func record(of use: MintingRecord.Use) -> MintingRecord { monitor.withLock { records[use] } }
 
-  var cachedTokens: Int {
-    monitor.lock()
-    defer { monitor.unlock() }
-    return cache.count
-  }
+  var cachedTokens: Int { monitor.withLock { cache.count } }
 
   /// Signs a token. The caller holds the lock; this function releases it to sign, and returns without it.
   private func sign(
@@ -133,12 +119,12 @@ public final class TokenMinter: @unchecked Sendable {
     monitor.unlock()
     let result = mint(key, signer, now: now)
     let document = result.token.map { TokenDocument($0, now: now) }
-    monitor.lock()
-    putBack(result)
-    records[.caller].note(result.token, isUsual: key.ttl == policy.ttl && key.origins.isEmpty)
-    cache.finish(key, try? document.get())
-    monitor.broadcast()
-    monitor.unlock()
+    monitor.withLock {
+      putBack(result)
+      records[.caller].note(result.token, isUsual: key.ttl == policy.ttl && key.origins.isEmpty)
+      cache.finish(key, try? document.get())
+      monitor.broadcast()
+    }
     // The present token has half of its lifetime left, which is better than an error.
     if let present, case .failure = document { return present }
     return try document.get()
@@ -196,17 +182,11 @@ public final class TokenMinter: @unchecked Sendable {
 
 /// The reason why no token can be minted.
 public enum TokenError: Error, Sendable, Hashable, CustomStringConvertible {
-  /// The requested lifetime is below the minimum; both in seconds.
   case ttlTooShort(requested: Int, minimum: Int)
-  /// The requested lifetime is above the policy's maximum; both in seconds.
   case ttlTooLong(requested: Int, maximum: Int)
-  /// There are more origins than one token may have.
   case tooManyOrigins(count: Int, maximum: Int)
-  /// The clock is clearly wrong, so the times of the token would be wrong too.
   case implausibleClock(now: Int)
-  /// The key ID and the team ID are the same, so one of them is wrong.
   case keyIDEqualsTeamID(KeyID)
-  /// OpenSSL failed to sign.
   case signing(CryptographyError)
 
   /// One sentence for the caller.

@@ -55,27 +55,12 @@ enum KeyDER {
   }
 
   private static func otherKind(_ bytes: Span<UInt8>) -> SigningKeyError.Reason {
-    if let key = unsafe decode(bytes, d2i_PUBKEY) {
-      unsafe EVP_PKEY_free(key)
-      return .wrongKind(.publicKey)
-    }
-    if let certificate = unsafe decode(bytes, d2i_X509) {
-      unsafe X509_free(certificate)
-      return .wrongKind(.certificate)
-    }
-    if let request = unsafe decode(bytes, d2i_X509_REQ) {
-      unsafe X509_REQ_free(request)
-      return .wrongKind(.certificateRequest)
-    }
-    if let archive = unsafe decode(bytes, d2i_PKCS12) {
-      unsafe PKCS12_free(archive)
-      return .wrongKind(.pkcs12)
-    }
+    if unsafe decodes(bytes, d2i_PUBKEY, EVP_PKEY_free) { return .wrongKind(.publicKey) }
+    if unsafe decodes(bytes, d2i_X509, X509_free) { return .wrongKind(.certificate) }
+    if unsafe decodes(bytes, d2i_X509_REQ, X509_REQ_free) { return .wrongKind(.certificateRequest) }
+    if unsafe decodes(bytes, d2i_PKCS12, PKCS12_free) { return .wrongKind(.pkcs12) }
     // EncryptedPrivateKeyInfo has the same shape as X509_SIG: an algorithm and an octet string (RFC 5208 §6).
-    if let encrypted = unsafe decode(bytes, d2i_X509_SIG) {
-      unsafe X509_SIG_free(encrypted)
-      return .wrongKind(.encryptedPrivateKey)
-    }
+    if unsafe decodes(bytes, d2i_X509_SIG, X509_SIG_free) { return .wrongKind(.encryptedPrivateKey) }
     return traditionalKind(bytes)
   }
 
@@ -86,6 +71,16 @@ enum KeyDER {
     defer { unsafe EVP_PKEY_free(key) }
     if unsafe EVP_PKEY_is_a(key, "EC") == 1 { return .wrongKind(.ecPrivateKey) }
     return .wrongKind(unsafe EVP_PKEY_is_a(key, "RSA") == 1 ? .rsaPrivateKey : .dsaPrivateKey)
+  }
+
+  private static func decodes<Object>(
+    _ bytes: Span<UInt8>,
+    _ function: (UnsafeMutablePointer<Object?>?, UnsafeMutablePointer<UnsafePointer<UInt8>?>?, Int) -> Object?,
+    _ free: (Object?) -> Void
+  ) -> Bool {
+    guard let object = unsafe decode(bytes, function) else { return false }
+    free(object)
+    return true
   }
 
   /// Runs one of OpenSSL's `d2i` functions; nil if it fails. `checkLength` has made sure that nothing follows.

@@ -68,7 +68,6 @@ extension SigningKeyError.Reason {
 
 /// The access of other users to a file that holds a signing key.
 public struct KeyFileAccess: Sendable {
-  /// The permission bits.
   private let mode: mode_t
   private let owner: uid_t
   private let isReadOnly: Bool

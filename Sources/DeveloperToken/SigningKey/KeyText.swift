@@ -17,7 +17,7 @@ enum KeyText {
     for _ in 0..<layers {
       if let kind = text.withBytes(binaryKind) { throw .init(.wrongKind(kind)) }
       text = cleaned(text)
-      if let body = try text.withBytes({ bytes throws(SigningKeyError) in try PEMBlock.only(in: bytes)?.body }) {
+      if let body = try text.withBytes({ bytes throws(SigningKeyError) in try PEMBlock.body(in: bytes) }) {
         guard let der = decoded(slice(text, body)) else { throw .init(.damaged) }
         return der
       }
@@ -140,14 +140,11 @@ enum KeyText {
 }
 
 /// The single PEM block in a text (RFC 7468), found without regard to line ends.
-struct PEMBlock {
-  /// The range of the base64.
-  let body: Range<Int>
-
-  /// Returns the block; nil if there is no encapsulation boundary. Text around it is ignored (RFC 7468 §2).
+enum PEMBlock {
+  /// Returns the range of the base64; nil if there is no encapsulation boundary. Text around it is ignored (RFC 7468 §2).
   ///
   /// - Throws: `SigningKeyError` unless the block is whole, the only one, and a `PRIVATE KEY`.
-  static func only(in text: Span<UInt8>) throws(SigningKeyError) -> PEMBlock? {
+  static func body(in text: Span<UInt8>) throws(SigningKeyError) -> Range<Int>? {
     guard let begin = text.firstIndex(of: "-----BEGIN") else {
       guard text.firstIndex(of: "-----END") == nil else { throw .init(.truncated) }
       return nil
@@ -165,7 +162,7 @@ struct PEMBlock {
     if let kind = KeyKind.labelled(label) { throw .init(.wrongKind(refined(kind, text, after: end))) }
     guard !text.extracting(body).isEmpty else { throw .init(.truncated) }
     guard text.extracting(end...).firstIndex(of: "-----", from: 8) != nil else { throw .init(.truncated) }
-    return PEMBlock(body: body)
+    return body
   }
 
   /// Refines the kind of a block. The old way to encrypt puts a header line into it (RFC 1421 §4.6.1.1); parameters may

@@ -6,36 +6,23 @@ public import Cryptography
 ///
 /// Preparing them costs a fifth of a signature. The contexts hold state, so a signer belongs to one thread at a time.
 @safe public final class Signer {
-  // Safe: the contexts are valid from `init` to `deinit`.
-
-  /// Keeps the `EVP_PKEY` alive, although the context holds its own reference.
-  private let key: PrivateKey
+  // Safe: the context is valid from `init` to `deinit`, and holds a reference to the key.
   private let context: OpaquePointer
-  private let digestContext: OpaquePointer
-  private let digest: OpaquePointer
+  private let hasher: SHA256.Hasher
 
   init(_ key: PrivateKey) throws(CryptographyError) {
-    guard let digest = unsafe EVP_MD_fetch(nil, "SHA256", nil) else { throw .init(function: "EVP_MD_fetch") }
-    guard let digestContext = unsafe EVP_MD_CTX_new() else {
-      unsafe EVP_MD_free(digest)
-      throw .init(function: "EVP_MD_CTX_new")
+    hasher = try SHA256.Hasher()
+    guard let context = unsafe EVP_PKEY_CTX_new_from_pkey(nil, key.pointer, nil) else {
+      throw .init(function: "EVP_PKEY_CTX_new_from_pkey")
     }
-    guard let context = unsafe EVP_PKEY_CTX_new_from_pkey(nil, key.pointer, nil),
-      unsafe EVP_PKEY_sign_init(context) == 1, unsafe EVP_PKEY_CTX_set_signature_md(context, digest) == 1
-    else {
-      unsafe EVP_MD_CTX_free(digestContext)
-      unsafe EVP_MD_free(digest)
-      throw .init(function: "EVP_PKEY_sign_init")
-    }
-    self.key = key
-    unsafe (self.context, self.digestContext, self.digest) = (context, digestContext, digest)
+    // Now all properties are set, so `deinit` frees the context after an error.
+    unsafe self.context = context
+    guard unsafe EVP_PKEY_sign_init(context) == 1,
+      unsafe EVP_PKEY_CTX_set_signature_md(context, SHA256.algorithm.pointer) == 1
+    else { throw .init(function: "EVP_PKEY_sign_init") }
   }
 
-  deinit {
-    unsafe EVP_PKEY_CTX_free(context)
-    unsafe EVP_MD_CTX_free(digestContext)
-    unsafe EVP_MD_free(digest)
-  }
+  deinit { unsafe EVP_PKEY_CTX_free(context) }
 
   /// Appends the raw 64-byte signature of `input`.
   ///
@@ -46,8 +33,7 @@ public import Cryptography
   }
 
   func signature(of input: Span<UInt8>) throws(CryptographyError) -> ECDSASignature {
-    var digest = InlineArray<32, UInt8>(repeating: 0)
-    try hash(input, into: &digest)
+    let digest = try hasher.digest(of: input)
     var der = InlineArray<72, UInt8>(repeating: 0)
     var count = ECDSASignature.longestDER
     var derSpan = der.mutableSpan
@@ -63,22 +49,6 @@ public import Cryptography
       throw .init(function: "EVP_PKEY_sign")
     }
     return signature
-  }
-
-  private func hash(
-    _ input: Span<UInt8>, into output: inout InlineArray<32, UInt8>
-  ) throws(CryptographyError) {
-    var outputSpan = output.mutableSpan
-    let isDone = unsafe outputSpan.withUnsafeMutableBufferPointer { output in
-      unsafe input.withUnsafeBufferPointer { input in
-        unsafe EVP_DigestInit_ex2(digestContext, digest, nil) == 1
-          && EVP_DigestUpdate(digestContext, input.baseAddress, input.count) == 1
-          && EVP_DigestFinal_ex(digestContext, output.baseAddress, nil) == 1
-      }
-    }
-    guard isDone else {
-      throw .init(function: "EVP_DigestFinal_ex")
-    }
   }
 }
 

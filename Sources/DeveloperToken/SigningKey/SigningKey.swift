@@ -151,37 +151,22 @@ extension SigningKeyError {
   public enum Reason: Sendable, Hashable {
     /// The file cannot be opened or read; the value is the `errno`.
     case unreadable(Int32)
-    /// This process may not read the file.
     case denied(FileDenial)
-    /// The path begins with `~`, which only a shell expands.
     case unexpandedHome
-    /// The path is a directory.
     case directory
-    /// The path is a device, a FIFO or a socket.
     case notRegularFile
-    /// The text is longer than any key; the limit is in bytes.
     case tooLarge(limit: Int)
-    /// Other users than the owner can write to the file; the value has its permission bits.
     case writableByOthers(mode: UInt32)
-    /// There is no key ID, and the file is not named `AuthKey_<KEYID>.p8`.
     case noKeyID
-    /// The part of `AuthKey_<KEYID>.p8` that should be a key ID is not a valid one.
     case badKeyIDInFileName(String)
-    /// The given key ID differs from that in the file name.
     case keyIDMismatch(given: KeyID, inFileName: KeyID)
-    /// The text is of another kind than a PKCS#8 P-256 private key.
     case wrongKind(KeyKind)
-    /// The text is a private key of another algorithm or curve.
     case wrongAlgorithm(String)
-    /// The text is a public key, but not an uncompressed one of P-256.
     case otherPublicKey
-    /// The text is cut off.
     case truncated
     /// The text is a PKCS#8 private key that OpenSSL cannot parse, or has bytes after its end.
     case damaged
-    /// The public half of the key does not verify the signature of its private half.
     case probeFailed
-    /// OpenSSL failed while it checked the key.
     case cryptography(CryptographyError)
   }
 }
