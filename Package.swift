@@ -129,7 +129,7 @@ let package = Package(
     module("DeveloperToken", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks"]),
     module("Access", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks", httpTypes]),
     module("WebFiles", ["CEmbeddedFiles"], exclude: ["Module", "Resources"]),
-    module("Telemetry", ["Bytes", "Locks", "Tracing", logging], confined),
+    module("Telemetry", ["Bytes", "Locks", "Tracing", deque, logging], confined),
     module(
       "ServerSettings",
       [

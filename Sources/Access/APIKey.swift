@@ -181,11 +181,11 @@ extension APIKeyDigest: CustomStringConvertible {
 /// The API keys of all clients, and the client of each.
 ///
 /// The server hashes a presented key and looks up its digest in a hash table, so a thousand clients with keys in
-/// rotation cost the same as one. The duration reveals nothing about the configured digests. The table first compares a
-/// hash of the whole digest under a seed of this process (SipHash), which treats a half-correct digest like any other.
-/// Only if that hash is equal does it compare the digests, with all their bytes.
+/// rotation cost the same as one. The duration reveals nothing about the configured digests: the place in the table is a
+/// hash of the whole digest under a seed of this process (SipHash), which treats a half-correct digest like any other, and
+/// each comparison takes all bytes.
 public struct APIKeyring: Sendable {
-  private var clients: [Slot: Int] = [:]
+  private var clients: [APIKeyDigest: Int] = [:]
 
   /// Creates a keyring without keys.
   public init() {}
@@ -197,34 +197,17 @@ public struct APIKeyring: Sendable {
   ///
   /// - Returns: The client that already has this key, and keeps it; nil if there was none.
   public mutating func add(_ digest: APIKeyDigest, for client: Int) -> Int? {
-    let slot = Slot(digest)
-    if let owner = clients[slot] { return owner }
-    clients[slot] = client
+    if let owner = clients[digest] { return owner }
+    clients[digest] = client
     return nil
   }
 
   /// Returns the client whose key has this digest, or nil.
-  public func client(for digest: APIKeyDigest) -> Int? { clients[Slot(digest)] }
+  public func client(for digest: APIKeyDigest) -> Int? { clients[digest] }
 
   /// Returns the client that owns this key; nil if no client owns it, or if OpenSSL fails.
   public func client(presenting key: Span<UInt8>) -> Int? {
     guard !key.isEmpty, let digest = try? APIKeyDigest(of: key) else { return nil }
     return client(for: digest)
-  }
-
-  private struct Slot: Hashable, Sendable {
-    let digest: APIKeyDigest
-    let seededHash: Int
-
-    init(_ digest: APIKeyDigest) {
-      self.digest = digest
-      seededHash = digest.hashValue
-    }
-
-    static func == (left: Slot, right: Slot) -> Bool {
-      left.seededHash == right.seededHash && left.digest == right.digest
-    }
-
-    func hash(into hasher: inout Hasher) { hasher.combine(seededHash) }
   }
 }

@@ -4,7 +4,6 @@ public import HTTPMessages
 extension AccessPolicy {
   /// The result of identifying the caller.
   public enum Identification: Sendable {
-    /// The caller is known.
     case known(Principal)
     /// The server does not know the caller, or refuses its credential.
     case denied(Denial)
@@ -64,7 +63,6 @@ extension AccessPolicy {
     }
   }
 
-  /// The reason why identification stopped.
   enum Interruption: Error {
     case denied(Denial)
     case keysWanted(WantedKeys)
@@ -157,7 +155,6 @@ extension AccessPolicy {
     }
   }
 
-  /// Returns the denial for an origin that is not allowed.
   static func notAllowed(_ origin: Origin, _ client: Client?) -> Denial {
     Denial(
       .originNotAllowed, "origin_not_allowed", "\(origin) is not one of the origins \(owner(client)).",
@@ -218,9 +215,7 @@ public struct PresentedCredentials: Sendable {
 
   /// The `Origin` field (RFC 6454 §7).
   public enum RequestOrigin: Sendable, Equatable {
-    /// The request has no `Origin`.
     case absent
-    /// A single valid origin.
     case present(Origin)
     /// The `Origin` is `null`, has several values, or is not an origin. The text is safe to quote.
     case unusable(String)

@@ -75,7 +75,6 @@ extension AccessPolicy {
     private(set) var lacking: [KeySetSource] = []
     private(set) var refusal: JWTRefusal?
 
-    /// - Parameter tried: The keys that did not make the signature at an earlier try.
     init(_ jwt: JWT, tried: [PublicKey]) {
       self.jwt = jwt
       failed = tried

@@ -16,9 +16,11 @@ public final class AccessPolicy: Sendable {
   /// One issuer for each of those that differ only by an ``IdentifierDifference``, by what they have in common.
   let similarIssuers: [ByteString: ByteString]
   let certificates: [SubjectName: Int]
-  private let exactOrigins: [Origin: Int]
-  private let originPatterns: [String: Int]
-  private let crossOrigins: CrossOriginSet
+  /// The origins that identify a client.
+  private let knownOrigins: OriginTable
+  /// The listed origins of all clients, whichever they are of, and the origins of clients without a list.
+  private let listedOrigins: OriginTable
+  private let otherOrigins: [AllowedOrigins]
   /// Every configured origin by its serialization, because a lookup is ten times as fast as parsing.
   private let written: [String: Origin]
 
@@ -30,35 +32,27 @@ public final class AccessPolicy: Sendable {
     var keys = APIKeyring()
     var issuers: [ByteString: [Int]] = [:]
     var certificates: [SubjectName: Int] = [:]
-    var exact: [Origin: Int] = [:]
-    var patterns: [String: Int] = [:]
+    var known = OriginTable()
     for (index, client) in clients.enumerated() {
       switch client.credential {
       case .apiKeys(let digests): for digest in digests { _ = keys.add(digest, for: index) }
       case .jwt(let rules, _): issuers[ByteString(rules.issuer), default: []].append(index)
       case .certificate(let names): for name in names where certificates[name] == nil { certificates[name] = index }
-      case .origin:
-        guard case .only(let origins) = client.origins else { continue }
-        for origin in origins {
-          switch origin {
-          case .exact(let origin): if exact[origin] == nil { exact[origin] = index }
-          case .anyLabel(let pattern): if patterns[pattern] == nil { patterns[pattern] = index }
-          }
-        }
+      case .origin: known.add(client.origins.patterns, of: index)
       case .anonymous: continue
       }
     }
     self.clients = clients
     self.anonymous = anonymous
-    (self.keys, self.issuers, self.certificates) = (keys, issuers, certificates)
+    (self.keys, self.issuers, self.certificates, knownOrigins) = (keys, issuers, certificates, known)
     similarIssuers = Dictionary(issuers.keys.sorted().map { (IdentifierDifference.core($0), $0) }) { first, _ in first }
-    (exactOrigins, originPatterns) = (exact, patterns)
-    catalogIsShared = (clients + [anonymous].compactMap { $0 }).count { $0.catalog || $0.me } > 1
     let everybody = clients + [anonymous].compactMap { $0 }
-    crossOrigins = CrossOriginSet(everybody)
+    catalogIsShared = everybody.count { $0.catalog || $0.me } > 1
+    let readers = everybody.filter(\.mayHaveAnything)
+    listedOrigins = readers.reduce(into: OriginTable()) { $0.add($1.origins.patterns, of: 0) }
+    otherOrigins = readers.map(\.origins).filter { !$0.isList }
     written = everybody.reduce(into: [:]) { written, client in
-      guard case .only(let origins) = client.origins else { return }
-      for case .exact(let origin) in origins { written[origin.description] = origin }
+      for case .exact(let origin) in client.origins.patterns { written[origin.description] = origin }
     }
   }
 
@@ -67,22 +61,17 @@ public final class AccessPolicy: Sendable {
   public var knowsCertificates: Bool { !certificates.isEmpty }
 
   /// Whether any client is identified by its origin alone, as browsers send it.
-  var knowsOrigins: Bool { !exactOrigins.isEmpty || !originPatterns.isEmpty }
+  var knowsOrigins: Bool { !knownOrigins.isEmpty }
 
-  /// Returns the client that is identified by this origin. An exact origin takes precedence over a pattern with a star.
-  func client(of origin: Origin) -> Client? {
-    guard knowsOrigins else { return nil }
-    let index =
-      exactOrigins[origin]
-      ?? (originPatterns.isEmpty ? nil : OriginPattern.pattern(of: origin).flatMap { originPatterns[$0] })
-    return index.map { clients[$0] }
-  }
+  func client(of origin: Origin) -> Client? { knownOrigins[origin].map { clients[$0] } }
 
   /// Returns the configured origin with this serialization, or nil.
   public func writtenOrigin(_ serialization: String) -> Origin? { written.isEmpty ? nil : written[serialization] }
 
   /// Whether pages of this origin may read responses: whether any client may use it (the Fetch standard, §3.3).
-  public func mayRead(_ origin: Origin) -> Bool { crossOrigins.contains(origin) }
+  public func mayRead(_ origin: Origin) -> Bool {
+    listedOrigins[origin] != nil || otherOrigins.contains { $0.allows(origin) }
+  }
 
   /// Whether any page or program may have the catalog without a credential.
   public var catalogIsPublic: Bool {
@@ -102,30 +91,26 @@ public final class AccessPolicy: Sendable {
   }
 }
 
-/// All origins that any client may use.
-private struct CrossOriginSet: Sendable {
-  private var exact: Set<Origin> = []
-  private var patterns: Set<String> = []
-  private var others: [AllowedOrigins] = []
+/// Listed origins, each with the index of the first client that has it.
+private struct OriginTable: Sendable {
+  private var exact: [Origin: Int] = [:]
+  private var patterns: [String: Int] = [:]
 
-  init(_ clients: [Client]) {
-    for client in clients where client.mayHaveAnything {
-      guard case .only(let origins) = client.origins else {
-        others.append(client.origins)
-        continue
-      }
-      for origin in origins {
-        switch origin {
-        case .exact(let origin): exact.insert(origin)
-        case .anyLabel(let pattern): patterns.insert(pattern)
-        }
-      }
-    }
+  var isEmpty: Bool { exact.isEmpty && patterns.isEmpty }
+
+  /// Returns the client of an origin. An exact origin takes precedence over a pattern with a star.
+  subscript(origin: Origin) -> Int? {
+    if isEmpty { return nil }
+    return exact[origin] ?? (patterns.isEmpty ? nil : OriginPattern.pattern(of: origin).flatMap { patterns[$0] })
   }
 
-  func contains(_ origin: Origin) -> Bool {
-    exact.contains(origin) || others.contains { $0.allows(origin) }
-      || (!patterns.isEmpty && OriginPattern.pattern(of: origin).map(patterns.contains) ?? false)
+  mutating func add(_ origins: [OriginPattern], of client: Int) {
+    for origin in origins {
+      switch origin {
+      case .exact(let origin): if exact[origin] == nil { exact[origin] = client }
+      case .anyLabel(let pattern): if patterns[pattern] == nil { patterns[pattern] = client }
+      }
+    }
   }
 }
 

@@ -36,12 +36,8 @@ struct BucketTable<Entry: BucketTableEntry> {
   var bytes: Int { entries.count * MemoryLayout<Entry>.stride }
 
   /// The moment when the bucket is full; in the distant past if the table does not contain it.
-  subscript(key: BucketKey) -> Int64 {
-    for index in places(of: key.bits) where entries[index].key == key.bits { return entries[index].fullAt }
-    return Entry.free.fullAt
-  }
+  subscript(key: BucketKey) -> Int64 { place(of: key.bits).map { entries[$0].fullAt } ?? Entry.free.fullAt }
 
-  /// Returns the place of the key; nil if the table does not contain it.
   func place(of key: UInt64) -> Int? {
     for index in places(of: key) where entries[index].key == key { return index }
     return nil

@@ -99,7 +99,7 @@ public enum SubjectName: Sendable, Hashable, CustomStringConvertible {
     guard text.utf8.count <= 1024, let name = SubjectName(ofCertificate: text) else { return nil }
     self = name
     // A star in a certificate would stand for every host below that domain.
-    if case .dns = self, !text.utf8.allSatisfy(\.isOfHost) { return nil }
+    if case .dns = self, !text.utf8.allSatisfy(\.isOfName) { return nil }
   }
 
   /// Creates the name that a certificate has as `text`: a URI if it contains `://`, an e-mail address if it contains
@@ -123,16 +123,6 @@ public enum SubjectName: Sendable, Hashable, CustomStringConvertible {
   }
 }
 
-extension UInt8 {
-  /// Whether the names of hosts contain the byte: a letter, a digit, `-`, `.` or `_`.
-  fileprivate var isOfHost: Bool {
-    switch self {
-    case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"): true
-    default: false
-    }
-  }
-}
-
 /// A caller that the server has identified, with the rights of its client.
 public struct Principal: Sendable {
   /// The client of the caller.
@@ -142,7 +132,6 @@ public struct Principal: Sendable {
   /// The web origin of the request, or nil if there is no such value or origins do not restrict the caller's credential.
   public let origin: Origin?
 
-  /// Creates a principal.
   init(client: Client, subject: ByteString?, origin: Origin?) {
     self.client = client
     self.subject = subject

@@ -2,7 +2,6 @@ import Bytes
 
 /// The rate limits of one client, compiled with the policy.
 public struct ClientRates: Sendable, Equatable {
-  /// The name of the client.
   let id: String
   let key: BucketKey
   /// The key of all callers' buckets with this rate, for ``SharedRates``.
@@ -35,27 +34,15 @@ public struct ClientRates: Sendable, Equatable {
     self.total = total.map(TokenBucket.init)
     callersKey = BucketKey(client: key, .caller, caller)
     totalKey = BucketKey(client: key, .total, self.total)
-    var bytes: [UInt8] = []
-    for (policy, bucket) in [(ServiceLimit.Policy.caller, caller), (.total, self.total)] {
-      guard let bucket else { continue }
-      if !bytes.isEmpty { bytes.append(", ") }
-      bytes.append(policy, bucket)
+    let buckets = [(ServiceLimit.Policy.caller, caller), (.total, self.total)]
+    let policies = buckets.compactMap { policy, bucket in
+      bucket.map { "\(policy.name);q=\($0.capacity);w=\(ServiceLimit.seconds($0.span))" }
     }
-    policyField = bytes.isEmpty ? nil : String(decoding: bytes, as: UTF8.self)
+    policyField = policies.isEmpty ? nil : policies.joined(separator: ", ")
   }
 
   /// Whether there is no limit.
   public var isUnlimited: Bool { caller == nil && total == nil }
-}
-
-extension [UInt8] {
-  fileprivate mutating func append(_ policy: ServiceLimit.Policy, _ bucket: TokenBucket) {
-    append(policy.name)
-    append(";q=")
-    append(decimal: bucket.capacity)
-    append(";w=")
-    append(decimal: ServiceLimit.seconds(bucket.span))
-  }
 }
 
 /// The rate that a token bucket allows.
@@ -132,7 +119,6 @@ struct TokenBucket: Sendable, Hashable {
     span = interval * Int64(capacity)
   }
 
-  /// The result of taking one token.
   struct TakeResult: Equatable {
     /// The moment when the bucket is full again, if the token is taken.
     let fullAt: Int64

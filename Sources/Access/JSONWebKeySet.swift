@@ -21,7 +21,6 @@ public struct JSONWebKeySet: Sendable {
   /// The number of usable keys.
   public var count: Int { keys.count }
 
-  /// The `kid` of each key that has one.
   var keyIDs: [ByteString] { keys.compactMap(\.keyID) }
 
   /// Parses a key set.
@@ -208,7 +207,6 @@ struct JSONWebKey: Sendable, Equatable {
 
 /// The source of an identity provider's keys: a JWK Set (RFC 7517 §5).
 public enum KeySetSource: Sendable, Hashable {
-  /// The path of a file.
   case file(String)
   /// An `https` URL, and the path of a PEM file with the CAs of its server; nil for the system's store.
   case url(String, caFile: String?)

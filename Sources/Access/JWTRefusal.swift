@@ -6,13 +6,10 @@ public enum JWTRefusal: Error, Sendable, Hashable {
     case parts
     /// A part is not base64url without padding, in its canonical form (RFC 7515 §2).
     case encoding
-    /// The header is not a JSON object.
     case header
-    /// The payload is not a JSON object.
     case claims
     /// A member occurs twice: parsers differ in which value they take (RFC 7519 §4).
     case repeatedMember
-    /// A `kid` is not a string, is empty, or is longer than 256 bytes.
     case keyID
   }
 
@@ -26,33 +23,21 @@ public enum JWTRefusal: Error, Sendable, Hashable {
     case issuedAt = "iat"
   }
 
-  /// The token is longer than ``JWT/limit``.
   case tooLong
-  /// The text is not a JWT.
   case malformed(Malformation)
   /// The server does not support the algorithm: `none`, a symmetric algorithm, or another hash.
   case unsupportedAlgorithm
-  /// The rules of the client do not name the algorithm.
   case algorithmNotAllowed
   /// The header has a critical extension (RFC 7515 §4.1.11). The server supports none.
   case criticalHeader
-  /// The header contains a key or the address of one.
   case keyInHeader
-  /// The `typ` is neither that of an access token nor that of an ID token.
   case wrongType
-  /// The `iss` is missing or is not the expected one.
   case wrongIssuer
-  /// The `aud` contains none of the server's names.
   case wrongAudience
-  /// The token has no `exp`.
   case noExpiry
-  /// The `exp` has passed, by this many seconds.
   case expired(seconds: Int)
-  /// The `nbf` lies this many seconds ahead.
   case notYetValid(seconds: Int)
-  /// The `iat` lies this many seconds ahead.
   case issuedInFuture(seconds: Int)
-  /// A claim has the wrong type or size.
   case invalidClaim(Claim)
   /// The claim of this name, which the rules require, is missing or has none of the accepted values.
   case requiredClaim(String)
@@ -61,9 +46,7 @@ public enum JWTRefusal: Error, Sendable, Hashable {
   case unknownKey
   /// The named key is not for the algorithm of the token (RFC 8725 §2.1 and §3.1).
   case keyMismatch
-  /// More keys match than the server tries.
   case ambiguousKey
-  /// The named key did not make the signature.
   case badSignature
 }
 

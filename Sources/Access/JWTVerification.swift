@@ -26,7 +26,6 @@ extension JWT {
     guard candidates.contains(where: { isSigned(by: $0.key) }) else { throw refusalOfSignature }
   }
 
-  /// Returns whether the key made the signature.
   func isSigned(by key: PublicKey) -> Bool {
     key.verifies(jws.signature.span, of: jws.signingInput.span, algorithm)
   }

@@ -5,7 +5,6 @@ public import HTTPMessages
 /// The star stands for exactly one label, as in certificates (RFC 9525 §6.3), so it does not match
 /// `a.b.preview.example.com`. Only this server uses the pattern: a token always contains one of the concrete origins.
 public enum OriginPattern: Sendable, Hashable, CustomStringConvertible {
-  /// One origin.
   case exact(Origin)
   /// All origins that differ only in the first label of the host: `https://*.preview.example.com:8443`.
   case anyLabel(String)
@@ -69,9 +68,7 @@ public enum OriginPattern: Sendable, Hashable, CustomStringConvertible {
 
 /// The reason why a text is not a pattern of origins.
 public enum OriginPatternError: Error, Equatable, CustomStringConvertible {
-  /// The text is not an origin, apart from its star.
   case notAnOrigin(OriginError)
-  /// There is more than one star, or it is not the whole first label of the host.
   case misplacedStar
   /// The star stands for all origins: `*`, `https://*`.
   case everyOrigin
@@ -99,7 +96,6 @@ public enum AllowedOrigins: Sendable, Equatable {
   case any
   /// Origins of this machine, `localhost` and loopback addresses, on any port.
   case loopback
-  /// Only origins that match one of these patterns.
   case only([OriginPattern])
 
   /// No origin.
@@ -122,6 +118,11 @@ public enum AllowedOrigins: Sendable, Equatable {
   /// The listed patterns; empty if there is no list.
   var patterns: [OriginPattern] {
     if case .only(let patterns) = self { patterns } else { [] }
+  }
+
+  /// Whether there is a list, which may be empty.
+  var isList: Bool {
+    if case .only = self { true } else { false }
   }
 
   /// Whether there is a list of origins. If so, a token without an origin would allow more than any origin on the list.

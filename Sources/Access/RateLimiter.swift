@@ -46,18 +46,17 @@ public final class RateLimiter: Sendable {
   public func take(_ rates: ClientRates, for caller: Caller, now: UInt64) -> RateVerdict {
     let now = TokenBucket.moment(now)
     if let shared { return shared.take(rates, for: caller, now: now) }
-    switch (rates.caller, rates.total) {
-    case (nil, nil):
-      return .unlimited
-    case (let own?, nil):
-      let key = BucketKey(client: rates.key, caller: caller)
-      return tables.withLock { $0.callers.take(own, key, now: now) }.verdict(.caller, now: now)
-    case (nil, let total?):
-      return tables.withLock { $0.totals.take(total, rates.key, now: now) }.verdict(.total, now: now)
-    case (let own?, let total?):
-      let key = BucketKey(client: rates.key, caller: caller)
-      return takeBoth(own, key, total, rates.key, now: now)
+    guard !rates.isUnlimited else { return .unlimited }
+    let key = rates.caller == nil ? rates.key : BucketKey(client: rates.key, caller: caller)
+    let (own, total) = tables.withLock { tables in
+      let own = rates.caller.map { $0.take(fullAt: tables.callers[key], now: now) }
+      let total = rates.total.map { $0.take(fullAt: tables.totals[rates.key], now: now) }
+      let isTaken = (own?.wait ?? 0) == 0 && (total?.wait ?? 0) == 0
+      if let own { tables.callers.store(key, own, isTaken: isTaken, now: now) }
+      if let total { tables.totals.store(rates.key, total, isTaken: isTaken, now: now) }
+      return (own, total)
     }
+    return RateVerdict(caller: own, total: total, now: now)
   }
 
   /// Counts a failed credential. The server does not count valid credentials here, so it never slows them down.
@@ -67,7 +66,7 @@ public final class RateLimiter: Sendable {
     let now = TokenBucket.moment(now)
     let wait =
       if let shared {
-        shared.takeFailure(failureBucket, from: address, now: now).wait
+        shared.takeFailure(failureBucket, from: address, now: now)
       } else {
         tables.withLock { $0.failures.take(failureBucket, BucketKey(address: address), now: now) }.wait
       }
@@ -88,20 +87,6 @@ public final class RateLimiter: Sendable {
 
   /// The size of the tables in bytes.
   var bytes: Int { tables.withLock { $0.bytes } }
-
-  private func takeBoth(
-    _ own: TokenBucket, _ key: BucketKey, _ total: TokenBucket, _ client: BucketKey, now: Int64
-  ) -> RateVerdict {
-    let (mine, all) = tables.withLock { tables in
-      let mine = own.take(fullAt: tables.callers[key], now: now)
-      let all = total.take(fullAt: tables.totals[client], now: now)
-      let isTaken = mine.wait == 0 && all.wait == 0
-      tables.callers.store(key, mine, isTaken: isTaken, now: now)
-      tables.totals.store(client, all, isTaken: isTaken, now: now)
-      return (mine, all)
-    }
-    return TokenBucket.TakeResult.verdict(caller: mine, total: all, now: now)
-  }
 }
 
 extension BucketTable<LocalBucket> {
@@ -112,7 +97,6 @@ extension BucketTable<LocalBucket> {
     return outcome
   }
 
-  /// Stores the new state of a bucket.
   fileprivate mutating func store(_ key: BucketKey, _ outcome: TokenBucket.TakeResult, isTaken: Bool, now: Int64) {
     if isTaken {
       set(key, fullAt: outcome.fullAt, now: now)
@@ -122,34 +106,33 @@ extension BucketTable<LocalBucket> {
   }
 }
 
-extension TokenBucket.TakeResult {
-  func verdict(_ policy: ServiceLimit.Policy, now: Int64) -> RateVerdict {
-    let limit = ServiceLimit(policy, self, now: now)
-    return wait > 0 ? .limited(limit) : .allowed(limit)
-  }
-
-  /// The verdict of the tighter limit: the one with the longer wait or, if the waits are equal, the smaller remainder.
-  static func verdict(caller: Self, total: Self, now: Int64) -> RateVerdict {
-    let isCaller = caller.wait != total.wait ? caller.wait > total.wait : caller.remaining <= total.remaining
-    return isCaller ? caller.verdict(.caller, now: now) : total.verdict(.total, now: now)
-  }
-}
-
 /// The result of counting a request against its client's limits.
 public enum RateVerdict: Sendable, Equatable {
-  /// There are no limits.
   case unlimited
   /// The request is within the limits; the value is the remaining quota.
   case allowed(ServiceLimit)
   /// The request exceeds a limit; its `seconds` are the value of `Retry-After`.
   case limited(ServiceLimit)
+
+  /// The verdict of the tighter limit: the one with the longer wait or, if the waits are equal, the smaller remainder.
+  init(caller: TokenBucket.TakeResult?, total: TokenBucket.TakeResult?, now: Int64) {
+    let isTotal =
+      if let caller, let total {
+        caller.wait != total.wait ? caller.wait < total.wait : caller.remaining > total.remaining
+      } else { caller == nil }
+    guard let tighter = isTotal ? total : caller else {
+      self = .unlimited
+      return
+    }
+    let limit = ServiceLimit(isTotal ? .total : .caller, tighter, now: now)
+    self = tighter.wait > 0 ? .limited(limit) : .allowed(limit)
+  }
 }
 
 /// The name of a bucket: 64 bits of SipHash, under a new key in each process.
 struct BucketKey: Sendable, Equatable {
   let bits: UInt64
 
-  /// Creates the key of these bits.
   init(bits: UInt64) {
     self.bits = bits
   }
@@ -181,7 +164,7 @@ struct BucketKey: Sendable, Equatable {
     self.init { $0.combine(address) }
   }
 
-  private init(_ fill: (inout Hasher) -> Void) {
+  init(_ fill: (inout Hasher) -> Void) {
     var hasher = Hasher()
     fill(&hasher)
     self.init(bits: UInt64(bitPattern: Int64(hasher.finalize())))

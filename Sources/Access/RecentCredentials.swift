@@ -32,8 +32,6 @@ public final class RecentCredentials: Sendable {
 
 extension BucketKey {
   fileprivate init(credential: ArraySlice<UInt8>) {
-    var hasher = Hasher()
-    unsafe credential.withUnsafeBytes { unsafe hasher.combine(bytes: $0) }
-    self.init(bits: UInt64(bitPattern: Int64(hasher.finalize())))
+    self.init { hasher in unsafe credential.withUnsafeBytes { unsafe hasher.combine(bytes: $0) } }
   }
 }

@@ -39,7 +39,6 @@ struct SharedBuckets {
 
   /// Whether the store works.
   private(set) var isTogether = false
-  /// The number of replicas.
   private var replicas: Int64 = 1
   private var mostDebtPerReplica = Int64.max / 8
   /// The tick at which the store came back. It may have lost what was known until then.
@@ -48,7 +47,6 @@ struct SharedBuckets {
   /// The grants without a record, because there were too many buckets.
   private(set) var unrecorded = 0
 
-  /// Creates full buckets.
   init(callers: Int = RateLimits.callers) {
     tables = [callers, RateLimits.clients, RateLimits.failedAddresses].map { BucketTable(maximum: $0) }
   }
@@ -58,48 +56,35 @@ struct SharedBuckets {
 
   // MARK: Taking
 
-  /// The results for a caller and for all callers of its client.
-  struct Outcomes {
-    let caller: TokenBucket.TakeResult
-    let total: TokenBucket.TakeResult
+  /// A rate and the ID of its bucket.
+  typealias Bucket = (rate: TokenBucket, id: BucketID)
 
-    func verdict(now: Int64) -> RateVerdict { TokenBucket.TakeResult.verdict(caller: caller, total: total, now: now) }
-  }
-
-  /// Takes a token if one is available.
-  mutating func take(_ bucket: TokenBucket, _ id: BucketID, now: Int64) -> TokenBucket.TakeResult {
-    let place = tables[id.table].place(of: id.bits)
-    let outcome = look(bucket, id, place, now: now)
-    store(outcome, bucket, id, place, isTaken: outcome.wait == 0, now: now)
-    return outcome
-  }
-
-  /// Takes a token of both buckets, or of neither.
+  /// Takes a token of each of these buckets, or of none of them.
   mutating func take(
-    _ own: TokenBucket, _ caller: BucketID, _ all: TokenBucket, _ total: BucketID, now: Int64
-  ) -> Outcomes {
-    let places = (tables[caller.table].place(of: caller.bits), tables[total.table].place(of: total.bits))
-    let mine = look(own, caller, places.0, now: now)
-    let ours = look(all, total, places.1, now: now)
-    let isTaken = mine.wait == 0 && ours.wait == 0
-    store(mine, own, caller, places.0, isTaken: isTaken, now: now)
-    store(ours, all, total, places.1, isTaken: isTaken, now: now)
-    return Outcomes(caller: mine, total: ours)
+    _ own: Bucket?, _ total: Bucket?, now: Int64
+  ) -> (own: TokenBucket.TakeResult?, total: TokenBucket.TakeResult?) {
+    let mine = own.map { look($0, now: now) }
+    let ours = total.map { look($0, now: now) }
+    let isTaken = (mine?.wait ?? 0) == 0 && (ours?.wait ?? 0) == 0
+    if let own, let mine { store(mine, own, isTaken: isTaken, now: now) }
+    if let total, let ours { store(ours, total, isTaken: isTaken, now: now) }
+    return (mine, ours)
   }
 
   /// Returns the time until a token is available, and takes none. A bucket that refuses for a while asks the store for
   /// news, as a bucket that is taken from does.
-  mutating func wait(_ bucket: TokenBucket, _ id: BucketID, now: Int64) -> Int64 {
-    let place = tables[id.table].place(of: id.bits)
-    let outcome = look(bucket, id, place, now: now)
-    keep(outcome, bucket, id, place, now: now)
+  mutating func wait(_ bucket: Bucket, now: Int64) -> Int64 {
+    let outcome = look(bucket, now: now)
+    keep(outcome, bucket, now: now)
     return outcome.wait
   }
 
-  private func look(_ bucket: TokenBucket, _ id: BucketID, _ place: Int?, now: Int64) -> TokenBucket.TakeResult {
-    let fullAt = place.map { tables[id.table][place: $0].fullAt } ?? .min
-    let mine = isTogether || replicas == 1 ? bucket : bucket.divided(by: replicas)
-    return mine.take(fullAt: fullAt, now: now, mostDebt: mostDebt(bucket))
+  private func place(of id: BucketID) -> Int? { tables[id.table].place(of: id.bits) }
+
+  private func look(_ bucket: Bucket, now: Int64) -> TokenBucket.TakeResult {
+    let fullAt = place(of: bucket.id).map { tables[bucket.id.table][place: $0].fullAt } ?? .min
+    let mine = isTogether || replicas == 1 ? bucket.rate : bucket.rate.divided(by: replicas)
+    return mine.take(fullAt: fullAt, now: now, mostDebt: mostDebt(bucket.rate))
   }
 
   /// The largest debt that counts. Until it hears of the others, each replica can grant a burst, and what refills
@@ -108,64 +93,59 @@ struct SharedBuckets {
     min(bucket.span + SharedRates.second, mostDebtPerReplica) * (replicas + 1)
   }
 
-  private mutating func store(
-    _ outcome: TokenBucket.TakeResult, _ bucket: TokenBucket, _ id: BucketID, _ place: Int?, isTaken: Bool, now: Int64
-  ) {
-    guard isTaken else { return keep(outcome, bucket, id, place, now: now) }
-    guard let place else {
+  private mutating func store(_ outcome: TokenBucket.TakeResult, _ bucket: Bucket, isTaken: Bool, now: Int64) {
+    guard isTaken else { return keep(outcome, bucket, now: now) }
+    let (interval, id) = (bucket.rate.interval, bucket.id)
+    guard let place = place(of: id) else {
       var entry = SharedBucket(key: id.bits, fullAt: outcome.fullAt)
       if isTogether {
         entry.heard = mark(now)
-        append(id, bucket, cost: bucket.interval, fullAt: now + bucket.interval, to: &entry)
+        append(bucket, cost: interval, fullAt: now + interval, to: &entry)
       }
       return tables[id.table].set(entry, now: now)
     }
     var entry = tables[id.table][place: place]
     entry.fullAt = outcome.fullAt
-    if isTogether { record(bucket, id, in: &entry, before: outcome.untakenFullAt, now: now) }
+    if isTogether { record(bucket, in: &entry, before: outcome.untakenFullAt, now: now) }
     tables[id.table][place: place] = entry
   }
 
   /// Keeps the debt of a bucket that was not taken from. If it has refused for a while without news, it asks the store.
-  private mutating func keep(
-    _ outcome: TokenBucket.TakeResult, _ bucket: TokenBucket, _ id: BucketID, _ place: Int?, now: Int64
-  ) {
-    guard let place else { return }
+  private mutating func keep(_ outcome: TokenBucket.TakeResult, _ bucket: Bucket, now: Int64) {
+    let id = bucket.id
+    guard let place = place(of: id) else { return }
     var entry = tables[id.table][place: place]
     entry.fullAt = min(entry.fullAt, outcome.untakenFullAt)
     let tick = Self.tick(now)
     if isTogether, outcome.wait > 0, tick &- entry.heard > SharedRates.patience, index(of: entry) == nil {
-      append(id, bucket, cost: 0, fullAt: isConfirmed(entry) ? .min : entry.fullAt, to: &entry)
+      append(bucket, cost: 0, fullAt: isConfirmed(entry) ? .min : entry.fullAt, to: &entry)
     }
     tables[id.table][place: place] = entry
   }
 
   // MARK: Records
 
-  /// Records a grant.
-  private mutating func record(
-    _ bucket: TokenBucket, _ id: BucketID, in entry: inout SharedBucket, before: Int64, now: Int64
-  ) {
+  private mutating func record(_ bucket: Bucket, in entry: inout SharedBucket, before: Int64, now: Int64) {
+    let interval = bucket.rate.interval
     if let index = index(of: entry), index >= sent {
-      records[index].cost += bucket.interval
-      records[index].fullAt = max(records[index].fullAt, now) + bucket.interval
+      records[index].cost += interval
+      records[index].fullAt = max(records[index].fullAt, now) + interval
     } else {
       // What the store may have lost is part of what this replica tells it.
       let start = isConfirmed(entry) ? now : before
-      append(id, bucket, cost: bucket.interval, fullAt: start + bucket.interval, to: &entry)
+      append(bucket, cost: interval, fullAt: start + interval, to: &entry)
     }
   }
 
-  private mutating func append(
-    _ id: BucketID, _ bucket: TokenBucket, cost: Int64, fullAt: Int64, to entry: inout SharedBucket
-  ) {
+  private mutating func append(_ bucket: Bucket, cost: Int64, fullAt: Int64, to entry: inout SharedBucket) {
     guard records.count < SharedRates.mostRecords else {
       unrecorded += 1
       return
     }
     let number = firstNumber &+ UInt32(records.count)
     let previous = index(of: entry) == nil ? number : entry.record
-    records.append(Record(id: id, cost: cost, fullAt: fullAt, mostDebt: mostDebt(bucket), previous: previous))
+    records.append(
+      Record(id: bucket.id, cost: cost, fullAt: fullAt, mostDebt: mostDebt(bucket.rate), previous: previous))
     entry.record = number
   }
 
@@ -233,7 +213,7 @@ struct SharedBuckets {
   ///
   /// - Parameter isOwn: Whether the store knew then what this replica had told it.
   private mutating func learn(_ id: BucketID, _ debt: Int64, isOwn: Bool, now: Int64) {
-    let place = tables[id.table].place(of: id.bits)
+    let place = place(of: id)
     guard place != nil || debt > 0 else { return }
     var entry = place.map { tables[id.table][place: $0] } ?? SharedBucket(key: id.bits, fullAt: .min)
     var fullAt = now + debt
@@ -253,17 +233,19 @@ struct SharedBuckets {
 
   // MARK: Strict decisions
 
-  /// The debt of a bucket that the store may have lost.
-  func unconfirmedDebt(_ bucket: TokenBucket, _ id: BucketID, now: Int64) -> Int64 {
-    guard let place = tables[id.table].place(of: id.bits) else { return 0 }
-    let entry = tables[id.table][place: place]
-    return isConfirmed(entry) ? 0 : min(max(0, entry.fullAt - now), mostDebt(bucket))
+  /// Returns what the store needs to know of a bucket.
+  func part(_ policy: ServiceLimit.Policy, _ bucket: Bucket, now: Int64) -> StrictTake.Part {
+    let most = mostDebt(bucket.rate)
+    let entry = place(of: bucket.id).map { tables[bucket.id.table][place: $0] }
+    let unconfirmed = entry.map { isConfirmed($0) ? 0 : min(max(0, $0.fullAt - now), most) }
+    return StrictTake.Part(
+      policy: policy, id: bucket.id, bucket: bucket.rate, mostDebt: most, knownDebt: unconfirmed ?? 0)
   }
 
   /// Takes a decision of the store: never less than this replica knows. If it is a grant, the store knows as much.
   mutating func decided(_ id: BucketID, _ outcome: TokenBucket.TakeResult, isTaken: Bool, now: Int64) {
     let fullAt = isTaken ? outcome.fullAt : outcome.untakenFullAt
-    guard let place = tables[id.table].place(of: id.bits) else {
+    guard let place = place(of: id) else {
       return tables[id.table].set(SharedBucket(key: id.bits, fullAt: fullAt, heard: mark(now)), now: now)
     }
     tables[id.table][place: place].fullAt = max(tables[id.table][place: place].fullAt, fullAt)
@@ -289,7 +271,7 @@ struct SharedBuckets {
     if aloneSince == .min || now - aloneSince > SharedRates.second { return removeRecords(records.count) }
     for index in sent..<records.count {
       let id = records[index].id
-      guard let place = tables[id.table].place(of: id.bits) else { continue }
+      guard let place = place(of: id) else { continue }
       records[index].fullAt = max(records[index].fullAt, tables[id.table][place: place].fullAt)
     }
   }

@@ -33,7 +33,6 @@ struct BucketID: Hashable, Sendable {
     return bytes
   }
 
-  /// The index of its table.
   var table: Int { Int(bits >> 62) }
 }
 
@@ -51,7 +50,6 @@ struct BucketName {
     append(client.utf8)
   }
 
-  /// Creates the name of a caller's bucket.
   static func caller(_ caller: Caller, of client: String, _ bucket: TokenBucket) -> BucketName {
     var name = BucketName(.caller, client: client, bucket)
     switch caller {
@@ -65,12 +63,10 @@ struct BucketName {
     return name
   }
 
-  /// Creates the name of a client's total.
   static func total(of client: String, _ bucket: TokenBucket) -> BucketName {
     BucketName(.total, client: client, bucket)
   }
 
-  /// Creates the name of an address's failed credentials.
   static func failure(from address: String, _ bucket: TokenBucket) -> BucketName {
     var name = BucketName(.failure, client: "", bucket)
     name.append(address.utf8)
@@ -141,7 +137,6 @@ struct RateDebts: Sequence, IteratorProtocol {
   /// The number of debts; it includes those with an ID that no bucket has.
   var count: Int { rest.count / Self.stride }
 
-  /// Returns the next debt.
   mutating func next() -> Debt? {
     while rest.count >= Self.stride {
       let bytes = rest.prefix(Self.stride)

@@ -32,7 +32,6 @@ package final class SharedRates: Sendable {
     var known: BucketTable<KnownBucket>
     var buckets: SharedBuckets
 
-    /// The ID of a bucket, if it is known.
     mutating func id(of key: BucketKey, now: Int64) -> BucketID? {
       guard let place = known.place(of: key.bits) else { return nil }
       known[place: place].fullAt = now + SharedRates.memory
@@ -63,76 +62,46 @@ package final class SharedRates: Sendable {
   // MARK: Taking
 
   func take(_ rates: ClientRates, for caller: Caller, now: Int64) -> RateVerdict {
-    switch (rates.caller, rates.total) {
-    case (nil, nil): return .unlimited
-    case (let own?, nil):
-      let key = BucketKey(client: rates.callersKey, caller: caller)
-      let outcome = take(own, key, now: now) ?? take(own, key, named: .caller(caller, of: rates.id, own), now: now)
-      return outcome.verdict(.caller, now: now)
-    case (nil, let total?):
-      let outcome =
-        take(total, rates.totalKey, now: now)
-        ?? take(total, rates.totalKey, named: .total(of: rates.id, total), now: now)
-      return outcome.verdict(.total, now: now)
-    case (let own?, let total?):
-      let key = BucketKey(client: rates.callersKey, caller: caller)
-      let outcomes =
-        take(own, key, total, rates.totalKey, now: now)
-        ?? take(
-          own, learn(.caller(caller, of: rates.id, own), key, now: now),
-          total, learn(.total(of: rates.id, total), rates.totalKey, now: now), now: now)
-      return outcomes.verdict(now: now)
-    }
+    guard !rates.isUnlimited else { return .unlimited }
+    let (own, total) = buckets(of: rates, for: caller, now: now)
+    let outcomes = state.withLock { $0.buckets.take(own, total, now: now) }
+    return RateVerdict(caller: outcomes.own, total: outcomes.total, now: now)
   }
 
-  func takeFailure(_ bucket: TokenBucket, from address: String, now: Int64) -> TokenBucket.TakeResult {
-    let key = BucketKey(address: address)
-    return take(bucket, key, now: now) ?? take(bucket, key, named: .failure(from: address, bucket), now: now)
+  /// Counts a failed credential. Returns the time until the address may try another one.
+  func takeFailure(_ bucket: TokenBucket, from address: String, now: Int64) -> Int64 {
+    let id = id(of: BucketKey(address: address), .failure(from: address, bucket), now: now)
+    return state.withLock { $0.buckets.take((bucket, id), nil, now: now).own?.wait ?? 0 }
   }
 
   /// Returns the time until the address may try a credential again. An address without a known bucket may try now.
   func failureWait(_ bucket: TokenBucket, of address: String, now: Int64) -> Int64 {
     state.withLock { state in
       guard let id = state.id(of: BucketKey(address: address), now: now) else { return 0 }
-      return state.buckets.wait(bucket, id, now: now)
+      return state.buckets.wait((bucket, id), now: now)
     }
   }
 
-  /// Takes a token if the bucket's ID is known; else returns nil.
-  private func take(_ bucket: TokenBucket, _ key: BucketKey, now: Int64) -> TokenBucket.TakeResult? {
-    state.withLock { state in
-      guard let id = state.id(of: key, now: now) else { return nil }
-      return state.buckets.take(bucket, id, now: now)
+  /// Returns the buckets of a caller and of its client, where they have a limit.
+  private func buckets(
+    of rates: ClientRates, for caller: Caller, now: Int64
+  ) -> (own: SharedBuckets.Bucket?, total: SharedBuckets.Bucket?) {
+    let own = rates.caller.map { rate -> SharedBuckets.Bucket in
+      let key = BucketKey(client: rates.callersKey, caller: caller)
+      return (rate, id(of: key, .caller(caller, of: rates.id, rate), now: now))
     }
-  }
-
-  private func take(
-    _ bucket: TokenBucket, _ key: BucketKey, named name: BucketName, now: Int64
-  ) -> TokenBucket.TakeResult {
-    let id = learn(name, key, now: now)
-    return state.withLock { $0.buckets.take(bucket, id, now: now) }
-  }
-
-  /// Takes tokens of both buckets or of neither if their IDs are known; else returns nil.
-  private func take(
-    _ own: TokenBucket, _ caller: BucketKey, _ all: TokenBucket, _ total: BucketKey, now: Int64
-  ) -> SharedBuckets.Outcomes? {
-    state.withLock { state in
-      guard let mine = state.id(of: caller, now: now), let ours = state.id(of: total, now: now) else { return nil }
-      return state.buckets.take(own, mine, all, ours, now: now)
+    let total = rates.total.map { rate -> SharedBuckets.Bucket in
+      (rate, id(of: rates.totalKey, .total(of: rates.id, rate), now: now))
     }
+    return (own, total)
   }
 
-  private func take(
-    _ own: TokenBucket, _ caller: BucketID, _ all: TokenBucket, _ total: BucketID, now: Int64
-  ) -> SharedBuckets.Outcomes {
-    state.withLock { $0.buckets.take(own, caller, all, total, now: now) }
-  }
-
-  /// Computes the ID of a bucket outside of the lock, because that takes as long as a tenth of a request.
-  private func learn(_ name: BucketName, _ key: BucketKey, now: Int64) -> BucketID {
+  /// Returns the ID of a bucket. It computes an unknown one outside of the lock, because that takes as long as a tenth of a
+  /// request.
+  private func id(of key: BucketKey, _ name: @autoclosure () -> BucketName, now: Int64) -> BucketID {
+    if let known = state.withLock({ $0.id(of: key, now: now) }) { return known }
     let (authenticator, generation) = state.withLock { ($0.authenticator, $0.generation) }
-    let id = name.id(authenticator)
+    let id = name().id(authenticator)
     state.withLock { state in
       guard state.generation == generation else { return }
       state.known.set(KnownBucket(key: key.bits, fullAt: now + Self.memory, id: id), now: now)
@@ -143,29 +112,15 @@ package final class SharedRates: Sendable {
   // MARK: Strict clients
 
   func strictTake(_ rates: ClientRates, for caller: Caller, now: Int64) -> StrictTake? {
-    var buckets: [(ServiceLimit.Policy, BucketID, TokenBucket)] = []
-    if let own = rates.caller {
-      let key = BucketKey(client: rates.callersKey, caller: caller)
-      buckets.append((.caller, id(of: key, now: now) ?? learn(.caller(caller, of: rates.id, own), key, now: now), own))
-    }
-    if let total = rates.total {
-      let key = rates.totalKey
-      buckets.append((.total, id(of: key, now: now) ?? learn(.total(of: rates.id, total), key, now: now), total))
-    }
-    guard !buckets.isEmpty else { return nil }
-    return state.withLock { [buckets] state in
+    guard !rates.isUnlimited else { return nil }
+    let (own, total) = buckets(of: rates, for: caller, now: now)
+    return state.withLock { state in
       guard state.buckets.isTogether else { return nil }
-      return StrictTake(
-        parts: buckets.map { policy, id, bucket in
-          StrictTake.Part(
-            policy: policy, id: id, bucket: bucket, mostDebt: state.buckets.mostDebt(bucket),
-            knownDebt: state.buckets.unconfirmedDebt(bucket, id, now: now))
-        })
+      let parts = [
+        own.map { state.buckets.part(.caller, $0, now: now) }, total.map { state.buckets.part(.total, $0, now: now) },
+      ]
+      return StrictTake(parts: parts.compactMap { $0 })
     }
-  }
-
-  private func id(of key: BucketKey, now: Int64) -> BucketID? {
-    state.withLock { $0.id(of: key, now: now) }
   }
 
   func verdict(_ reply: StrictReply, on take: StrictTake, now: Int64) -> RateVerdict? {
@@ -180,8 +135,10 @@ package final class SharedRates: Sendable {
         state.buckets.decided(part.id, outcome, isTaken: reply.isTaken, now: now)
       }
     }
-    if outcomes.count == 2 { return TokenBucket.TakeResult.verdict(caller: outcomes[0], total: outcomes[1], now: now) }
-    return outcomes.first?.verdict(take.parts[0].policy, now: now)
+    func outcome(_ policy: ServiceLimit.Policy) -> TokenBucket.TakeResult? {
+      zip(take.parts, outcomes).first { $0.0.policy == policy }?.1
+    }
+    return RateVerdict(caller: outcome(.caller), total: outcome(.total), now: now)
   }
 
   // MARK: The group

@@ -31,7 +31,6 @@ package struct StrictTake: Sendable {
 
 /// The store's decision about a ``StrictTake``. It comes from outside.
 package struct StrictReply: Sendable, Equatable {
-  /// Whether the tokens are taken.
   package let isTaken: Bool
   /// The debt of each bucket before, in microseconds.
   package let debts: [Int64]

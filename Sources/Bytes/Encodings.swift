@@ -263,4 +263,8 @@ extension UInt8 {
     default: false
     }
   }
+
+  /// Whether the byte is a letter, a digit, `-`, `.` or `_`, which are safe in a name, in a header field, in JSON and in a
+  /// log.
+  public var isOfName: Bool { isUnreservedInURI && self != UInt8(ascii: "~") }
 }

@@ -178,7 +178,6 @@ public enum AuditOutcome: Sendable, CaseIterable {
 }
 
 extension AuditRecord {
-  /// Appends the record as a line of `format` to `bytes`.
   func append(to bytes: inout [UInt8], format: LogFormat, time: LineTime) {
     let texts = client.utf8.count + address.utf8.count + (origin ?? "").utf8.count
     let room = LogFormat.roomForRecord + LogFormat.room(forTexts: texts) + (token?.room ?? 0)
@@ -333,7 +332,6 @@ extension AuditFileError {
 
 /// A notice to the operator about the audit file.
 public enum AuditFileNotice: Sendable, Equatable, CustomStringConvertible {
-  /// The file cannot be written.
   case failing(AuditFileError)
   /// The file can be written again. `lostLines` is the number of records lost since the previous recovery.
   case recovered(path: String, lostLines: Int)

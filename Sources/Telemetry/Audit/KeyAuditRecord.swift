@@ -26,7 +26,6 @@ public struct KeyAuditRecord: Sendable {
 }
 
 extension KeyAuditRecord {
-  /// Appends the record as a line of `format` to `bytes`.
   func append(to bytes: inout [UInt8], format: LogFormat, time: LineTime) {
     let texts = keyID.utf8.count + fingerprint.utf8.count + (previous ?? "").utf8.count
     let room = LogFormat.roomForRecord + LogFormat.room(forTexts: texts)

@@ -1,3 +1,4 @@
+import DequeModule
 import Locks
 
 /// The last records of the audit log, for a person who looks at them. They have the form of the file, so they contain no
@@ -6,13 +7,8 @@ public final class RecentAuditRecords: Sendable {
   /// The number of records. A record has 20 kB at most, with 32 origins of a token, so all have 1 MB.
   public static let capacity = 50
 
-  private struct Ring {
-    /// The lines in JSON, without their ends, the oldest one at `start`.
-    var lines: [[UInt8]] = []
-    var start = 0
-  }
-
-  private let ring = Locked(Ring())
+  /// The lines in JSON, without their ends, the oldest one first.
+  private let lines = Locked<Deque<[UInt8]>>([])
 
   /// Creates an empty list.
   public init() {}
@@ -29,9 +25,8 @@ public final class RecentAuditRecords: Sendable {
 
   /// The records as an array of JSON objects, the newest first.
   public var json: [UInt8] {
-    let (lines, start) = ring.withLock { ($0.lines, $0.start) }
     var json = Array("[".utf8)
-    for line in (lines[start...] + lines[..<start]).reversed() {
+    for line in lines.withLock({ $0 }).reversed() {
       if json.count > 1 { json.append(UInt8(ascii: ",")) }
       json += line
     }
@@ -43,10 +38,9 @@ public final class RecentAuditRecords: Sendable {
     write(&written)
     // A copy, because a record is written with room for escapes that it seldom needs.
     let line = Array(written.last == UInt8(ascii: "\n") ? written.dropLast() : written[...])
-    ring.withLock { ring in
-      guard ring.lines.count == Self.capacity else { return ring.lines.append(line) }
-      ring.lines[ring.start] = line
-      ring.start = (ring.start + 1) % Self.capacity
+    lines.withLock { lines in
+      if lines.count == Self.capacity { lines.removeFirst() }
+      lines.append(line)
     }
   }
 }

@@ -193,7 +193,6 @@ public struct AccessRecord: Sendable {
 }
 
 extension AccessRecord {
-  /// Appends the record as a line of `format` to `bytes`.
   func append(to bytes: inout [UInt8], format: LogFormat, time: LineTime) {
     var texts = client.utf8.count + method.utf8.count
     if let upstream { texts += Upstream.room + upstream.texts.reduce(0) { $0 + $1.value.utf8.count } }

@@ -132,7 +132,6 @@ struct LogBuffer {
     bytes = kept + bytes
   }
 
-  /// Counts lost lines.
   mutating func drop(_ lines: Int) {
     dropped += lines
     droppedInAll += lines

@@ -24,7 +24,6 @@ extension LogFormat {
   /// Returns room in bytes for texts with so many bytes in all: an escape takes six (`\u001b`).
   static func room(forTexts bytes: Int) -> Int { 6 * bytes }
 
-  /// Begins a line.
   func begin(_ line: inout OutputSpan<UInt8>, time: LineTime, level: StaticString, message: String) {
     begin(&line, time: time, level: level)
     switch self {
@@ -50,12 +49,10 @@ extension LogFormat {
     line.append(isJSON ? "\",\"message\":" : " ")
   }
 
-  /// Ends the line.
   func end(_ line: inout OutputSpan<UInt8>) {
     line.append(self == .json ? "}\n" : "\n")
   }
 
-  /// Appends a field with a text value.
   func field(_ line: inout OutputSpan<UInt8>, _ name: String, _ value: String) {
     begin(&line, field: name)
     string(&line, value)
@@ -83,7 +80,6 @@ extension LogFormat {
     quote(&line)
   }
 
-  /// Appends a field with a number.
   func field(_ line: inout OutputSpan<UInt8>, json name: StaticString, _ value: Int) {
     begin(&line, json: name)
     line.append(decimal: value)
@@ -95,7 +91,6 @@ extension LogFormat {
     line.appendMilliseconds(duration)
   }
 
-  /// Appends a field with a request's identifier.
   func field(_ line: inout OutputSpan<UInt8>, json name: StaticString, _ id: RequestID) {
     begin(&line, json: name)
     // Its characters are safe in both formats.
@@ -297,7 +292,6 @@ struct LineTime: Sendable {
     write(milliseconds: rest)
   }
 
-  /// Creates the text of the present time.
   static func now() -> LineTime { LineTime(milliseconds: present()) }
 
   /// Makes this another time, with the same text as a new value has.

@@ -12,8 +12,6 @@ public struct RequestID: Sendable, Hashable, CustomStringConvertible {
 
   let content: Content
 
-  private static let mostCharacters = 64
-
   /// The number of its characters.
   var count: Int {
     switch content {
@@ -25,9 +23,7 @@ public struct RequestID: Sendable, Hashable, CustomStringConvertible {
   /// Creates the identifier that a trusted proxy sent. Returns nil unless it is 1 to 64 characters of `A`–`Z`, `a`–`z`,
   /// `0`–`9`, `.`, `_` and `-`, which are safe in a header field, in JSON and in a log.
   public init?(_ text: String) {
-    guard (1...Self.mostCharacters).contains(text.utf8.count), text.utf8.allSatisfy(\.isSafeInRequestID) else {
-      return nil
-    }
+    guard (1...64).contains(text.utf8.count), text.utf8.allSatisfy(\.isOfName) else { return nil }
     content = .foreign(text)
   }
 
@@ -64,16 +60,5 @@ extension [UInt8] {
   /// Appends the identifier's characters.
   public mutating func append(_ id: RequestID) {
     append(addingCapacity: id.count) { (output: inout OutputSpan<UInt8>) in output.append(id) }
-  }
-}
-
-extension UInt8 {
-  fileprivate var isSafeInRequestID: Bool {
-    switch self {
-    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-      UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "-"):
-      true
-    default: false
-    }
   }
 }

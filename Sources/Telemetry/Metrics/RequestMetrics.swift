@@ -111,9 +111,7 @@ public final class RequestTally: Sendable {
     return routes.count - 1
   }
 
-  /// The present counts.
   var counts: [RouteTally] { state.withLock { $0.routes } }
-  /// The present durations by client.
   var clientDurations: [(client: String, value: DurationHistogram)] { state.withLock { $0.clients.elements } }
 }
 
@@ -170,13 +168,11 @@ public struct DurationHistogram: Sendable {
   /// The number of durations between each bound and the one before it. The last bucket counts durations above all
   /// bounds.
   private var buckets = InlineArray<9, Int>(repeating: 0)
-  /// The sum of all durations.
   private(set) var sum = Duration.zero
 
   /// Creates an empty histogram.
   public init() {}
 
-  /// The number of durations.
   var count: Int { buckets.indices.reduce(0) { $0 &+ buckets[$1] } }
 
   /// The number of durations up to each bound in seconds. The last element, without a bound, is the number of all
