@@ -1,5 +1,4 @@
 import Access
-package import HTTPMessages
 
 /// The credential of a client. A client without a credential is identified by its origins.
 extension ClientCandidate {
@@ -30,7 +29,6 @@ extension ClientCandidate {
   /// A digest that no key has.
   private static let exampleDigest = String(repeating: "0123456789abcdef", count: 4)
 
-  /// The members of `jwt`.
   enum JWT {
     static let issuer = Setting(
       "issuer", .label("write the token's iss, \(text)"), example: #""https://id.example.com/""#,
@@ -172,7 +170,7 @@ extension ClientCandidate {
       return nil
     case (false, false):
       guard let issuer else { return nil }
-      do throws(KeySetURL.Invalid) { _ = try KeySetURL(discoveryOf: issuer) } catch {
+      do throws(ServiceURL.Invalid) { _ = try ServiceURL(discoveryOf: issuer) } catch {
         reader.missing(
           JWT.jwksURL.path, problem: "is not set",
           remedy:
@@ -192,62 +190,13 @@ extension ClientCandidate {
   }
 }
 
-/// The URL of a key set. Only `https` is allowed, because an attacker who can change the keys can sign as the issuer.
-package struct KeySetURL: Sendable, Hashable, CustomStringConvertible {
-  /// The reason why a text is not such a URL.
-  package struct Invalid: Error, Equatable, CustomStringConvertible {
-    /// The problem, to follow the text itself: `is not https://…`.
-    package let description: String
-  }
-
-  /// Scheme, host and port.
-  package let origin: Origin
-  /// Path and query, in origin form (RFC 9112 §3.2.1).
-  package let target: String
-
-  /// The URL in a canonical form, without its query, which may contain a secret.
-  package var description: String { "\(origin)\(target.prefix { $0 != "?" })" }
-
-  /// The maximum length of a URL, in bytes.
-  static let limit = 2048
-
-  /// Creates the URL of the discovery document of an issuer, which has neither a query nor a fragment (OpenID Connect
-  /// Discovery §2).
-  package init(discoveryOf issuer: String) throws(Invalid) {
-    guard !issuer.contains("?") else { throw Invalid(description: "has a query (“?…”)") }
-    // The problem is the issuer's, not that of the whole URL.
-    _ = try KeySetURL(issuer)
-    try self.init(ProviderMetadata.url(of: issuer))
-  }
-
-  /// Parses an `https` URL without credentials and fragment.
-  package init(_ text: String) throws(Invalid) {
-    guard text.utf8.count <= Self.limit, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
-      throw Invalid(description: "is not a URL: it has spaces or letters that must be percent-encoded, or is too long")
-    }
-    let scheme = text.prefix("https://".count)
-    guard scheme.lowercased() == "https://" else { throw Invalid(description: "does not begin with https://") }
-    guard !text.contains("#") else {
-      throw Invalid(description: "has a fragment (“#…”), which clients do not send to servers")
-    }
-    let rest = text[scheme.endIndex...]
-    let authority = rest.prefix { $0 != "/" && $0 != "?" }
-    do throws(OriginError) { origin = try Origin("https://\(authority)") } catch {
-      throw Invalid(description: "has no valid host and port")
-    }
-    let target = rest[authority.endIndex...]
-    self.target = target.hasPrefix("/") ? String(target) : "/\(target)"
-  }
-}
-
 extension SettingType where Value == String {
-  /// An `https` URL.
   static let secureURL: SettingType = {
     let remedy = "write an https URL such as \"https://id.example.com/.well-known/jwks.json\""
     return string(remedy) { (text) throws(InvalidValue) in
       // The log would contain the key with every failed fetch.
       guard !holdsAPIKey(text) else { throw InvalidValue(problem: "contains an API key", remedy: remedy) }
-      do throws(KeySetURL.Invalid) { _ = try KeySetURL(text) } catch {
+      do throws(ServiceURL.Invalid) { _ = try ServiceURL(text) } catch {
         // The text before an @ may be a password.
         let name = text.contains("@") ? "the URL" : quoted(text)
         throw InvalidValue(problem: "\(name) \(error)", remedy: remedy)

@@ -4,9 +4,7 @@ import Access
 /// element with other clients and to open its files, so that one error does not hide another.
 struct ClientCandidate {
   var id: String?
-  /// The digests of the client's API keys.
   var digests: [APIKeyDigest] = []
-  /// The names of the client's certificate.
   var names: [SubjectName] = []
   /// The origins that identify the client. Origins that only restrict another credential are not included.
   var knownOrigins: [OriginPattern] = []
@@ -139,7 +137,6 @@ extension ClientCandidate {
 struct Rates: Sendable, Equatable {
   /// The caller that `perSecond` and `burst` apply to.
   enum Unit: String, Sendable, CaseIterable {
-    /// Each address.
     case address
     /// Each `sub` of a JWT, or the address of a caller without one.
     case sub

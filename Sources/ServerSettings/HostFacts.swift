@@ -12,7 +12,7 @@ public struct HostFacts: Sendable, Equatable {
   /// Whether standard error is a terminal.
   public var logsToTerminal: Bool
   /// The listening sockets that the service manager has passed, instead of those that the settings name.
-  public var sockets = PassedListeners.none
+  package var sockets = PassedListeners.none
 
   /// Creates facts from the given values.
   public init(openFiles: Int, cores: Int, memory: Int? = nil, logsToTerminal: Bool) {
@@ -66,12 +66,7 @@ enum CPUQuota {
   /// Returns every `cpu.max` that limits the process, its own cgroup's first, by `/proc/self/cgroup` (cgroups(7)).
   static func files(membership: String) -> [String] {
     guard let line = membership.split(separator: "\n").first(where: { $0.hasPrefix("0::/") }) else { return [] }
-    var components = line.dropFirst(3).split(separator: "/")
-    var files: [String] = []
-    while true {
-      files.append((["/sys/fs/cgroup"] + components.map(String.init) + ["cpu.max"]).joined(separator: "/"))
-      guard components.popLast() != nil else { return files }
-    }
+    return upwards(line.dropFirst(3).split(separator: "/"), from: "/sys/fs/cgroup").map { "\($0)/cpu.max" }
   }
 
   /// Returns the cores in `/proc/self/status`. `Cpus_allowed` has the affinity as hexadecimal words (proc(5)).
@@ -139,16 +134,16 @@ enum MemoryQuota {
     func folders(of path: Substring) -> [String] {
       var below = path
       if root != "/", below.hasPrefix(root) { below = below.dropFirst(root.count) }
-      var components = below.split(separator: "/").map(String.init)
+      let components = below.split(separator: "/")
       // A path that leads out of the namespace does not name a mounted folder.
-      if components.contains("..") { components = [] }
-      var folders: [String] = []
-      while true {
-        folders.append(([point] + components).joined(separator: "/"))
-        guard components.popLast() != nil else { return folders }
-      }
+      return upwards(components.contains("..") ? [] : components, from: point)
     }
   }
+}
+
+/// Returns the folder with this path below `root`, its ancestors, and `root` last.
+private func upwards(_ path: [Substring], from root: String) -> [String] {
+  (0...path.count).reversed().map { "\(root)\(path.prefix($0).map { "/\($0)" }.joined())" }
 }
 
 private func text(at path: String) -> String? {

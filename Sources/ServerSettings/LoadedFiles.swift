@@ -96,25 +96,14 @@ package struct LoadedFiles: Sendable {
   package let keySets: KeySetFiles
   /// Oddities of files that are usable nevertheless, each described in one sentence for the operator.
   package let warnings: [String]
+}
 
-  package init(
-    key: SigningKey, nextKey: SigningKey? = nil, tls: TLSContext?, upstreamAuthorities: TLSClientContext,
-    collectorAuthorities: TLSClientContext? = nil, store: StoreFiles? = nil, keySets: KeySetFiles, warnings: [String]
-  ) {
-    self.key = key
-    self.nextKey = nextKey
-    self.tls = tls
-    self.upstreamAuthorities = upstreamAuthorities
-    self.collectorAuthorities = collectorAuthorities
-    self.store = store
-    self.keySets = keySets
-    self.warnings = warnings
-  }
-
+extension LoadedFiles {
   /// Creates files with a key that has no file, and the system's authorities.
   package init(key: SigningKey) throws(TLSError) {
     self.init(
-      key: key, tls: nil, upstreamAuthorities: try TLSClientContext(), keySets: KeySetFiles(), warnings: [])
+      key: key, nextKey: nil, tls: nil, upstreamAuthorities: try TLSClientContext(), collectorAuthorities: nil,
+      store: nil, keySets: KeySetFiles(), warnings: [])
   }
 }
 
@@ -123,8 +112,6 @@ package struct KeySetFiles: Sendable {
   package internal(set) var keys: [String: JSONWebKeySet] = [:]
   /// The authorities that the server trusts for providers.
   package internal(set) var authorities: [String: TLSClientContext] = [:]
-
-  package init() {}
 }
 
 /// A reader of files. It reads each file once, even if several settings name it, and collects the errors.
@@ -133,7 +120,7 @@ struct FileLoader {
   private(set) var warnings: [String] = []
   private(set) var keySets = KeySetFiles()
   private var pemFiles: [String: Result<PEMFile, PEMFile.Failure>] = [:]
-  private var keySetErrors: [String: InvalidValue] = [:]
+  private var keySetFiles: [String: Result<JSONWebKeySet, InvalidValue>] = [:]
 
   /// Returns the signing key, and the next key of a rotation, after each has signed a probe.
   mutating func keys(of settings: Settings.MusicKit) -> (active: SigningKey, next: SigningKey?)? {
@@ -148,20 +135,15 @@ struct FileLoader {
   }
 
   private mutating func load(_ place: Settings.MusicKit.Key, of setting: String, team: TeamID) -> SigningKey? {
-    do throws(SigningKeyError) {
-      let key = try place.load()
-      guard key.keyID.description != team.description else {
-        note(
-          setting, "the key's ID is the same as musickit.teamID",
-          remedy: "write the key's own ID, the one in its file name AuthKey_<KEYID>.p8")
-        return nil
-      }
-      warnings += key.findings.map(\.description)
-      return key
-    } catch {
-      note(setting, "\(error)")
+    guard let key = noting(setting, { try place.load() }) else { return nil }
+    guard key.keyID.description != team.description else {
+      note(
+        setting, "the key's ID is the same as musickit.teamID",
+        remedy: "write the key's own ID, the one in its file name AuthKey_<KEYID>.p8")
       return nil
     }
+    warnings += key.findings.map(\.description)
+    return key
   }
 
   /// Returns the context of a TLS server. It reports the errors of all files, not only those of the first.
@@ -180,13 +162,11 @@ struct FileLoader {
     let ticketKeys = ticketKeys(in: files.ticketKeyFiles)
     var context: TLSContext?
     if let certificate, let key {
-      do throws(TLSError) {
-        context = try TLSContext(
+      context = noting("server.tls") {
+        try TLSContext(
           certificate: certificate, key: key, further: further, clientCA: trusted == nil ? nil : clientCA,
           applicationProtocols: (files.http2 ? ["h2"] : []) + ["http/1.1", "http/1.0"], resumingTicketsOf: previous,
           sharedTicketKeys: ticketKeys)
-      } catch {
-        note("server.tls", "\(error)")
       }
     }
     warnings += context?.findings ?? trusted?.findings ?? []
@@ -196,19 +176,14 @@ struct FileLoader {
   /// Returns the keys of session tickets in these files. Nil without files, or if one of them is unusable.
   private mutating func ticketKeys(in paths: [String]) -> TicketKeys? {
     let setting = Settings.Server.ticketKeyFiles.path
-    var files: [TicketKeyFile] = []
-    for (index, path) in paths.enumerated() {
-      do throws(TLSError) { files.append(try TicketKeyFile(path)) } catch { note("\(setting)[\(index)]", "\(error)") }
+    let files = paths.enumerated().compactMap { index, path in
+      noting("\(setting)[\(index)]") { try TicketKeyFile(path) }
     }
-    guard !files.isEmpty, files.count == paths.count else { return nil }
-    do throws(TLSError) {
-      let keys = try TicketKeys(files)
-      warnings += keys.findings
-      return keys
-    } catch {
-      note(setting, "\(error)")
+    guard !files.isEmpty, files.count == paths.count, let keys = noting(setting, { try TicketKeys(files) }) else {
       return nil
     }
+    warnings += keys.findings
+    return keys
   }
 
   private mutating func certificate(
@@ -217,32 +192,22 @@ struct FileLoader {
     let certificate = pem(files.certificateFile, of: "\(place).certificateFile")
     let key = pem(files.keyFile, of: "\(place).keyFile")
     guard let certificate, let key else { return nil }
-    do throws(TLSError) { return try ServerCertificate(certificate: certificate, key: key) } catch {
-      note(place, "\(error)")
-      return nil
-    }
+    return noting(place) { try ServerCertificate(certificate: certificate, key: key) }
   }
 
   /// Returns the authorities in the file at `path`, or the system's without a path. Nil if the file is unusable.
   mutating func authorities(_ path: String?, of setting: String, caSetting: String) -> TLSClientContext? {
-    do throws(TLSError) {
-      guard let path else { return try TLSClientContext(caSetting: caSetting) }
-      do throws(PEMFile.Failure) {
-        return authorities(in: try read(path), of: setting, caSetting: caSetting)
-      } catch {
-        throw error.of(path)
-      }
+    guard let path else { return noting(setting) { try TLSClientContext(caSetting: caSetting) } }
+    do throws(PEMFile.Failure) {
+      return authorities(in: try read(path), of: setting, caSetting: caSetting)
     } catch {
-      note(setting, "\(error)")
+      note(setting, "\(error.of(path))")
       return nil
     }
   }
 
   private mutating func authorities(in file: PEMFile, of setting: String, caSetting: String) -> TLSClientContext? {
-    do throws(TLSError) { return try TLSClientContext(authorities: file, caSetting: caSetting) } catch {
-      note(setting, "\(error)")
-      return nil
-    }
+    noting(setting) { try TLSClientContext(authorities: file, caSetting: caSetting) }
   }
 
   /// Returns the authorities for the collector, or nil if it is not reached by TLS, or if the file is unusable.
@@ -251,7 +216,6 @@ struct FileLoader {
     return authorities(export.certificate, of: export.certificateSetting, caSetting: export.certificateSetting)
   }
 
-  /// Returns the password and the authorities for the store.
   mutating func store(of shared: Settings.Shared) -> StoreFiles {
     let trusted =
       shared.address.isSecure
@@ -282,29 +246,25 @@ struct FileLoader {
 
   /// Reads the key set of the client's identity provider if it is in a file, otherwise the authorities for fetching it.
   mutating func addKeySet(of client: ClientCandidate, at place: String) {
-    if let file = client.keySetFile, let error = addKeys(file) {
-      note("\(place).jwt.jwksFile", error.problem, remedy: error.remedy)
+    if let file = client.keySetFile {
+      do throws(InvalidValue) { keySets.keys[file] = try keys(in: file) } catch {
+        note("\(place).jwt.jwksFile", error.problem, remedy: error.remedy)
+      }
     }
     if client.fetchesKeySet, let file = client.caFile, keySets.authorities[file] == nil {
       keySets.authorities[file] = authorities(file, of: "\(place).jwt.caFile", caSetting: "jwt.caFile")
     }
   }
 
-  private mutating func addKeys(_ file: String) -> InvalidValue? {
-    guard keySets.keys[file] == nil else { return nil }
-    if let error = keySetErrors[file] { return error }
-    do throws(InvalidValue) {
-      let keys = try Self.keys(in: file)
-      warnings += keys.findings.map { "The key set \(quotedPath(file)): \($0)" }
-      keySets.keys[file] = keys
-      return nil
-    } catch {
-      keySetErrors[file] = error
-      return error
-    }
+  private mutating func keys(in file: String) throws(InvalidValue) -> JSONWebKeySet {
+    if let known = keySetFiles[file] { return try known.get() }
+    let keys = Result { () throws(InvalidValue) in try Self.readKeys(in: file) }
+    keySetFiles[file] = keys
+    warnings += (try? keys.get())?.findings.map { "The key set \(quotedPath(file)): \($0)" } ?? []
+    return try keys.get()
   }
 
-  private static func keys(in file: String) throws(InvalidValue) -> JSONWebKeySet {
+  private static func readKeys(in file: String) throws(InvalidValue) -> JSONWebKeySet {
     let json: [UInt8]
     do { json = try SmallFile.read(file, atMost: JSONWebKeySet.limit) } catch {
       throw InvalidValue(
@@ -344,6 +304,14 @@ struct FileLoader {
 
   private mutating func noteUnreadable(_ path: String, _ failure: SmallFile.Failure, of setting: String) {
     note(setting, "the file \(quotedPath(path)) \(failure)", remedy: "write the path of a readable PEM file")
+  }
+
+  /// Returns the result of `make`. If it throws, returns nil and records the error.
+  private mutating func noting<Value>(_ setting: String, _ make: () throws -> Value) -> Value? {
+    do { return try make() } catch {
+      note(setting, "\(error)")
+      return nil
+    }
   }
 
   private mutating func note(_ path: String, _ problem: String, remedy: String? = nil) {

@@ -1,15 +1,15 @@
 import Bytes
-public import EventLoop
+package import EventLoop
 
 /// The sockets that the service manager has passed, for each listener of the server.
-public struct PassedListeners: Sendable, Equatable {
+package struct PassedListeners: Sendable, Equatable {
   /// The sockets of the public listener. Empty if the server opens it.
-  public var `public`: [PassedSocket] = []
+  package var `public`: [PassedSocket] = []
   /// The sockets of the admin listener. Empty if the server opens it.
-  public var admin: [PassedSocket] = []
+  package var admin: [PassedSocket] = []
 
   /// No socket: the server opens its listeners.
-  public static let none = PassedListeners()
+  package static let none = PassedListeners()
 
   private init() {}
 
@@ -17,7 +17,7 @@ public struct PassedListeners: Sendable, Equatable {
   ///
   /// - Throws: `PassedSocketError` for any other name, and for a socket that is passed twice: callers would reach the
   ///   admin listener, or each connection would reach either listener by chance.
-  public init(_ sockets: [PassedSocket]) throws(PassedSocketError) {
+  package init(_ sockets: [PassedSocket]) throws(PassedSocketError) {
     for (index, socket) in sockets.enumerated() {
       if let earlier = sockets[..<index].first(where: { $0.isSameSocket(as: socket) }) {
         throw PassedSocketError(

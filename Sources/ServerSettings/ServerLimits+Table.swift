@@ -2,15 +2,14 @@ import HTTP1
 import HTTPServer
 
 extension ServerLimits {
-  /// One limit: a setting `server.limits.NAME`, and the place of its value in ``ServerLimits``. Its sentence gives the
-  /// reason for the limit and for the default.
-  struct Row<Value: Sendable>: LimitRow {
-    let setting: Setting<Value>
-    let place: any WritableKeyPath<ServerLimits, Value> & Sendable
+  /// One limit: a setting `server.limits.NAME`, whose sentence gives the reason for the limit and for the default.
+  struct Row: Sendable {
+    let known: any SettingRow
+    /// Takes the value of the setting. If it is absent or invalid, the value stays as it is.
+    let read: @Sendable (inout ServerLimits, inout SettingsReader) -> Void
   }
 
-  /// All limits.
-  static let table: [any LimitRow] = [
+  static let table: [Row] = [
     row(
       "memory", .size(8 << 20...1 << 40), \.memory,
       "The memory that the server may use for peers and the upstream, without the cache. Default: half of the "
@@ -74,34 +73,17 @@ extension ServerLimits {
   private static func row<Value: Equatable & SendableMetatype>(
     _ name: String, _ type: SettingType<Value>, _ place: any WritableKeyPath<ServerLimits, Value> & Sendable,
     _ reason: String
-  ) -> Row<Value> {
-    let fallback = ServerLimits()[keyPath: place]
+  ) -> Row {
     let fixed = FixedPart(
       differs: { $0.server.limits[keyPath: place] != $1.server.limits[keyPath: place] },
       keep: { kept, running in kept.server.limits[keyPath: place] = running.server.limits[keyPath: place] })
-    return Row(
-      setting: Setting("server.limits.\(name)", type, default: fallback, fixed: fixed, reason), place: place)
+    let setting = Setting(
+      "server.limits.\(name)", type, default: ServerLimits()[keyPath: place], fixed: fixed, reason)
+    return Row(known: setting) { limits, reader in
+      if reader.isSet(setting.path), let value = reader.read(setting) { limits[keyPath: place] = value }
+    }
   }
-}
 
-/// A row of the table of limits, for any type of value.
-protocol LimitRow: Sendable {
-  associatedtype Value: Sendable
-  var setting: Setting<Value> { get }
-  var place: any WritableKeyPath<ServerLimits, Value> & Sendable { get }
-}
-
-extension LimitRow {
-  /// The setting without its value's type.
-  var known: any SettingRow { setting }
-
-  /// Reads the setting into `limits`. If the setting is absent or invalid, the value stays as it is.
-  fileprivate func read(into limits: inout ServerLimits, from reader: inout SettingsReader) {
-    if reader.isSet(setting.path), let value = reader.read(setting) { limits[keyPath: place] = value }
-  }
-}
-
-extension ServerLimits {
   /// Reads every row. A row with an error keeps its default.
   ///
   /// - Parameter most: The number of connections for which there are descriptors.
@@ -109,7 +91,7 @@ extension ServerLimits {
     self.init()
     connections = min(connections, most)
     if let memory = host.memory { self.memory = memory / 2 }
-    for row in Self.table { row.read(into: &self, from: &reader) }
+    for row in Self.table { row.read(&self, &reader) }
     if connections > most {
       reader.reject(
         "server.limits.connections", problem: "\(connections) is more than this process may open",

@@ -1,48 +1,10 @@
 import Bytes
-package import HTTPMessages
 
-/// The URL of a collector of spans: `http` or `https`, without credentials, query and fragment.
-package struct CollectorURL: Sendable, Equatable, CustomStringConvertible {
-  /// Scheme, host and port.
-  package let origin: Origin
-  /// The path, in origin form (RFC 9112 §3.2.1).
-  package let target: String
-
-  /// The URL in a canonical form.
-  package var description: String { "\(origin)\(target)" }
-
-  /// The maximum length of a URL, in bytes.
-  private static let limit = 2048
-
-  /// Parses a URL. Returns nil if it is malformed.
-  init?(_ text: String) {
-    guard text.utf8.count <= Self.limit, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }),
-      !text.contains(where: { "?#@".contains($0) }),
-      let scheme = ["http://", "https://"].first(where: { text.lowercased().hasPrefix($0) })
-    else { return nil }
-    let rest = text.dropFirst(scheme.count)
-    let authority = rest.prefix { $0 != "/" }
-    guard let origin = try? Origin(scheme + authority) else { return nil }
-    let path = rest[authority.endIndex...]
-    self.init(origin: origin, target: path.isEmpty ? "/" : String(path))
-  }
-
-  private init(origin: Origin, target: String) {
-    (self.origin, self.target) = (origin, target)
-  }
-
-  /// Returns the URL with `path` behind its own path.
-  func appending(_ path: String) -> CollectorURL {
-    CollectorURL(origin: origin, target: target.hasSuffix("/") ? target + path : "\(target)/\(path)")
-  }
-}
-
-extension SettingType where Value == CollectorURL {
-  /// The URL of a collector.
+extension SettingType where Value == ServiceURL {
   static let collectorURL: SettingType = {
     let remedy = "write an http or https URL without credentials, such as \"http://localhost:4318\""
     return string(remedy) { (text) throws(InvalidValue) in
-      guard let url = CollectorURL(text) else {
+      guard let url = ServiceURL(ofCollector: text) else {
         // The text before an @ may be a password.
         let name = text.contains("@") || text.contains("?") ? "the URL" : quoted(text)
         throw InvalidValue(problem: "\(name) is not the URL of a collector", remedy: remedy)

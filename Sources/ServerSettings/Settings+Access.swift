@@ -1,12 +1,10 @@
-public import Access
+package import Access
 
 extension Settings {
-  /// The permissions of callers.
-  public struct Access: Sendable, Equatable {
-    /// The clients of `access.clients`.
-    public var clients: [Client]
+  package struct Access: Sendable, Equatable {
+    package var clients: [Client]
     /// The permissions of callers without credentials. Nil if they have none.
-    public var anonymous: Client?
+    package var anonymous: Client?
     /// Whether `--unsafe-allow-anonymous` was given.
     var servesEverybody = false
   }
@@ -68,7 +66,6 @@ extension Settings.Access {
     let catalog: Settings.Catalog?
     let server: Settings.Server?
     let allowsAnonymous: Bool
-    /// Whether replicas share a store.
     let isShared: Bool
   }
 
@@ -110,7 +107,6 @@ extension Settings.Access {
 }
 
 extension SettingType where Value == Double {
-  /// A fraction of the whole.
   static let share = number(0.01...1, remedy: "write a number from 0.01 to 1, such as 0.25 for a quarter")
 }
 

@@ -1,49 +1,33 @@
 import HTTPClient
-public import HTTPMessages
+package import HTTPMessages
 
 extension Settings {
-  /// The proxy to Apple Music.
-  public struct Catalog: Sendable, Equatable {
-    /// The cache of Apple's responses.
-    public struct Cache: Sendable, Equatable {
-      /// The maximum size of the cache in bytes; 0 disables it.
-      public var maxBytes: Int
-      /// The time that a response stays fresh if Apple does not state it.
-      public var lifetime: Duration
-      /// The time that a 404 stays fresh if Apple does not state it.
-      public var notFoundLifetime: Duration
-      /// The time that the server still serves a response after it became stale, with a refresh in the background.
-      public var staleWhileRevalidate: Duration
-      /// The time that the server serves a response after it became stale, if Apple is unavailable.
-      public var staleIfError: Duration
+  /// The proxy to Apple Music. The settings below describe the properties.
+  package struct Catalog: Sendable, Equatable {
+    package struct Cache: Sendable, Equatable {
+      package var maxBytes: Int
+      package var lifetime: Duration
+      package var notFoundLifetime: Duration
+      package var staleWhileRevalidate: Duration
+      package var staleIfError: Duration
     }
 
-    /// The time limits of requests to Apple.
-    public struct Timeouts: Sendable, Equatable {
-      /// The limit for a connection to Apple: name, address, TLS.
-      public var connect: Duration
-      /// The limit from the request to the head of Apple's response.
-      public var firstByte: Duration
-      /// The limit for the whole request, including retries.
-      public var whole: Duration
-      /// The limit for a caller that can get a usable stale response.
-      public var staleAfter: Duration
+    package struct Timeouts: Sendable, Equatable {
+      package var connect: Duration
+      package var firstByte: Duration
+      package var whole: Duration
+      package var staleAfter: Duration
     }
 
-    /// The origin that requests go to.
-    public var upstream: Origin
-    /// The file of the authorities that the server trusts for the upstream. Nil for the system's store.
-    public var caFile: String?
-    /// Whether the server also forwards `/v1/me/`.
-    public var me: Bool
-    /// The proxy on the way to the upstream, `http://host:port`. Nil for a direct connection.
-    public var proxy: String?
-    /// The settings of the cache.
-    public var cache: Cache
-    /// The time limits.
-    public var timeouts: Timeouts
-    /// The maximum number of requests in flight at Apple.
-    public var concurrency: Int
+    package var upstream: Origin
+    /// Nil for the system's store.
+    package var caFile: String?
+    package var me: Bool
+    /// Nil for a direct connection.
+    package var proxy: String?
+    package var cache: Cache
+    package var timeouts: Timeouts
+    package var concurrency: Int
   }
 }
 

@@ -4,16 +4,14 @@ import DeveloperToken
 /// `musickit.keys`: the keys of a rotation. One is active, at most one is next, and the others are retired.
 extension Settings.MusicKit {
   /// The key that replaces the active one after Apple Music has accepted a token of it.
-  public struct NextKey: Sendable {
-    /// The place of the private key.
-    public var key: Key
+  package struct NextKey: Sendable {
+    package var key: Key
     /// The path of its element, `musickit.keys[1]`, for errors.
-    public var setting: String
-    /// The earliest time of the replacement in seconds since 1970. Nil if Apple's acceptance suffices.
-    public var notBefore: Int?
+    package var setting: String
+    /// Seconds since 1970. Nil if Apple's acceptance suffices.
+    package var notBefore: Int?
   }
 
-  /// The role of a key in a rotation.
   enum KeyRole: String, Sendable, CaseIterable {
     /// It signs until the next key has proved itself.
     case active
@@ -50,14 +48,12 @@ extension Settings.MusicKit {
     "notBefore", .time, example: #""2026-12-01T09:00:00Z""#,
     "The time in UTC before which a `next` key does not sign. Default: none.")
 
-  /// The keys of a valid list.
   struct Keys {
     var active: (key: Key, setting: String)
     var next: NextKey?
     var retired: [KeyID] = []
   }
 
-  /// One valid element of the list.
   private struct Element {
     let state: KeyRole
     let file: String?

@@ -1,16 +1,13 @@
-public import EventLoop
-public import Logging
-public import Telemetry
+package import EventLoop
+package import Logging
+package import Telemetry
 
 extension Settings {
-  /// The log of the server.
-  public struct Log: Sendable, Equatable {
-    /// The minimum level of log lines.
-    public var level: Logger.Level
-    /// The part of the requests without an error that have an access line, from 0 to 1.
-    public var access = 1.0
-    /// The format of log lines.
-    public var format: LogFormat
+  package struct Log: Sendable, Equatable {
+    package var level: Logger.Level
+    /// From 0 to 1.
+    package var access = 1.0
+    package var format: LogFormat
   }
 }
 
@@ -38,11 +35,10 @@ extension Settings.Log {
 
 extension Settings {
   /// The audit log of what the server granted and refused.
-  public struct Audit: Sendable, Equatable {
-    /// The file of the audit log. Nil to write to the server's log instead.
-    public var file: String?
-    /// Whether a grant that cannot be recorded is refused.
-    public var isRequired = false
+  package struct Audit: Sendable, Equatable {
+    /// Nil to write to the server's log instead.
+    package var file: String?
+    package var isRequired = false
   }
 }
 
@@ -61,29 +57,21 @@ extension Settings.Audit {
 
   /// Reads the settings. Returns nil if they are invalid.
   init?(_ reader: inout SettingsReader) {
-    guard let isRequired = reader.read(Self.required) else { return nil }
-    guard reader.isSet(Self.file.path) else {
-      self.init(file: nil, isRequired: isRequired)
-      return
-    }
-    guard let file = reader.read(Self.file) else { return nil }
+    let file = reader.read(Self.file)
+    guard let isRequired = reader.read(Self.required), file != nil || !reader.isSet(Self.file.path) else { return nil }
     self.init(file: file, isRequired: isRequired)
   }
 }
 
 extension Settings {
-  /// The listener for operators.
-  public struct Admin: Sendable, Equatable {
-    /// The addresses that the listener binds.
-    public var host: ListenHost
-    /// The TCP port; 0 selects a free one.
-    public var port: UInt16
-    /// The host names that requests may have, besides those that are always allowed; see ``Settings/adminHosts``.
-    public var hosts: [String] = []
-    /// Whether the listener serves the page for operators.
-    public var page = false
+  package struct Admin: Sendable, Equatable {
+    package var host: ListenHost
+    package var port: UInt16
+    /// See ``Settings/adminHosts``.
+    package var hosts: [String] = []
+    package var page = false
     /// Sockets that the service manager has opened, instead of the address in the settings.
-    public var passed: [PassedSocket] = []
+    package var passed: [PassedSocket] = []
   }
 }
 

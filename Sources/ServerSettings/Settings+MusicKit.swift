@@ -1,27 +1,24 @@
-public import Cryptography
-public import DeveloperToken
+package import Cryptography
+package import DeveloperToken
 
 extension Settings {
-  /// The MusicKit key and its team.
-  public struct MusicKit: Sendable {
-    /// The place of the private key.
-    public enum Key: Sendable {
+  package struct MusicKit: Sendable {
+    package enum Key: Sendable {
       /// A `.p8` file with this path. Without a key ID, the one in the name `AuthKey_<KEYID>.p8` counts.
       case file(String, keyID: KeyID?)
       /// The key itself, in the settings.
       case text(SecretBytes, keyID: KeyID)
     }
 
-    /// Apple's identifier of the developer team.
-    public var teamID: TeamID
-    /// The place of the private key that signs, until the next key replaces it.
-    public var key: Key
+    package var teamID: TeamID
+    /// The private key that signs, until the next key replaces it.
+    package var key: Key
     /// The path of the setting that names ``key``, for errors.
-    public var keySetting: String
-    /// The key that replaces ``key``. Nil without a rotation.
-    public var next: NextKey?
+    package var keySetting: String
+    /// Nil without a rotation.
+    package var next: NextKey?
     /// The IDs of keys that signed before.
-    public var retired: [KeyID] = []
+    package var retired: [KeyID] = []
   }
 }
 
@@ -91,14 +88,10 @@ extension Settings.MusicKit {
 }
 
 extension Settings {
-  /// The lifetimes of tokens.
-  public struct Token: Sendable, Equatable {
-    /// The time from now to `exp`, if a request does not specify another one.
-    public var ttl: Duration
-    /// The maximum lifetime that a request may specify.
-    public var maxTTL: Duration
-    /// The time from `iat` to now: tolerance for a slow clock of a caller or of Apple.
-    public var backdate: Duration
+  package struct Token: Sendable, Equatable {
+    package var ttl: Duration
+    package var maxTTL: Duration
+    package var backdate: Duration
   }
 }
 

@@ -1,20 +1,18 @@
-public import EventLoop
-public import HTTPServer
+package import EventLoop
+package import HTTPServer
 import TLS
 
 extension Settings {
-  /// The public listener and its connections.
-  public struct Server: Sendable {
-    /// The field with which trusted proxies name the client.
-    public enum ForwardedField: String, Sendable, CaseIterable {
+  /// The public listener and its connections. The settings below describe the properties that have their names.
+  package struct Server: Sendable {
+    package enum ForwardedField: String, Sendable, CaseIterable {
       /// `X-Forwarded-For`, which no standard defines and almost every proxy writes.
       case xForwardedFor = "x-forwarded-for"
       /// RFC 7239.
       case forwarded
     }
 
-    /// The address that the listener binds.
-    public enum Address: Sendable, Equatable {
+    package enum Address: Sendable, Equatable {
       /// TCP. Port 0 selects a free one.
       case tcp(ListenHost, port: UInt16)
       /// A Unix-domain socket with this path.
@@ -24,73 +22,50 @@ extension Settings {
     }
 
     /// The PEM files of a TLS server, and related settings.
-    public struct TLSFiles: Sendable, Equatable {
-      /// The file of the certificate, followed by its chain.
-      public var certificateFile: String
-      /// The file of the certificate's private key.
-      public var keyFile: String
-      /// The further certificates, for clients that request one of their names.
-      public var certificates: [CertificateFiles] = []
-      /// The file of the authorities for client certificates. Nil if the server does not request client certificates.
-      public var clientCAFile: String?
-      /// The files of the keys of session tickets that several servers share: the first for new tickets. Empty if the
-      /// server makes its own keys.
-      public var ticketKeyFiles: [String] = []
-      /// The time during which browsers must use only HTTPS (RFC 6797). Nil to send no such field.
-      public var hsts: Duration?
-      /// Whether clients may choose HTTP/2 by ALPN.
-      public var http2 = true
+    package struct TLSFiles: Sendable, Equatable {
+      package var certificateFile: String
+      package var keyFile: String
+      package var certificates: [CertificateFiles] = []
+      /// Nil if the server requests no client certificates.
+      package var clientCAFile: String?
+      /// The first for new tickets. Empty if the server makes its own keys.
+      package var ticketKeyFiles: [String] = []
+      /// Nil to send no such field (RFC 6797).
+      package var hsts: Duration?
+      package var http2 = true
     }
 
-    /// The PEM files of a further certificate.
-    public struct CertificateFiles: Sendable, Equatable {
-      /// The file of the certificate, followed by its chain.
-      public var certificateFile: String
-      /// The file of the certificate's private key.
-      public var keyFile: String
+    package struct CertificateFiles: Sendable, Equatable {
+      package var certificateFile: String
+      package var keyFile: String
     }
 
-    /// The system call with which a loop waits for readiness.
-    public enum Poller: String, Sendable, CaseIterable {
+    package enum Poller: String, Sendable, CaseIterable {
       /// Linux's epoll(7).
       case epoll
       /// POSIX's poll(2).
       case poll
     }
 
-    /// The address that the listener binds.
-    public var address: Address
+    package var address: Address
     /// Whether the port is that of the variable `PORT`, which platforms set.
-    public var isPortOfPlatform = false
-    /// Whether a successor may listen on the same addresses while this server drains.
-    public var reusePort = false
-    /// Whether the process gives up all files that it does not need after the start.
-    public var landlock = true
+    package var isPortOfPlatform = false
+    package var reusePort = false
+    package var landlock = true
     /// The files for HTTPS. Nil for plain HTTP.
-    public var tls: TLSFiles?
-    /// The peers with trusted `Forwarded`, `X-Forwarded-For` and `X-Request-ID` fields. They are exempt from the limit
-    /// of connections per address.
-    public var trustedProxies: [AddressRange]
-    /// The field of trusted proxies that names the client.
-    public var forwarded = ForwardedField.xForwardedFor
-    /// Whether trusted proxies start each connection with a PROXY header.
-    public var proxyProtocol: Bool
-    /// The host names that requests may have, besides those that are always allowed; see ``Settings/publicHosts``.
-    public var hosts: [String] = []
-    /// Whether the listener serves the page.
-    public var page = false
-    /// Whether the listener serves the module for web apps; with the page it does in any case.
-    public var module = false
-    /// The limits on what a client can make the server store and wait for.
-    public var limits: ServerLimits
-    /// The time during which readiness fails before the listeners close.
-    public var drainDelay: Duration
-    /// The time that requests may take after that delay.
-    public var drainTimeout: Duration
-    /// The number of event loops. Each has a thread.
-    public var loops: Int
-    /// The system call with which loops wait for readiness.
-    public var poller: Poller
+    package var tls: TLSFiles?
+    package var trustedProxies: [AddressRange]
+    package var forwarded = ForwardedField.xForwardedFor
+    package var proxyProtocol: Bool
+    /// See ``Settings/publicHosts``.
+    package var hosts: [String] = []
+    package var page = false
+    package var module = false
+    package var limits: ServerLimits
+    package var drainDelay: Duration
+    package var drainTimeout: Duration
+    package var loops: Int
+    package var poller: Poller
     /// The distribution of the process's descriptors.
     package var descriptors: DescriptorBudget
   }
@@ -218,16 +193,14 @@ extension Settings.Server {
     let page = reader.read(Self.page) ?? false
     let module = reader.read(Self.module) ?? false
     guard let trustedProxies, let forwarded, let proxyProtocol, let address, let reusePort, let drainDelay,
-      let drainTimeout,
-      let loops, let poller, let landlock
+      let drainTimeout, let loops, let poller, let landlock
     else { return nil }
     let isPortOfPlatform = reader.source(of: Self.port.path) == .environment(SettingsLayers.platformPort)
     self.init(
       address: address, isPortOfPlatform: isPortOfPlatform, reusePort: reusePort, landlock: landlock, tls: tls,
-      trustedProxies: trustedProxies, forwarded: forwarded, proxyProtocol: proxyProtocol,
-      hosts: hosts, page: page, module: module,
-      limits: limits,
-      drainDelay: drainDelay, drainTimeout: drainTimeout, loops: loops, poller: poller, descriptors: descriptors)
+      trustedProxies: trustedProxies, forwarded: forwarded, proxyProtocol: proxyProtocol, hosts: hosts, page: page,
+      module: module, limits: limits, drainDelay: drainDelay, drainTimeout: drainTimeout, loops: loops, poller: poller,
+      descriptors: descriptors)
   }
 
   /// Returns the setting. By default one loop for each core, limited by the available descriptors.
@@ -293,36 +266,31 @@ extension Settings.Server {
     where reader.isSet(present) && !reader.isSet(absent) {
       reader.missing(absent, remedy: "HTTPS needs it together with \(present): write a PEM file's path")
     }
-    if reader.isSet(clientCAFile.path), !reader.isSet(certificateFile.path), !reader.isSet(keyFile.path) {
-      reader.reject(
-        clientCAFile.path, problem: "is set, and server.tls.certificateFile is not",
-        remedy: "write server.tls.certificateFile and .keyFile: without TLS no client can send a certificate")
-    }
-    if reader.isSet(Self.certificates.path), !reader.isSet(certificateFile.path), !reader.isSet(keyFile.path) {
-      reader.reject(
-        Self.certificates.path, problem: "is set, and server.tls.certificateFile is not",
-        remedy: "write server.tls.certificateFile and .keyFile: clients that request no known name get that certificate"
-      )
-    }
-    if reader.isSet(Self.ticketKeyFiles.path), !reader.isSet(certificateFile.path), !reader.isSet(keyFile.path) {
-      reader.reject(
-        Self.ticketKeyFiles.path, problem: "is set, and server.tls.certificateFile is not",
-        remedy: "write server.tls.certificateFile and .keyFile: without TLS there are no session tickets")
-    }
-    if reader.isSet(Self.hsts.path), !reader.isSet(certificateFile.path), !reader.isSet(keyFile.path) {
-      reader.reject(
-        Self.hsts.path, problem: "is set, and server.tls.certificateFile is not",
-        remedy: "leave it out, or have the proxy that speaks HTTPS send Strict-Transport-Security")
-    }
-    if http2, reader.isSet(Self.http2.path), !reader.isSet(certificateFile.path), !reader.isSet(keyFile.path) {
-      reader.reject(
-        Self.http2.path, problem: "is true, and server.tls.certificateFile is not set",
-        remedy: "leave it out, or have the proxy that speaks HTTPS offer HTTP/2")
-    }
+    if !reader.isSet(certificateFile.path), !reader.isSet(keyFile.path) { rejectWithoutTLS(&reader, http2: http2) }
     guard let certificate, let key, let ticketKeyFiles else { return nil }
     return TLSFiles(
       certificateFile: certificate, keyFile: key, certificates: certificates.compactMap { $0 }, clientCAFile: clientCA,
       ticketKeyFiles: ticketKeyFiles, hsts: hsts, http2: http2)
+  }
+
+  /// Rejects settings that have no effect without a certificate.
+  private static func rejectWithoutTLS(_ reader: inout SettingsReader, http2: Bool) {
+    let files = "write server.tls.certificateFile and .keyFile"
+    let proxy = "leave it out, or have the proxy that speaks HTTPS"
+    let remedies = [
+      (clientCAFile.path, "\(files): without TLS no client can send a certificate"),
+      (certificates.path, "\(files): clients that request no known name get that certificate"),
+      (ticketKeyFiles.path, "\(files): without TLS there are no session tickets"),
+      (hsts.path, "\(proxy) send Strict-Transport-Security"),
+    ]
+    for (path, remedy) in remedies where reader.isSet(path) {
+      reader.reject(path, problem: "is set, and server.tls.certificateFile is not", remedy: remedy)
+    }
+    if http2, reader.isSet(Self.http2.path) {
+      reader.reject(
+        Self.http2.path, problem: "is true, and server.tls.certificateFile is not set",
+        remedy: "\(proxy) offer HTTP/2")
+    }
   }
 }
 
@@ -343,8 +311,7 @@ extension Settings.Server.CertificateFiles {
   }
 }
 
-/// The addresses that a listener binds.
-public enum ListenHost: Sendable, Hashable, CustomStringConvertible {
+package enum ListenHost: Sendable, Hashable, CustomStringConvertible {
   /// `*`: every address of IPv6 and IPv4 that the machine has.
   case any
   /// `localhost`: `127.0.0.1` and `::1`, if the machine has them.
@@ -353,7 +320,7 @@ public enum ListenHost: Sendable, Hashable, CustomStringConvertible {
   case address(String)
 
   /// Creates the host from `text`. Nil if that needs a lookup, because a server should not depend on DNS to bind.
-  public init?(_ text: String) {
+  package init?(_ text: String) {
     switch text {
     case "*": self = .any
     case "localhost": self = .localhost
@@ -363,8 +330,7 @@ public enum ListenHost: Sendable, Hashable, CustomStringConvertible {
     }
   }
 
-  /// The host as in the settings.
-  public var description: String {
+  package var description: String {
     switch self {
     case .any: "*"
     case .localhost: "localhost"
@@ -372,8 +338,7 @@ public enum ListenHost: Sendable, Hashable, CustomStringConvertible {
     }
   }
 
-  /// Whether only this machine can reach the address.
-  public var isLoopback: Bool {
+  package var isLoopback: Bool {
     switch self {
     case .any: false
     case .localhost: true
@@ -390,7 +355,7 @@ public enum ListenHost: Sendable, Hashable, CustomStringConvertible {
   }
 
   /// An address with which this machine can reach the listener, in the form of a URL's authority.
-  public var reachableAuthority: String {
+  package var reachableAuthority: String {
     switch self {
     case .any, .address("0.0.0.0"): "127.0.0.1"
     case .localhost: "localhost"

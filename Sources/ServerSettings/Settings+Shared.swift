@@ -3,20 +3,16 @@ package import TLS
 
 extension Settings {
   /// The store that all replicas of the server share: a server of Redis or Valkey.
-  public struct Shared: Sendable, Equatable {
-    /// Where the store is, and whether the connection is encrypted.
+  package struct Shared: Sendable, Equatable {
     package var address: StoreAddress
-    /// The name of the user. Nil for the default user.
+    /// Nil for the default user.
     package let user: String?
-    /// The file of the password. Nil if the store wants none.
+    /// Nil if the store wants no password.
     package let passwordFile: String?
-    /// The file of the authorities that the server trusts for the store. Nil for the system's store.
+    /// Nil for the system's store.
     package let caFile: String?
-    /// The number of the database.
     package var database: Int
-    /// The beginning of every key and channel.
     package var keyPrefix: String
-    /// How long a caller waits for a reply of the store.
     package var timeout: Duration
   }
 }
@@ -26,7 +22,6 @@ package enum StoreAddress: Sendable, Equatable, CustomStringConvertible {
   case tcp(host: String, port: UInt16, isSecure: Bool)
   case unix(path: String)
 
-  /// The port of Redis and Valkey.
   private static let usualPort: UInt16 = 6379
 
   /// Parses a URL. Returns nil if it is malformed, or has a user, a password, a path or a query.
@@ -67,7 +62,6 @@ package enum StoreAddress: Sendable, Equatable, CustomStringConvertible {
     }
   }
 
-  /// Whether the connection is encrypted.
   package var isSecure: Bool {
     guard case .tcp(_, _, true) = self else { return false }
     return true
@@ -112,15 +106,14 @@ extension Settings.Shared {
 
   /// Reads the settings. Returns nil without a store, or if they are invalid.
   init?(_ reader: inout SettingsReader) {
-    let isSet = reader.isSet(Self.url.path)
-    let address = isSet ? reader.read(Self.url) : nil
-    let user = reader.isSet(Self.user.path) ? reader.read(Self.user) : nil
-    let passwordFile = reader.isSet(Self.passwordFile.path) ? reader.read(Self.passwordFile) : nil
-    let caFile = reader.isSet(Self.caFile.path) ? reader.read(Self.caFile) : nil
+    let address = reader.read(Self.url)
+    let user = reader.read(Self.user)
+    let passwordFile = reader.read(Self.passwordFile)
+    let caFile = reader.read(Self.caFile)
     let database = reader.read(Self.database)
     let prefix = reader.read(Self.keyPrefix)
     let timeout = reader.read(Self.timeout)
-    if !isSet {
+    if !reader.isSet(Self.url.path) {
       for path in [Self.user.path, Self.passwordFile.path, Self.caFile.path] where reader.isSet(path) {
         reader.reject(path, problem: "is set without shared.url", remedy: "write shared.url, or remove it")
       }
@@ -151,7 +144,6 @@ extension Settings.Shared {
 }
 
 extension SettingType where Value == StoreAddress {
-  /// The URL of a store.
   fileprivate static let storeAddress: SettingType = {
     let remedy = "write \"redis://host:6379\", \"rediss://host:6379\" for TLS, or \"unix:///run/redis.sock\""
     return string(remedy) { (text) throws(InvalidValue) in
@@ -169,15 +161,12 @@ extension SettingType where Value == StoreAddress {
 
 extension SettingType where Value == String {
   /// A prefix of keys, without braces, which have a meaning in Cluster mode.
-  fileprivate static let keyPrefix: SettingType = {
-    let remedy = "write 1 to 64 letters, digits, dots, dashes, colons and underscores"
-    return string(remedy) { (text) throws(InvalidValue) in
-      guard (1...64).contains(text.utf8.count),
-        text.allSatisfy({ $0.isASCII && ($0.isLetter || $0.isNumber || "._:-".contains($0)) })
-      else { throw InvalidValue(problem: "\(quoted(text)) is not a prefix of keys", remedy: remedy) }
-      return text
-    }
-  }()
+  fileprivate static let keyPrefix = text(
+    "a prefix of keys", remedy: "write 1 to 64 letters, digits, dots, dashes, colons and underscores"
+  ) { text in
+    let isPrefix = text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "._:-".contains($0)) }
+    return isPrefix && (1...64).contains(text.utf8.count) ? text : nil
+  }
 }
 
 /// What the server needs to log in to the store.

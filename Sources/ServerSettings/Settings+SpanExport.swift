@@ -3,34 +3,28 @@ package import Tracing
 
 extension Settings {
   /// The export of spans by OpenTelemetry's protocol. The variables of these settings are OpenTelemetry's own.
-  public struct SpanExport: Sendable, Equatable {
+  package struct SpanExport: Sendable, Equatable {
     /// A field of each request to the collector. Its value may be a secret.
-    public struct Header: Sendable, Equatable {
-      /// The name, a token (RFC 9110 §5.6.2).
-      public let name: String
-      /// The value, visible ASCII.
-      public let value: String
+    package struct Header: Sendable, Equatable {
+      /// A token (RFC 9110 §5.6.2).
+      package let name: String
+      /// Visible ASCII.
+      package let value: String
     }
 
     /// The URL that receives the spans.
-    package var endpoint: CollectorURL
+    package var endpoint: ServiceURL
     /// The setting that names this URL.
     let endpointSetting: String
-    /// The file of the authorities that the server trusts for the collector. Nil for the system's store.
+    /// Nil for the system's store.
     package let certificate: String?
     /// The setting that names this file.
     package let certificateSetting: String
-    /// The further fields of each request.
     package var headers: [Header]
-    /// The longest time for a batch, with its retries.
     package var timeout: Duration
-    /// Decides which requests have spans.
     package var sampler: Sampler
-    /// The longest time that a span waits for others of its batch.
     package var scheduleDelay: Duration
-    /// The maximum number of waiting spans.
     package var queueSize: Int
-    /// The maximum number of spans in a batch.
     package var batchSize: Int
     /// The attributes of this process in the export, `service.name` first.
     package var attributes: [ResourceAttribute]
@@ -172,7 +166,7 @@ extension Settings.SpanExport {
   /// The settings of the way to the collector, which OpenTelemetry has twice: for all signals, and for traces, which
   /// have precedence.
   struct Exporter: Sendable {
-    let endpoint: Setting<CollectorURL>
+    let endpoint: Setting<ServiceURL>
     let `protocol`: Setting<ProtocolName>
     let headers: Setting<[Header]>
     let timeout: Setting<Int>
@@ -180,19 +174,11 @@ extension Settings.SpanExport {
 
     var known: [any SettingRow] { [endpoint, `protocol`, headers, timeout, certificate] }
 
-    /// The values that are set.
-    struct Values {
-      let endpoint: CollectorURL?
-      let headers: [Header]?
-      let timeout: Int?
-      let certificate: String?
-    }
-
-    func read(_ reader: inout SettingsReader) -> Values {
+    func read(
+      _ reader: inout SettingsReader
+    ) -> (endpoint: ServiceURL?, headers: [Header]?, timeout: Int?, certificate: String?) {
       _ = reader.read(`protocol`)
-      return Values(
-        endpoint: reader.read(endpoint), headers: reader.read(headers), timeout: reader.read(timeout),
-        certificate: reader.read(certificate))
+      return (reader.read(endpoint), reader.read(headers), reader.read(timeout), reader.read(certificate))
     }
   }
 

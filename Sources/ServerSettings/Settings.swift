@@ -1,33 +1,27 @@
 import Access
 public import Cryptography
-public import DeveloperToken
+package import DeveloperToken
 import EventLoop
 package import HTTPServer
 
 /// All settings of a server: one immutable value, validated as a whole and replaced as a whole.
 public struct Settings: Sendable {
-  /// The signing key and the team.
-  public var musickit: MusicKit
-  /// The tokens' lifetimes.
-  public var token: Token
-  /// The public listener.
-  public var server: Server
-  /// The listener for operators. Nil if it is disabled.
-  public var admin: Admin?
-  /// The proxy to Apple Music. Nil if it is disabled.
-  public var catalog: Catalog?
-  /// The permissions of callers.
-  public var access: Access
-  /// The store that the replicas share. Nil for a server that shares nothing.
-  public var shared: Shared?
-  /// The audit log of what the server granted and refused.
-  public var audit: Audit
-  /// The log of the server.
-  public var log: Log
-  /// The export of spans. Nil if the server exports none.
-  public var spanExport: SpanExport?
+  package var musickit: MusicKit
+  package var token: Token
+  package var server: Server
+  /// Nil if it is disabled.
+  package var admin: Admin?
+  /// Nil if it is disabled.
+  package var catalog: Catalog?
+  package var access: Access
+  /// Nil for a server that shares nothing.
+  package var shared: Shared?
+  package var audit: Audit
+  package var log: Log
+  /// Nil if the server exports no spans.
+  package var spanExport: SpanExport?
   /// The path of the configuration file, if one was read.
-  public var configurationFile: String?
+  package var configurationFile: String?
 }
 
 extension Settings {
@@ -66,7 +60,7 @@ extension Settings {
   /// Reads only the admin listener's settings, so that a health check needs no key. Returns nil if it is disabled.
   ///
   /// - Throws: ``InvalidSettings`` with the errors of these settings.
-  public static func loadAdmin(_ input: SettingsInput) throws(InvalidSettings) -> Admin? {
+  package static func loadAdmin(_ input: SettingsInput) throws(InvalidSettings) -> Admin? {
     let layers = SettingsLayers(input, schema: schema)
     var reader = SettingsReader(layers)
     let admin = Admin(&reader)
@@ -188,7 +182,7 @@ extension Settings.Token {
   /// Returns the policy for a minter.
   ///
   /// - Throws: `TokenPolicyError` for times beyond Apple's limits, which loaded settings do not have.
-  public func policy() throws(TokenPolicyError) -> TokenPolicy {
+  package func policy() throws(TokenPolicyError) -> TokenPolicy {
     try TokenPolicy(
       ttl: Int(ttl.components.seconds), maxTTL: Int(maxTTL.components.seconds),
       backdate: Int(backdate.components.seconds))

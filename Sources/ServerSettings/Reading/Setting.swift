@@ -88,9 +88,7 @@ package struct RawSetting: Sendable {
 
 /// The place where a setting was written.
 public enum SettingSource: Sendable, Equatable, CustomStringConvertible {
-  /// The configuration file with this path.
   case file(String)
-  /// The environment variable with this name.
   case environment(String)
   /// The command-line flag with this name, including its dashes.
   case flag(String)

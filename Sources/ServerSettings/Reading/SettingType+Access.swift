@@ -5,20 +5,9 @@ import HTTPClient
 
 extension SettingType where Value == OriginPattern {
   /// A web origin, possibly with a star as its first label.
-  static let originPattern: SettingType = {
-    let remedy = "write an origin such as \"https://app.example.com\" or \"https://*.preview.example.com\""
-    return string(remedy) { (text) throws(InvalidValue) in
-      do throws(OriginPatternError) {
-        return try OriginPattern(text)
-      } catch {
-        // The error itself does not quote credentials.
-        guard isQuotable(text) || Printable.holdsCredentials(text) else {
-          throw InvalidValue(problem: "\(quoted(text)) is not an origin", remedy: remedy)
-        }
-        throw InvalidValue(problem: "\(error)", remedy: nil)
-      }
-    }
-  }()
+  static let originPattern = originText(
+    "write an origin such as \"https://app.example.com\" or \"https://*.preview.example.com\""
+  ) { try OriginPattern($0) }
 }
 
 extension SettingType where Value == APIKeyDigest {
@@ -44,17 +33,10 @@ extension SettingType where Value == APIKeyDigest {
 }
 
 extension SettingType where Value == SubjectName {
-  /// A subject alternative name of a certificate.
-  static let subjectName: SettingType = {
-    let remedy =
-      "write a URI such as \"spiffe://example.com/partner\", a DNS name without a star, or an e-mail address"
-    return string(remedy) { (text) throws(InvalidValue) in
-      guard let name = SubjectName(text) else {
-        throw InvalidValue(problem: "\(quoted(text)) is not a subject alternative name", remedy: remedy)
-      }
-      return name
-    }
-  }()
+  static let subjectName = text(
+    "a subject alternative name",
+    remedy: "write a URI such as \"spiffe://example.com/partner\", a DNS name without a star, or an e-mail address",
+    make: { SubjectName($0) })
 }
 
 extension SettingType where Value == String {
@@ -77,11 +59,7 @@ extension SettingType where Value == String {
           problem: "is or contains an API key",
           remedy: "write a name, such as \"android\"; others may know this key now: make a new one with new-api-key")
       }
-      let isName = text.utf8.allSatisfy {
-        (0x30...0x39).contains($0) || (0x41...0x5A).contains($0) || (0x61...0x7A).contains($0) || $0 == 0x2D
-          || $0 == 0x2E || $0 == 0x5F
-      }
-      guard (1...64).contains(text.utf8.count), isName, text != "-" else {
+      guard (1...64).contains(text.utf8.count), text.utf8.allSatisfy(\.isOfName), text != "-" else {
         throw InvalidValue(problem: "\(quoted(text)) is not a valid client name", remedy: remedy)
       }
       guard text != Client.anonymousID, text != "other" else {
@@ -93,31 +71,10 @@ extension SettingType where Value == String {
   }()
 
   /// An ISO 3166-1 alpha-2 country code, which Apple uses as the name of a storefront.
-  static let storefront: SettingType = {
-    let remedy = "write a storefront of two letters such as \"us\""
-    return string(remedy) { (text) throws(InvalidValue) in
-      guard text.utf8.count == 2, text.allSatisfy({ $0.isASCII && $0.isLetter }) else {
-        throw InvalidValue(problem: "\(quoted(text)) is not a storefront", remedy: remedy)
-      }
-      return text.lowercased()
-    }
-  }()
-}
+  static let storefront = text("a storefront", remedy: "write a storefront of two letters such as \"us\"") { text in
+    text.utf8.count == 2 && text.allSatisfy { $0.isASCII && $0.isLetter } ? text.lowercased() : nil
+  }
 
-extension SettingType where Value == ListenHost {
-  /// A host to listen on.
-  static let listenHost: SettingType = {
-    let remedy = "write an IP address without brackets, \"localhost\", or \"*\" for every address"
-    return string(remedy) { (text) throws(InvalidValue) in
-      guard let host = ListenHost(text) else {
-        throw InvalidValue(problem: "\(quoted(text)) is not an IP address", remedy: remedy)
-      }
-      return host
-    }
-  }()
-}
-
-extension SettingType where Value == String {
   /// The URL of a proxy for tunnels, with credentials if necessary.
   static let upstreamProxy: SettingType = {
     let remedy = "write a URL such as \"http://proxy.example.com:3128\""
@@ -128,47 +85,35 @@ extension SettingType where Value == String {
       return text
     }
   }()
-}
 
-extension SettingType where Value == AddressRange {
-  /// A range of addresses.
-  static let addressRange: SettingType = {
-    let remedy = "write an address or a CIDR range such as \"10.0.0.0/8\", without bits beyond its prefix"
-    return string(remedy) { (text) throws(InvalidValue) in
-      guard let range = AddressRange(text) else {
-        throw InvalidValue(problem: "\(quoted(text)) is not a range of addresses", remedy: remedy)
-      }
-      return range
-    }
-  }()
+  /// A DNS name as in `Host`, without a port. RFC 1035 §2.3.4 limits its length and the length of its labels.
+  fileprivate static let hostName = text(
+    "the name of a host", remedy: "write a name such as \"tokens.example.com\", without scheme, port and star"
+  ) { text in
+    let labels = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+    let isName = labels.allSatisfy { (1...63).contains($0.count) && $0.allSatisfy(\.isOfName) }
+    return isName && text.utf8.count <= 253 ? text.lowercased() : nil
+  }
 }
 
 extension SettingType where Value == [String] {
   /// Host names, at least one. An empty list would be ambiguous: it could mean no name or any name.
-  static let hostNames: SettingType = {
-    let remedy =
-      "write a list such as [\"tokens.example.com\"]; the server always serves IP addresses and names without a dot"
-    return list(of: .hostName, remedy: remedy, ifEmpty: "name some, or leave it out")
-  }()
+  static let hostNames = list(
+    of: .hostName,
+    remedy:
+      "write a list such as [\"tokens.example.com\"]; the server always serves IP addresses and names without a dot",
+    ifEmpty: "name some, or leave it out")
 }
 
-extension SettingType where Value == String {
-  /// A DNS name as in `Host`, without a port. RFC 1035 §2.3.4 limits its length and the length of its labels.
-  fileprivate static let hostName: SettingType = {
-    let remedy = "write a name such as \"tokens.example.com\", without scheme, port and star"
-    return string(remedy) { (text) throws(InvalidValue) in
-      let labels = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-      let isName = labels.allSatisfy { label in
-        (1...63).contains(label.count)
-          && label.allSatisfy {
-            (0x30...0x39).contains($0) || (0x41...0x5A).contains($0) || (0x61...0x7A).contains($0) || $0 == 0x2D
-              || $0 == 0x5F
-          }
-      }
-      guard isName, text.utf8.count <= 253 else {
-        throw InvalidValue(problem: "\(quoted(text)) is not the name of a host", remedy: remedy)
-      }
-      return text.lowercased()
-    }
-  }()
+extension SettingType where Value == ListenHost {
+  static let listenHost = text(
+    "an IP address", remedy: "write an IP address without brackets, \"localhost\", or \"*\" for every address",
+    make: { ListenHost($0) })
+}
+
+extension SettingType where Value == AddressRange {
+  static let addressRange = text(
+    "a range of addresses",
+    remedy: "write an address or a CIDR range such as \"10.0.0.0/8\", without bits beyond its prefix",
+    make: { AddressRange($0) })
 }

@@ -43,6 +43,19 @@ package struct SettingType<Value: Sendable>: Sendable {
       }
     }
   }
+
+  /// Creates a type for a text from which `make` makes a value. The error for any other text says that it is not `kind`.
+  static func text(
+    _ kind: String, remedy: String, values: String? = nil,
+    write: @escaping @Sendable (Value) -> String = { "\"\($0)\"" }, make: @escaping @Sendable (String) -> Value?
+  ) -> SettingType {
+    string(remedy, values: values, write: write) { (text) throws(InvalidValue) in
+      guard let value = make(text) else {
+        throw InvalidValue(problem: "\(quoted(text)) is not \(kind)", remedy: remedy)
+      }
+      return value
+    }
+  }
 }
 
 extension SettingType {
@@ -137,31 +150,24 @@ extension SettingType where Value: CustomStringConvertible {
   static func identifier(
     _ remedy: String, make: @escaping @Sendable (String) throws(IdentifierError) -> Value
   ) -> SettingType {
-    string(remedy) { (text) throws(InvalidValue) in
-      guard let value = try? make(text) else {
-        throw InvalidValue(problem: "\(quoted(text)) is not 10 characters of A-Z and 0-9", remedy: remedy)
-      }
-      return value
-    }
+    text("10 characters of A-Z and 0-9", remedy: remedy) { try? make($0) }
   }
-}
 
-extension SettingType where Value == Origin {
-  /// A web origin.
-  static let origin: SettingType = {
-    let remedy = "write an origin such as \"https://app.example.com\""
-    return string(remedy) { (text) throws(InvalidValue) in
-      do throws(OriginError) {
-        return try Origin(text)
-      } catch {
-        // The error itself does not quote credentials.
+  /// Creates a type for an origin. An error of `make` quotes no credentials.
+  static func originText(_ remedy: String, make: @escaping @Sendable (String) throws -> Value) -> SettingType {
+    string(remedy) { (text) throws(InvalidValue) in
+      do { return try make(text) } catch {
         guard isQuotable(text) || Printable.holdsCredentials(text) else {
           throw InvalidValue(problem: "\(quoted(text)) is not an origin", remedy: remedy)
         }
         throw InvalidValue(problem: "\(error)", remedy: nil)
       }
     }
-  }()
+  }
+}
+
+extension SettingType where Value == Origin {
+  static let origin = originText("write an origin such as \"https://app.example.com\"") { try Origin($0) }
 }
 
 extension SettingType where Value == SecretBytes {
@@ -178,7 +184,6 @@ extension SettingType where Value == SecretBytes {
 }
 
 extension SettingType where Value == Bool {
-  /// A boolean, `true` or `false`.
   static let bool = SettingType.scalar(values: "true, false", write: { "\($0)" }) { (content) throws(InvalidValue) in
     let remedy = "write true or false"
     switch content {
@@ -195,14 +200,9 @@ extension SettingType where Value: CaseIterable & RawRepresentable, Value.RawVal
   /// One of the words of an enumeration.
   static var word: SettingType {
     let words = Value.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
-    let remedy = "write one of \(words)"
-    let values = words.replacing("\"", with: "")
-    return string(remedy, values: values, write: { "\"\($0.rawValue)\"" }) { (text) throws(InvalidValue) in
-      guard let value = Value(rawValue: text) else {
-        throw InvalidValue(problem: "\(quoted(text)) is not one of its values", remedy: remedy)
-      }
-      return value
-    }
+    return text(
+      "one of its values", remedy: "write one of \(words)", values: words.replacing("\"", with: ""),
+      write: { "\"\($0.rawValue)\"" }, make: { Value(rawValue: $0) })
   }
 }
 

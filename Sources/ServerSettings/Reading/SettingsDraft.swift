@@ -28,7 +28,6 @@ package struct SettingsDraft {
   package let warnings: [String]
   private let entries: [SettingEntry]
 
-  /// Reads every setting of `input`.
   package init(_ input: SettingsInput) {
     let layers = SettingsLayers(input, schema: Settings.schema)
     var reader = SettingsReader(layers)
@@ -49,7 +48,7 @@ package struct SettingsDraft {
     log = Settings.Log(&reader, host: input.host)
     spanExport = Settings.SpanExport(&reader)
     Self.checkPorts(server, admin, &reader)
-    Self.checkRecord(audit, log, input, &reader)
+    let recordWarning = Self.checkRecord(audit, log, input, &reader)
     configurationFile = input.configurationFile
     written = Settings.known.map { row in
       row.fixed == nil ? nil : layers.values[row.path].flatMap { row.canonical($0.content) }
@@ -62,7 +61,7 @@ package struct SettingsDraft {
       layers.warnings
       + (input.allowsAnonymous ? [everybody] : Settings.Access.warningsAboutAnonymous(reader))
       + ClientConflict.warnings(about: clients)
-      + [Self.recordWarning(audit, log, input), Self.exposureWarning(server, access, input)].compactMap { $0 }
+      + [recordWarning, Self.exposureWarning(server, access, input)].compactMap { $0 }
       + input.host.sockets.warnings
       + [
         Self.memoryWarning(server, catalog, input.host), spanExport?.plaintextWarning,
@@ -70,32 +69,26 @@ package struct SettingsDraft {
       ].compactMap { $0 }
   }
 
-  /// Rejects `audit.required` where no log would have any grant.
+  /// Rejects `audit.required` where no log would have any grant. Returns the warning about such a log.
   private static func checkRecord(
     _ audit: Settings.Audit?, _ log: Settings.Log?, _ input: SettingsInput, _ reader: inout SettingsReader
-  ) {
-    guard let audit, audit.isRequired, audit.file == nil, let log else { return }
+  ) -> String? {
+    guard let audit, audit.file == nil, let log else { return nil }
     if log.level > .info {
-      reader.reject(
-        Settings.Audit.required.path,
-        problem:
-          "is true, and there is no audit log: log.level is \(quoted(log.level.rawValue)), and audit.file is not set",
-        remedy: "set audit.file")
-    } else if input.logsForPerson(log) {
+      let facts = "log.level is \(quoted(log.level.rawValue)), and audit.file is not set"
+      if audit.isRequired {
+        reader.reject(
+          Settings.Audit.required.path, problem: "is true, and there is no audit log: \(facts)",
+          remedy: "set audit.file")
+      }
+      return "The server keeps no audit log, so it grants tokens without a record: \(facts)."
+    }
+    guard input.logsForPerson(log) else { return nil }
+    if audit.isRequired {
       reader.reject(
         Settings.Audit.required.path, problem: "is true, and the log on a terminal has no grants",
         remedy: "set audit.file, or log.format: \"json\"")
     }
-  }
-
-  /// The warning that no log has the grants.
-  private static func recordWarning(_ audit: Settings.Audit?, _ log: Settings.Log?, _ input: SettingsInput) -> String? {
-    guard let audit, audit.file == nil, let log else { return nil }
-    if log.level > .info {
-      return "The server keeps no audit log, so it grants tokens without a record: log.level is "
-        + "\(quoted(log.level.rawValue)), and audit.file is not set."
-    }
-    guard input.logsForPerson(log) else { return nil }
     return "The log on a terminal has no audit records of grants, so the server grants tokens without a record. Set "
       + "audit.file, or log.format: \"json\"."
   }
@@ -109,7 +102,6 @@ package struct SettingsDraft {
       + "about the key, so it never signs. To let it sign, give it the state \"active\"."
   }
 
-  /// Returns the settings, or throws if there is an error.
   package func complete() throws(InvalidSettings) -> Settings.Loaded {
     guard errors.isEmpty, let musickit, let token, let server, let access, let audit, let log
     else {
@@ -122,7 +114,6 @@ package struct SettingsDraft {
       settings: settings, files: files, written: written, warnings: warnings, proxies: proxies, entries: entries)
   }
 
-  /// The files that the valid settings name.
   package var files: NamedFiles {
     NamedFiles(
       musickit: musickit, tls: server?.tls, catalog: catalog, clients: clients, audit: audit, spanExport: spanExport,
@@ -195,7 +186,6 @@ public struct SettingsError: Sendable, Equatable, CustomStringConvertible {
     self.remedy = remedy
   }
 
-  /// Creates an error of a value at `path`.
   init(_ path: String, source: SettingSource?, _ value: InvalidValue) {
     self.init(path, source: source, problem: value.problem, remedy: value.remedy)
   }
@@ -225,7 +215,6 @@ public struct InvalidSettings: Error, Sendable, CustomStringConvertible {
   /// Oddities that do no harm.
   public let warnings: [String]
 
-  /// Creates the error from all problems.
   package init(errors: [SettingsError], warnings: [String]) {
     self.errors = errors
     self.warnings = warnings
@@ -242,7 +231,6 @@ package struct InvalidValue: Error, Equatable, CustomStringConvertible {
   /// The advice: `write one from 0 to 65535`. Nil if the problem already contains it.
   package let remedy: String?
 
-  /// Creates a problem and its advice.
   package init(problem: String, remedy: String?) {
     self.problem = problem
     self.remedy = remedy

@@ -9,7 +9,6 @@ struct SettingsLayers {
   let schema: SettingsSchema
   /// The path of the object. Empty for all settings.
   let scope: String
-  /// The source of the object.
   private var source: SettingSource?
   /// The written settings by path.
   private(set) var values: [String: RawSetting] = [:]
@@ -26,7 +25,6 @@ struct SettingsLayers {
   /// once, because a file with only unknown names is a different file.
   private var suggestions = 20
 
-  /// Reads every layer of `input`.
   init(_ input: SettingsInput, schema: SettingsSchema) {
     self.schema = schema
     scope = ""

@@ -8,20 +8,16 @@ package enum SmallFile {
   /// (`--config <(…)`). A FIFO may never get a writer.
   static let patience = Duration.seconds(30)
 
-  /// The reason why a file could not be read.
   package enum Failure: Error, Equatable {
     case isDirectory
-    /// The file is larger than allowed.
     case tooLarge
     /// The file did not end within this number of seconds.
     case unfinished(seconds: Int)
-    /// This process may not read the file.
     case denied(FileDenial)
     /// The error number of the system.
     case system(Int32)
   }
 
-  /// Returns the bytes of the file at `path`.
   package static func read(_ path: String, atMost limit: Int) throws(Failure) -> [UInt8] {
     let descriptor = try open(path)
     defer { close(descriptor) }

@@ -9,7 +9,7 @@ package import ServerSettings
 
 /// Where the keys of a provider are, by its discovery document.
 package struct KeySetDiscovery: Sendable {
-  package let url: KeySetURL
+  package let url: ServiceURL
   /// The time of the document, in seconds of a monotonic clock.
   let at: Int
   /// Whether the last fetch of the keys failed.
@@ -83,20 +83,20 @@ package struct KeySetFetch: Sendable {
   }
 
   private func discover(
-    _ url: KeySetURL, _ issuer: String, until end: Deadline, on loop: IOLoop
-  ) async throws(Failure) -> KeySetURL {
+    _ url: ServiceURL, _ issuer: String, until end: Deadline, on loop: IOLoop
+  ) async throws(Failure) -> ServiceURL {
     let (json, _) = try await get(url, accept: "application/json", atMost: ProviderMetadata.limit, until: end, on: loop)
     let address: ByteString
     do throws(ProviderMetadataError) { address = try ProviderMetadata(json, issuer: issuer).keySetURL } catch {
       throw Failure(description: error.description)
     }
-    do throws(KeySetURL.Invalid) { return try KeySetURL(address.text) } catch {
+    do throws(ServiceURL.Invalid) { return try ServiceURL(address.text) } catch {
       throw Failure(
         description: "The jwks_uri of the discovery document, \(Printable.quote(address, limit: 200)), \(error).")
     }
   }
 
-  private func keys(at url: KeySetURL, until end: Deadline, on loop: IOLoop) async throws(Failure) -> Fetched {
+  private func keys(at url: ServiceURL, until end: Deadline, on loop: IOLoop) async throws(Failure) -> Fetched {
     let accept = "application/jwk-set+json, application/json"
     let (json, fields) = try await get(url, accept: accept, atMost: JSONWebKeySet.limit, until: end, on: loop)
     do {
@@ -108,7 +108,7 @@ package struct KeySetFetch: Sendable {
 
   /// Returns the content and the fields of a successful response.
   private func get(
-    _ url: KeySetURL, accept: String, atMost limit: Int, until end: Deadline, on loop: IOLoop
+    _ url: ServiceURL, accept: String, atMost limit: Int, until end: Deadline, on loop: IOLoop
   ) async throws(Failure) -> ([UInt8], FieldLines) {
     let client: UpstreamClient
     do throws(StartError) { client = UpstreamClient(try place.configuration(for: url), loop: loop) } catch {

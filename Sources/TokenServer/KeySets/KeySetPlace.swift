@@ -8,9 +8,9 @@ struct KeySetPlace: Sendable, CustomStringConvertible {
   /// The address in the settings.
   enum Address: Sendable {
     /// The URL of the key set.
-    case keySet(KeySetURL)
+    case keySet(ServiceURL)
     /// The URL of the discovery document of an issuer, which has the URL of the key set.
-    case discovery(KeySetURL, issuer: String)
+    case discovery(ServiceURL, issuer: String)
   }
 
   let address: Address
@@ -24,7 +24,7 @@ struct KeySetPlace: Sendable, CustomStringConvertible {
   }
 
   /// The URL in the settings.
-  private var url: KeySetURL {
+  private var url: ServiceURL {
     switch address {
     case .keySet(let url), .discovery(let url, _): url
     }
@@ -34,7 +34,7 @@ struct KeySetPlace: Sendable, CustomStringConvertible {
   var description: String { "\(url)" }
 
   /// Returns the way to a URL of the provider. Its keys may be at another host than its discovery document.
-  func configuration(for url: KeySetURL) throws(StartError) -> UpstreamClient.Configuration {
+  func configuration(for url: ServiceURL) throws(StartError) -> UpstreamClient.Configuration {
     do {
       var configuration = UpstreamClient.Configuration(
         .https, host: url.origin.hostToResolve, port: url.origin.port, tls: authorities,

@@ -78,12 +78,12 @@ extension NamedKeySets.Entry {
       guard let keys = files.keys[path] else { throw StartError("The server has not read the key set '\(path)'.") }
       self = .read(keys)
     case .url(let text, let caFile):
-      let url: KeySetURL
-      do { url = try KeySetURL(text) } catch { throw StartError("The key set's address '\(text)' \(error).") }
+      let url: ServiceURL
+      do { url = try ServiceURL(text) } catch { throw StartError("The key set's address '\(text)' \(error).") }
       self = .remote(try KeySetPlace(.keySet(url), authorities: Self.authorities(caFile, files), proxies: proxies))
     case .issuer(let issuer, let caFile):
-      let url: KeySetURL
-      do { url = try KeySetURL(discoveryOf: issuer) } catch { throw StartError("The issuer '\(issuer)' \(error).") }
+      let url: ServiceURL
+      do { url = try ServiceURL(discoveryOf: issuer) } catch { throw StartError("The issuer '\(issuer)' \(error).") }
       self = .remote(
         try KeySetPlace(
           .discovery(url, issuer: issuer), authorities: Self.authorities(caFile, files), proxies: proxies))

@@ -104,6 +104,6 @@ struct NamedKeySetsTests {
 
   @Test("have https URLs", arguments: addresses)
   func address(_ example: (text: String, address: String?)) {
-    #expect((try? KeySetURL(example.text)).map { "\($0.origin)\($0.target)" } == example.address)
+    #expect((try? ServiceURL(example.text)).map { "\($0.origin)\($0.target)" } == example.address)
   }
 }
