@@ -12,45 +12,23 @@ public struct FinishedSpan: Sendable {
   }
 
   /// The value of an attribute.
-  public enum Value: Sendable, Equatable {
+  public enum Value: Sendable {
     /// A literal of the program.
     case word(StaticString)
     /// A text from the settings.
     case text(String)
     /// A number.
     case number(Int)
-
-    /// Returns whether two values are the same.
-    public static func == (left: Value, right: Value) -> Bool {
-      switch (left, right) {
-      case (.number(let left), .number(let right)): left == right
-      case (.number, _), (_, .number): false
-      default: left.string == right.string
-      }
-    }
-
-    private var string: String {
-      switch self {
-      case .word(let word): word.description
-      case .text(let text): text
-      case .number(let number): "\(number)"
-      }
-    }
   }
 
   /// A named property of a span, by the semantic conventions of OpenTelemetry.
-  public struct Attribute: Sendable, Equatable {
+  public struct Attribute: Sendable {
     let key: StaticString
     let value: Value
 
     /// Creates an attribute.
     public init(_ key: StaticString, _ value: Value) {
       (self.key, self.value) = (key, value)
-    }
-
-    /// Returns whether two attributes are the same.
-    public static func == (left: Attribute, right: Attribute) -> Bool {
-      left.key.description == right.key.description && left.value == right.value
     }
   }
 
@@ -88,8 +66,7 @@ public struct FinishedSpan: Sendable {
     context.isSampled = true
     self.init(
       context, parent: trace.parent?.spanID, hasRemoteParent: trace.parent != nil, .server, method, route, end,
-      duration,
-      hasFailed, attributes)
+      duration, hasFailed, attributes)
   }
 
   /// Creates the span of a request that the server sends because of the span `parent`.

@@ -106,7 +106,7 @@ public struct TraceState: Sendable, Equatable, CustomStringConvertible {
     var keys: [Range<Int>] = []
     var start = 0
     for index in 0...value.count where index == value.count || value[index] == UInt8(ascii: ",") {
-      let member = value.trimmed(start..<index)
+      let member = value.trimmingWhitespace(start..<index)
       start = index + 1
       guard !member.isEmpty else { continue }
       guard let key = value.traceStateKey(of: member), keys.count < Self.maximumCount,
@@ -122,13 +122,6 @@ public struct TraceState: Sendable, Equatable, CustomStringConvertible {
 }
 
 extension Span<UInt8> {
-  fileprivate func trimmed(_ range: Range<Int>) -> Range<Int> {
-    var range = range
-    while let first = range.first, self[first] == 0x20 || self[first] == 0x09 { range.removeFirst() }
-    while let last = range.last, self[last] == 0x20 || self[last] == 0x09 { range.removeLast() }
-    return range
-  }
-
   /// Returns the key of a list member, or nil if the member is malformed (§3.3.1.3).
   fileprivate func traceStateKey(of member: Range<Int>) -> Range<Int>? {
     guard let equals = member.first(where: { self[$0] == UInt8(ascii: "=") }) else { return nil }
@@ -148,7 +141,7 @@ extension Span<UInt8> {
 
 extension UInt8 {
   fileprivate var isTraceStateKeyStart: Bool {
-    (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(self) || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(self)
+    decimalDigit != nil || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(self)
   }
 
   fileprivate var isTraceStateKey: Bool {
