@@ -141,7 +141,7 @@ let package = Package(
       [
         "Access", "Bytes", "CPlatform", "CatalogProxy", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1",
         "HTTPCache", "HTTPClient", "HTTPMessages", "HTTPServer", "JSON", "Locks", "Memory", "Redis", "ServerSettings",
-        "TLS", "Telemetry", "Tracing", "UpstreamAdmission", "WebFiles", httpTypes, logging,
+        "TLS", "Telemetry", "Tracing", "UpstreamAdmission", "WebFiles", deque, httpTypes, logging,
       ], confined),
     module(
       "Commands",

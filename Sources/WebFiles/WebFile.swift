@@ -27,15 +27,9 @@ extension WebFile {
   public static let partsOfPage = [
     WebFile("/page/page.css", "text/css; charset=utf-8", "page.css"),
     WebFile("/page/icon.svg", "image/svg+xml", "icon.svg"),
-    script("/page/page.js", "page.js"),
-    script("/page/dom.js", "dom.js"),
-    script("/page/api.js", "api.js"),
-    script("/page/token.js", "token.js"),
-    script("/page/access.js", "access.js"),
-    script("/page/snippets.js", "snippets.js"),
-    script("/page/catalog.js", "catalog.js"),
-    script("/page/user.js", "user.js"),
-    script("/page/live.js", "live.js"),
+    script("/page/page.js"), script("/page/dom.js"), script("/page/api.js"), script("/page/token.js"),
+    script("/page/access.js"), script("/page/snippets.js"), script("/page/catalog.js"), script("/page/user.js"),
+    script("/page/live.js"),
   ]
 
   /// The recipes, whose addresses and credentials the page fills in.
@@ -48,7 +42,7 @@ extension WebFile {
 
   /// The module for web apps, and its types for TypeScript.
   public static let module = [
-    script("/musickit-token.js", "musickit-token.js"),
+    script("/musickit-token.js"),
     WebFile("/musickit-token.d.ts", "text/plain; charset=utf-8", "musickit-token.d.ts"),
   ]
 
@@ -56,7 +50,8 @@ extension WebFile {
     WebFile(path, "text/plain; charset=utf-8", "\(path)")
   }
 
-  private static func script(_ path: StaticString, _ name: String) -> WebFile {
-    WebFile(path, "text/javascript; charset=utf-8", name)
+  /// Creates a script with the last part of its path as its name.
+  private static func script(_ path: StaticString) -> WebFile {
+    WebFile(path, "text/javascript; charset=utf-8", "\(path.description.split(separator: "/").last ?? "")")
   }
 }

@@ -64,10 +64,7 @@ import HTTPMessages
           burst: settings.server.limits.burst, loops: [], memory: memory, logger: logger)
       }
       return try RuntimeSnapshot(
-        source, access: access,
-        health: Health(),
-        metrics: ServerMetrics(sink: sink, catalog: catalog, access: access, memory: memory),
-        catalog: catalog)
+        source, of: Services(access: access, catalog: catalog, memory: memory, sink: sink))
     }
   }
 

@@ -10,8 +10,7 @@ import Testing
   func progress() throws {
     let loops = try (0..<2).map { try IOLoop.start(label: "test.\($0)") }
     defer { for loop in loops { loop.stop() } }
-    let health = Health()
-    health.watch(loops)
+    let health = Health(loops)
     let isBusy = DispatchSemaphore(value: 0)
     let end = DispatchSemaphore(value: 0)
     loops[1].post {

@@ -35,9 +35,7 @@ struct AccessExplanation {
 struct CrossOriginVerdict {
   /// The CORS fields of the response to a preflight request.
   let preflight: HTTPFields
-  /// The CORS fields of the response itself.
   let response: HTTPFields
-  /// A sentence about the origin.
   let detail: String
 
   /// Returns the verdict for a request with an `Origin`; nil if it has none.
@@ -72,7 +70,6 @@ struct CrossOriginVerdict {
 }
 
 extension CrossOrigin {
-  /// The CORS fields of the response to a request.
   fileprivate func fields(_ request: Request) -> HTTPFields {
     var response = Response(.ok)
     finish(&response, request)

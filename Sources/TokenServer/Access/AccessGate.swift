@@ -17,7 +17,6 @@ import Tracing
 /// what the caller may have.
 struct AccessGate: Sendable {
   let policy: AccessPolicy
-  /// The keys of the identity providers in the policy.
   let keys: KeySetTable
   /// The CAs for client certificates; nil for plain HTTP.
   let clientAuthorities: [UInt8]?
@@ -32,9 +31,7 @@ struct AccessGate: Sendable {
     case deferred(Wait)
   }
 
-  /// What a decision waits for.
   enum Wait: Sendable {
-    /// Keys of identity providers.
     case keys(AccessPolicy.WantedKeys, PresentedCredentials)
     /// The decision of the replicas' store about the rates of a strict client.
     case store(StrictTake, Principal)
@@ -162,7 +159,7 @@ struct AccessGate: Sendable {
   private func count(
     _ caller: Principal, _ auditContext: AuditContext, _ take: StrictTake, on loop: IOLoop
   ) async -> AccessDecision {
-    guard let reply = await service.strictStore?.reply(to: take, on: loop),
+    guard let reply = await service.sharedRates?.reply(to: take, on: loop),
       let verdict = service.limiter.verdict(reply, on: take, now: Deadline.now.nanoseconds)
     else { return count(caller, auditContext) }
     return admit(caller, auditContext, verdict)
@@ -194,10 +191,7 @@ struct AccessGate: Sendable {
   /// - Returns: The refusal if the grant cannot be recorded and `audit.required` is true; nil if the caller gets it.
   func grant(_ admitted: AuthorizedCaller, token: @autoclosure () -> AuditRecord.Token? = nil) -> Response? {
     let (client, auditContext) = (admitted.caller.client.id, admitted.auditContext)
-    let isRecorded = service.recordGrant(
-      AuditRecord(
-        requestID: auditContext.id, trace: auditContext.trace, client: client, address: auditContext.address,
-        route: auditContext.route, outcome: .granted, token: token()))
+    let isRecorded = service.recordGrant(auditContext.record(.granted, of: client, token: token()))
     guard isRecorded else { return refuse(Self.unrecordable, admitted) }
     service.tally.count(client: client, .granted, reason: nil)
     return nil
@@ -227,18 +221,14 @@ struct AccessGate: Sendable {
   /// leave it out, because the page may not have wanted anything that needs a decision.
   func refusePreflight(of origin: String, _ auditContext: AuditContext) {
     service.recordRefusal(
-      AuditRecord(
-        requestID: auditContext.id, trace: auditContext.trace, client: "-", address: auditContext.address,
-        route: auditContext.route,
-        outcome: .refused,
-        reason: "origin_not_allowed", origin: origin), of: auditContext.rateLimitPrefix)
+      auditContext.record(.refused, of: "-", reason: "origin_not_allowed", origin: origin),
+      of: auditContext.rateLimitPrefix)
   }
 
   private static func response(_ denial: Denial, _ auditContext: AuditContext) -> Response {
     errorResponse(denial, auditContext).response(id: auditContext.id)
   }
 
-  /// Returns the error for the caller of a request that is denied.
   static func errorResponse(_ denial: Denial, _ auditContext: AuditContext) -> ErrorResponse {
     var response = denial.response
     if let hint = denial.hint, !auditContext.isOfApple { response.detail += " \(hint)" }
@@ -250,9 +240,7 @@ struct AccessGate: Sendable {
   /// the admin listener to find valid credentials. The counts leave it out, because no caller sent the request.
   func recordExplanation(client: String?, _ denial: Denial?, _ auditContext: AuditContext) {
     service.record(
-      AuditRecord(
-        requestID: auditContext.id, trace: auditContext.trace, client: client ?? "-", address: auditContext.address,
-        route: auditContext.route, outcome: .explained, reason: denial?.reason, origin: denial?.origin))
+      auditContext.record(.explained, of: client ?? "-", reason: denial?.reason, origin: denial?.origin))
   }
 
   /// Returns a 429 for an address with many invalid credentials. Only failed attempts count. A valid API key or
@@ -281,15 +269,10 @@ struct AccessGate: Sendable {
   ) {
     service.tally.count(client: client, outcome, reason: reason)
     service.recordRefusal(
-      AuditRecord(
-        requestID: auditContext.id, trace: auditContext.trace, client: client, address: auditContext.address,
-        route: auditContext.route,
-        outcome: outcome,
-        reason: reason, origin: origin), of: auditContext.rateLimitPrefix)
+      auditContext.record(outcome, of: client, reason: reason, origin: origin), of: auditContext.rateLimitPrefix)
   }
 }
 
-/// The decision about a request.
 enum AccessDecision {
   case admitted(AccessGate.AuthorizedCaller)
   case refused(Response)

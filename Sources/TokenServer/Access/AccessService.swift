@@ -12,15 +12,15 @@ import Telemetry
 /// the keys of identity providers, the audit log, and the counts.
 final class AccessService: Sendable {
   let limiter: RateLimiter
-  /// The store that decides about requests of strict clients; nil without one.
-  let strictStore: (any StrictStore)?
+  /// The rates of callers that all replicas share, whose store decides about requests of strict clients; nil if this
+  /// process counts alone.
+  let sharedRates: GroupRates?
   /// The limits of explanations and of inspected tokens, apart from those of callers.
   let explanations = RateLimiter()
   /// The limit of verified developer tokens of callers.
   let verifications = RateLimiter()
   let tally = AccessTally()
   let keySets: KeySets
-  /// The audit log.
   let audit: AuditLog
   /// The last records, for the page; nil if the admin listener serves no page.
   let recent: RecentAuditRecords?
@@ -28,7 +28,7 @@ final class AccessService: Sendable {
   private let sumTimer = DispatchQueue(label: "audit.sums")
   private let sink: LogSink
   private let logger: Logger
-  private let throttle = Throttle()
+  private let throttle: Throttle
   /// The clients whose API keys the log has called weak.
   private let weak = Locked<Set<ByteString>>([])
 
@@ -41,11 +41,11 @@ final class AccessService: Sendable {
     _ settings: Settings.Audit, rates: GroupRates? = nil, keepsRecent: Bool = false, loops: [IOLoop], sink: LogSink,
     logger: Logger
   ) throws {
-    (self.sink, self.logger) = (sink, logger)
+    (self.sink, self.logger, throttle) = (sink, logger, Throttle(logger))
     limiter = rates.map { RateLimiter(shared: $0.rates) } ?? RateLimiter()
-    strictStore = rates
+    sharedRates = rates
     recent = keepsRecent ? RecentAuditRecords() : nil
-    keySets = KeySets(loops: loops, logger: logger)
+    keySets = KeySets(loops: loops, context: KeySetContext(logger: logger))
     audit =
       if let file = settings.file {
         try AuditLog(file: file, isRequired: settings.isRequired) { notice in logger.warning("\(notice)") }
@@ -94,7 +94,6 @@ final class AccessService: Sendable {
     for sum in refusals.withLock({ $0.take() }) { audit.write(sum) }
   }
 
-  /// Writes all records, at the end of the process.
   func flush() {
     writeSums()
     audit.flush()
@@ -125,9 +124,6 @@ final class AccessService: Sendable {
 
   /// Logs that no token could be minted for an entitled caller, at a limited rate.
   func warn(ofFailedToken error: TokenError) {
-    guard let suppressed = throttle.admit("token") else { return }
-    logger.error(
-      "The server cannot make a developer token. \(error)",
-      metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
+    throttle.log("token", at: .error, "The server cannot make a developer token. \(error)")
   }
 }

@@ -19,8 +19,6 @@ final class OwnDeveloperTokens: Sendable {
   /// The maximum number of keys. The oldest ones of former generations of the settings go first.
   static let mostKeys = 8
 
-  /// Creates a judge of tokens of a team.
-  ///
   /// - Parameters:
   ///   - keys: The keys that sign now or next.
   ///   - previous: The judge of the former generation. Callers may still hold tokens of its keys.
@@ -33,13 +31,10 @@ final class OwnDeveloperTokens: Sendable {
     }
   }
 
-  /// What a bearer token is.
   enum Recognition: Equatable {
-    /// A valid token of an own key.
     case own
     /// A developer token that does not count. The sentence says why.
     case refused(String, isGuess: Bool)
-    /// No developer token.
     case other
   }
 
@@ -56,7 +51,7 @@ final class OwnDeveloperTokens: Sendable {
     let name = ByteString((0..<32).map { digest[$0] })
     if let expiry = verified.withLock({ $0[name] }) { return now < expiry ? .own : Self.expired(expiry, now: now) }
     guard let jws = try? JWS(compact: token.span), let header = jws.header, let claims = JSONReader.read(jws.payload),
-      case .string(let issuer)? = claims["iss"], Self.isTeam(issuer), header.repeatedNames.isEmpty,
+      case .string(let issuer)? = claims["iss"], (try? TeamID(issuer.text)) != nil, header.repeatedNames.isEmpty,
       claims.repeatedNames.isEmpty
     else { return .other }
     guard header["alg"] == .string("ES256"), case .string(let keyID)? = header["kid"],
@@ -92,11 +87,5 @@ final class OwnDeveloperTokens: Sendable {
   /// An app fetches a new token after a 401, so an expired one is no guess.
   private static func expired(_ expiry: Int, now: Int) -> Recognition {
     .refused("The developer token expired \(now - expiry) s ago.", isGuess: false)
-  }
-
-  /// The issuer of a developer token is a team ID: ten characters of A–Z and 0–9.
-  private static func isTeam(_ issuer: ByteString) -> Bool {
-    issuer.count == 10
-      && issuer.bytes.allSatisfy { $0.decimalDigit != nil || (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) }
   }
 }

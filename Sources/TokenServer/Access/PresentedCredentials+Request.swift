@@ -20,11 +20,7 @@ extension PresentedCredentials {
       isOwnToken: isOwnToken)
   }
 
-  /// Reads the credential and the origin of a request that came with a TLS client certificate.
-  ///
-  /// - Parameters:
-  ///   - certificate: The credential of the certificate; nil without a certificate.
-  ///   - isOwnToken: Whether a bearer token counts as no credential.
+  /// Does the same with the credential of a TLS client certificate, which is nil without a certificate.
   init(
     _ request: Request, to policy: AccessPolicy, certificate: @autoclosure () -> Credential?,
     isOwnToken: (ArraySlice<UInt8>) -> Bool = { _ in false }
@@ -139,7 +135,6 @@ extension PresentedCredentials.RequestOrigin {
 }
 
 extension ClientCertificate {
-  /// The names of the certificate that can identify a client.
   fileprivate var subjectNames: [SubjectName] {
     uris.map(SubjectName.uri) + dnsNames.map { .dns($0.lowercased()) } + emailAddresses.map(SubjectName.email)
   }

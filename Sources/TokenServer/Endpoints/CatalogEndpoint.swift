@@ -15,15 +15,12 @@ import UpstreamAdmission
 final class CatalogEndpoint: Sendable {
   let service: CatalogService
   let gate: AccessGate
-  /// Whether the server forwards `/v1/me`.
   let allowsMe: Bool
 
-  /// Creates the endpoint of one generation of the settings.
   init(service: CatalogService, gate: AccessGate, allowsMe: Bool) {
     (self.service, self.gate, self.allowsMe) = (service, gate, allowsMe)
   }
 
-  /// The beginning of its paths.
   static let path: StaticString = "/v1/"
 
   var route: Route {
@@ -68,7 +65,6 @@ final class CatalogEndpoint: Sendable {
     return method
   }
 
-  /// The destination of a request that an operator describes.
   struct Destination {
     fileprivate let method: HTTPRequest.Method
     fileprivate let path: CatalogPath
@@ -84,25 +80,33 @@ final class CatalogEndpoint: Sendable {
 
   /// Checks whether the server forwards a request for the caller, and forwards nothing.
   func check(_ caller: Principal, _ request: Request, to destination: Destination) throws(Denial) {
-    try Self.check(caller, destination.path)
-    let described: CatalogCall
-    do throws(ErrorResponse) {
-      described = try call(destination.method, destination.path, of: request)
-    } catch { throw Denial(error, "invalid_request") }
-    try Self.check(caller, described.target)
+    _ = try Self.permit(destination.path, caller) { () throws(ErrorResponse) in
+      try call(destination.method, destination.path, of: request)
+    }
   }
 
-  /// Checks whether the caller may have something of a user's that the catalog has.
-  private static func check(_ caller: Principal, _ target: CatalogTarget) throws(Denial) {
-    if target.wantsUserToken, target.kind != .me { try caller.mayUseUserTokens() }
-  }
-
-  private static func check(_ caller: Principal, _ path: CatalogPath) throws(Denial) {
+  /// Returns what the server forwards for the caller, if the caller may have it. It is parsed after the path is permitted,
+  /// and may want something of a user's that the catalog has.
+  private static func permit(
+    _ path: CatalogPath, _ caller: Principal, _ parse: () throws(ErrorResponse) -> CatalogCall
+  ) throws(Denial) -> CatalogCall {
     if path.kind == .me {
       try caller.mayUseMe()
     } else {
       try caller.mayHaveCatalog(storefront: path.storefront)
     }
+    let call: CatalogCall
+    do throws(ErrorResponse) { call = try parse() } catch { throw Denial(error, "invalid_request") }
+    if call.target.wantsUserToken, call.target.kind != .me { try caller.mayUseUserTokens() }
+    return call
+  }
+
+  private func payer(of admitted: AccessGate.AuthorizedCaller) -> QuotaCaller {
+    let caller = admitted.caller
+    return QuotaCaller(
+      client: caller.client.id,
+      share: caller.client.share ?? (gate.policy.catalogIsShared ? QuotaCaller.usualShare : nil),
+      identity: caller.identity(at: admitted.auditContext.rateLimitPrefix).bytes)
   }
 
   private func reply(to request: Request, _ method: HTTPRequest.Method, _ path: CatalogPath) -> Reply {
@@ -161,7 +165,7 @@ final class CatalogEndpoint: Sendable {
     }
     let permitted: CatalogCall
     do throws(Denial) {
-      permitted = try permit(path, admitted, call)
+      permitted = try Self.permit(path, admitted.caller) { () throws(ErrorResponse) in try call(payer(of: admitted)) }
     } catch {
       return .immediate(gate.refuse(error, admitted))
     }
@@ -194,24 +198,6 @@ final class CatalogEndpoint: Sendable {
     ) -> (any CancellableWork)? {
       endpoint.service.start(call, in: context) { respond(self.endpoint.response($0, self.admitted)) }
     }
-  }
-
-  private func permit(
-    _ path: CatalogPath, _ admitted: AccessGate.AuthorizedCaller,
-    _ parse: (_ payer: QuotaCaller) throws(ErrorResponse) -> CatalogCall
-  ) throws(Denial) -> CatalogCall {
-    let caller = admitted.caller
-    try Self.check(caller, path)
-    let payer = QuotaCaller(
-      client: caller.client.id,
-      share: caller.client.share ?? (gate.policy.catalogIsShared ? QuotaCaller.usualShare : nil),
-      identity: caller.identity(at: admitted.auditContext.rateLimitPrefix).bytes)
-    let call: CatalogCall
-    do throws(ErrorResponse) {
-      call = try parse(payer)
-    } catch { throw Denial(error, "invalid_request") }
-    try Self.check(caller, call.target)
-    return call
   }
 
   private func response(_ reply: consuming CatalogReply, _ admitted: AccessGate.AuthorizedCaller) -> Response {
@@ -262,7 +248,6 @@ extension CatalogCall {
   }
 }
 
-/// The fields of a caller's request, for the header policy.
 private struct CallerFields: RequestFields {
   let request: Request
 

@@ -20,14 +20,12 @@ struct DescribedRequest: Sendable {
   private var credential: ByteString?
   /// The names that the server uses of the verified TLS client certificate; nil without a certificate.
   private var certificateNames: [SubjectName]?
-  /// The value of `Origin`.
   private var origin: ByteString?
   /// The ID of a client whose valid credential the request has, in place of the credential itself; nil without one.
   private(set) var client: ByteString?
 
   private static let members = "method, path, credential, certificateNames, client and origin"
   private static let methods: [ByteString] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
-  /// The maximum number of JSON values in the content.
   private static let mostValues = 512
 
   /// Reads the description.
@@ -98,15 +96,12 @@ struct DescribedRequest: Sendable {
 
   // MARK: The request
 
-  /// Whether the request has any credential.
   var hasCredential: Bool { credential != nil || certificate != nil }
 
-  /// The credential of the certificate; nil without a certificate.
   var certificate: PresentedCredentials.Credential? {
     certificateNames.map { .certificate($0) }
   }
 
-  /// The head of the request.
   var head: [UInt8] {
     head(method, [credential.map { ("Authorization", "Bearer \($0)") }, originLine])
   }

@@ -17,24 +17,18 @@ package struct ExplainEndpoint: Sendable {
   let gate: AccessGate
   let publicRouter: Router
   let token: TokenEndpoint
-  /// The catalog; nil if it is turned off.
   let catalog: CatalogEndpoint?
-  /// The limits of requests to the public listener.
   let limits: HTTP1Limits
 
   /// The path of the route.
   package static let path: StaticString = "/access/explain"
   /// The maximum length of the description in bytes: room for the longest JWT, with escapes.
   private static let bodyLimit = 40_960
-  /// The rate of explanations.
   private static let rates = ClientRates(client: "explanations", perCaller: nil, total: RateLimits.explanations)
 
-  /// Returns the route of a listener.
-  ///
-  /// - Parameter checksHosts: Whether the listener checks host names.
-  func route(checksHosts: Bool) -> Route {
-    let rule = OwnPageRule(checksHosts: checksHosts)
-    return Route(Self.path, [.post(bodyLimit: Self.bodyLimit, judge: { judge($0, rule) })])
+  /// Returns the route of the listener with this rule.
+  func route(_ rule: OwnPageRule) -> Route {
+    Route(Self.path, [.post(bodyLimit: Self.bodyLimit, judge: { judge($0, rule) })])
   }
 
   private func judge(_ request: Request, _ rule: OwnPageRule) -> HeadReply {
@@ -82,13 +76,9 @@ package struct ExplainEndpoint: Sendable {
       explanation.fix = error.fix
       gate.recordExplanation(client: explanation.client, error, auditContext)
     }
-    return Response(
-      .ok,
-      fields: [.contentType: "application/json", .cacheControl: "no-store", .xContentTypeOptions: "nosniff"],
-      body: Array((explanation.json + "\n").utf8))
+    return .json(explanation.json.utf8)
   }
 
-  /// Returns the client that the description names; nil if it names none.
   private func client(of described: DescribedRequest) throws(ErrorResponse) -> Client? {
     guard let id = described.client else { return nil }
     guard let client = (gate.policy.clients + [gate.policy.anonymous].compactMap { $0 }).first(where: { id == $0.id })

@@ -10,91 +10,66 @@ import JSON
 import Locks
 import Telemetry
 
-/// The endpoints for liveness and readiness.
 final class Health: Sendable {
   private let draining = Locked(false)
-  private let loops = Locked<[IOLoop]>([])
-  private let group = Locked<ReplicaGroup?>(nil)
+  private let loops: [IOLoop]
+  private let group: ReplicaGroup?
+
+  /// - Parameters:
+  ///   - loops: The loops on whose progress the admin listener's `/healthz` depends.
+  ///   - group: The replicas whose store `/readyz` reports on; nil without one.
+  init(_ loops: [IOLoop] = [], group: ReplicaGroup? = nil) {
+    (self.loops, self.group) = (loops, group)
+  }
 
   /// Makes `/readyz` report that the server is not ready, so that load balancers send no new requests.
   func beginDrain() {
     draining.withLock { $0 = true }
   }
 
-  private var isDraining: Bool { draining.withLock { $0 } }
-
-  /// Makes the admin listener's `/healthz` depend on the progress of these loops.
-  func watch(_ loops: [IOLoop]) {
-    self.loops.withLock { $0 = loops }
-  }
-
-  /// Makes `/readyz` report on the store that the replicas share.
-  func watch(_ group: ReplicaGroup) {
-    self.group.withLock { $0 = group }
-  }
-
   /// Returns whether no loop has been in the same turn for `longest`. A turn under full load takes a tenth of a second.
   func loopsMakeProgress(within longest: Duration = .seconds(10)) -> Bool {
-    loops.withLock { $0 }.allSatisfy { $0.presentTurn < longest }
+    loops.allSatisfy { $0.presentTurn < longest }
   }
 
   /// The admin route `/healthz`. It has a loop of its own, so it checks that the loops of the public listener make
   /// progress.
   var livenessOfLoops: Route {
-    Route(
-      "/healthz",
-      [
-        .get { _ in
-          self.loopsMakeProgress() ? Self.alive : Self.response(.serviceUnavailable, ["status": "stuck"])
-        }
-      ])
+    Route(get: "/healthz") { _ in
+      self.loopsMakeProgress() ? Self.alive : Self.response(.serviceUnavailable, ["status": "stuck"])
+    }
   }
 
-  /// The public route `/healthz`, which responds without any check.
   var liveness: Route {
-    Route("/healthz", [.get { _ in Self.alive }])
+    Route(get: "/healthz") { _ in Self.alive }
   }
 
   /// The parts of a generation of settings that readiness depends on.
   struct Job: Sendable {
     let minter: TokenMinter
-    /// The states of the signing keys.
-    let signingKeys: SigningKeys
-    /// The results of reloads.
-    let reloads: ReloadTally
-    /// The catalog service; nil if it is turned off.
-    let catalog: CatalogService?
-    /// The key sets; nil if none of them are fetched.
-    let keySets: KeySets?
-    let audit: AuditLog
+    let services: Services
+    /// Whether the server fetches keys of identity providers.
+    let fetchesKeys: Bool
   }
 
   /// Returns the public route `/readyz`, which has only the verdict.
   func readiness(_ job: Job) -> Route {
-    Route(
-      "/readyz",
-      [
-        .get { _ in
-          let report = self.report(job)
-          return Self.response(report.isReady ? .ok : .serviceUnavailable, ["status": .text(report.verdict)])
-        }
-      ])
+    Route(get: "/readyz") { _ in self.response(job) { ["status": .text($0.verdict)] } }
   }
 
   /// Returns the admin route `/readyz`, with an entry for each check.
   func detailedReadiness(_ job: Job) -> Route {
-    Route(
-      "/readyz",
-      [
-        .get { _ in
-          let report = self.report(job)
-          return Self.response(report.isReady ? .ok : .serviceUnavailable, report.json)
-        }
-      ])
+    Route(get: "/readyz") { _ in self.response(job) { $0.json } }
+  }
+
+  private func response(_ job: Job, _ json: (ReadinessReport) -> JSONValue) -> Response {
+    let report = report(job)
+    return Self.response(report.isReady ? .ok : .serviceUnavailable, json(report))
   }
 
   /// Returns the results of all checks, for `/readyz` and for the metrics.
   func report(_ job: Job) -> ReadinessReport {
+    let (services, audit) = (job.services, job.services.access.audit)
     var checks = [ReadinessReport.Check(name: "signingKey", detail: "key \(job.minter.key.keyID)", result: .good)]
     do {
       _ = try job.minter.token(now: Glibc.time(nil))
@@ -102,21 +77,22 @@ final class Health: Sendable {
     } catch {
       checks.append(.init(name: "token", detail: "\(error)", result: .failed))
     }
-    checks.append(.init(job.reloads.counts))
-    if let (detail, needsOperator) = job.signingKeys.rotation {
+    checks.append(.init(services.metrics.reloads.counts))
+    if let (detail, needsOperator) = services.metrics.signingKeys.rotation {
       checks.append(.init(name: "keyRotation", detail: detail, result: needsOperator ? .degraded : .good))
     }
-    if let catalog = job.catalog {
+    if let catalog = services.catalog {
       let status = catalog.proxy.status
       checks += [.init(status), .init(quotaOf: status)]
     }
-    if let keySets = job.keySets { checks.append(.init(keySets.counts)) }
-    if job.audit.keepsGrants {
-      checks.append(.init(job.audit.state, isRequired: job.audit.isRequired))
+    if job.fetchesKeys { checks.append(.init(services.access.keySets.counts)) }
+    if audit.keepsGrants {
+      checks.append(.init(audit.state, isRequired: audit.isRequired))
     } else {
       checks.append(.init(name: "auditLog", detail: "grants have no record; see audit.file", result: .good))
     }
-    if let group = group.withLock({ $0 }) { checks.append(.init(group)) }
+    if let group { checks.append(.init(group)) }
+    let isDraining = draining.withLock { $0 }
     if isDraining { checks.append(.init(name: "draining", detail: "the server is shutting down", result: .failed)) }
     return ReadinessReport(checks: checks, isDraining: isDraining)
   }
@@ -140,20 +116,11 @@ package struct ReadinessReport {
     let result: Result
   }
 
-  enum Result: CaseIterable {
-    case good
+  enum Result: String, CaseIterable {
+    case good = "ok"
     /// Something is wrong, but another replica would have the same problem, so requests should not go elsewhere.
     case degraded
     case failed
-
-    /// The word for JSON and metrics.
-    var name: StaticString {
-      switch self {
-      case .good: "ok"
-      case .degraded: "degraded"
-      case .failed: "failed"
-      }
-    }
   }
 
   let checks: [Check]
@@ -171,7 +138,7 @@ package struct ReadinessReport {
 
   var json: JSONValue {
     let members = checks.map { check -> (String, JSONValue?) in
-      ("\(check.name)", ["status": .text("\(check.result.name)"), "detail": .text(check.detail)])
+      ("\(check.name)", ["status": .text(check.result.rawValue), "detail": .text(check.detail)])
     }
     return ["status": .text(verdict), "checks": .object(of: members)]
   }

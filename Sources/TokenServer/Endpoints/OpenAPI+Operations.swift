@@ -3,7 +3,6 @@ import JSON
 
 /// The description of each operation in `/openapi.json`.
 extension OpenAPI {
-  /// The properties of an operation.
   struct Operation {
     var summary: String
     /// The parameters of the query.
@@ -19,7 +18,6 @@ extension OpenAPI {
     /// Whether the operation never needs a credential.
     var isForEverybody = false
 
-    /// Returns the operation object.
     func json(_ method: String, _ path: String, _ facts: Facts) -> JSONValue {
       let refusals = self.refusals + (facts.checksHosts ? ["421"] : []) + ["default"]
       let documented = responses.sorted { $0.key < $1.key } + refusals.sorted().map { (key: $0, value: "Errors") }
@@ -42,7 +40,6 @@ extension OpenAPI {
       ["$ref": "#/components/\(kind)/\(name)"]
     }
 
-    /// The parameters that the components describe.
     private static let parameterNames = ["storefront", "type", "id", "relationship", "view", "path"]
 
     private static func pathParameters(of path: String) -> [JSONValue] {
@@ -73,32 +70,23 @@ extension OpenAPI {
         summary: "The same with parameters in the content; also for pages on this server's own origin, whose GET has "
           + "no Origin",
         content: "TokenRequest", responses: ["200": "Token"], refusals: tokenRefusals + ["413"])
-    case ("get", "/healthz"):
-      Operation(
-        summary: "Whether the process can respond", responses: ["200": "Status"], isForEverybody: true)
+    case ("get", "/healthz"): open("Whether the process can respond", "Status")
     case ("get", "/readyz"):
       Operation(
         summary: "Whether the server can do its job now", responses: ["200": "Status", "503": "Status"],
         isForEverybody: true)
-    case ("get", "/openapi.json"):
-      Operation(summary: "This document", responses: ["200": "Resource"], isForEverybody: true)
-    case ("get", "/"):
-      Operation(summary: "A page for browsers", responses: ["200": "Page"], isForEverybody: true)
+    case ("get", "/openapi.json"): open("This document")
+    case ("get", "/"): open("A page for browsers", "Page")
     case ("get", "/musickit-token.js"):
-      Operation(
-        summary: "A module for web apps, which keeps a valid token", responses: ["200": "Module"], isForEverybody: true)
-    case ("get", "/musickit-token.d.ts"):
-      Operation(summary: "The types of the module for TypeScript", responses: ["200": "Types"], isForEverybody: true)
+      open("A module for web apps, which keeps a valid token", "Module")
+    case ("get", "/musickit-token.d.ts"): open("The types of the module for TypeScript", "Types")
     case ("post", "/page/inspect"):
       Operation(
         summary: "What is right and wrong with a developer token", content: "Inspection", needsContent: true,
         refusals: ["400", "401", "403", "413", "429"])
-    case ("get", "/page/facts"):
-      Operation(summary: "What the page can offer", isForEverybody: true)
-    case ("get", "/metrics"):
-      Operation(summary: "Metrics in the text format of Prometheus", isForEverybody: true)
-    case ("get", "/config"):
-      Operation(summary: "The settings in force, and what a reload would change", isForEverybody: true)
+    case ("get", "/page/facts"): open("What the page can offer")
+    case ("get", "/metrics"): open("Metrics in the text format of Prometheus")
+    case ("get", "/config"): open("The settings in force, and what a reload would change")
     case ("post", "/access/explain"):
       Operation(
         summary: "What the server would decide about a request, and why", content: "Document",
@@ -108,11 +96,15 @@ extension OpenAPI {
         summary: "Whether Apple accepts the server's developer token", responses: ["200": "Accepted"],
         refusals: catalogRefusals)
     case (_, let path) where path.hasPrefix("/v1/me/"): user(method, path)
-    case ("get", let path) where path.hasPrefix("/v1/"):
-      Operation(summary: summary(of: path), query: query(of: path), refusals: catalogRefusals)
+    case ("get", let path) where path.hasPrefix("/v1/"): resource(at: path)
     default:
       Operation(summary: "\(method.uppercased()) \(path)")
     }
+  }
+
+  /// Returns an operation that never needs a credential.
+  private static func open(_ summary: String, _ response: String = "Resource") -> Operation {
+    Operation(summary: summary, responses: ["200": response], isForEverybody: true)
   }
 
   private static let tokenRefusals = ["400", "401", "403", "405", "429", "500"]
@@ -127,47 +119,46 @@ extension OpenAPI {
       refusals: ["400", "401", "403", "404", "405", "429", "502", "503", "504"])
   }
 
-  private static func summary(of path: String) -> String {
-    switch path {
-    case "/v1/catalog/{storefront}": "Several resources of several types, by their identifiers"
-    case "/v1/catalog/{storefront}/search": "Resources that match a term"
-    case "/v1/catalog/{storefront}/search/hints": "Terms that begin with the given text"
-    case "/v1/catalog/{storefront}/search/suggestions": "Terms and resources that begin with the given text"
-    case "/v1/catalog/{storefront}/charts": "The most played resources"
-    case "/v1/catalog/{storefront}/{type}": "Resources of one type, by identifiers or a filter; all genres without them"
-    case "/v1/catalog/{storefront}/{type}/{id}": "A resource of the catalog"
-    case "/v1/catalog/{storefront}/{type}/{id}/{relationship}": "The related resources of a resource, page by page"
-    case "/v1/catalog/{storefront}/{type}/{id}/view/{view}": "A view of a resource, page by page"
-    case "/v1/storefronts": "The storefronts"
-    case "/v1/storefronts/{storefront}": "A storefront"
-    case "/v1/language/{storefront}/tag": "The storefront's language that matches best"
-    default: "Apple's resource at \(path)"
+  /// Returns the description of Apple's resource at a path, with its main parameters. The server also forwards others, such
+  /// as `include` and `l`.
+  private static func resource(at path: String) -> Operation {
+    func operation(_ summary: String, _ query: JSONValue...) -> Operation {
+      Operation(summary: summary, query: query, refusals: catalogRefusals)
     }
-  }
-
-  /// Returns the main parameters of Apple's resource. The server also forwards others, such as `include` and `l`.
-  private static func query(of path: String) -> [JSONValue] {
-    switch path {
+    return switch path {
     case "/v1/catalog/{storefront}":
-      [text("ids[songs]", "Comma-separated identifiers; also ids[albums] and so on. At least one is required.", nil)]
-    case "/v1/catalog/{storefront}/{type}":
-      [text("ids", "Comma-separated identifiers.", nil)]
+      operation(
+        "Several resources of several types, by their identifiers",
+        text("ids[songs]", "Comma-separated identifiers; also ids[albums] and so on. At least one is required.", nil))
     case "/v1/catalog/{storefront}/search":
-      [
-        text("term", "The search term.", "khalid", isRequired: true),
-        text("types", "Comma-separated types.", "albums,songs"),
-      ]
-    case "/v1/catalog/{storefront}/search/hints": [text("term", "The beginning of a term.", "kha", isRequired: true)]
+      operation(
+        "Resources that match a term", text("term", "The search term.", "khalid", isRequired: true),
+        text("types", "Comma-separated types.", "albums,songs"))
+    case "/v1/catalog/{storefront}/search/hints":
+      operation(
+        "Terms that begin with the given text", text("term", "The beginning of a term.", "kha", isRequired: true))
     case "/v1/catalog/{storefront}/search/suggestions":
-      [
+      operation(
+        "Terms and resources that begin with the given text",
         text("term", "The beginning of a term.", "kha", isRequired: true),
-        text("kinds", "terms, topResults, or both.", "terms", isRequired: true),
-      ]
+        text("kinds", "terms, topResults, or both.", "terms", isRequired: true))
     case "/v1/catalog/{storefront}/charts":
-      [text("types", "Comma-separated types.", "albums,songs", isRequired: true)]
+      operation("The most played resources", text("types", "Comma-separated types.", "albums,songs", isRequired: true))
+    case "/v1/catalog/{storefront}/{type}":
+      operation(
+        "Resources of one type, by identifiers or a filter; all genres without them",
+        text("ids", "Comma-separated identifiers.", nil))
+    case "/v1/catalog/{storefront}/{type}/{id}": operation("A resource of the catalog")
+    case "/v1/catalog/{storefront}/{type}/{id}/{relationship}":
+      operation("The related resources of a resource, page by page")
+    case "/v1/catalog/{storefront}/{type}/{id}/view/{view}": operation("A view of a resource, page by page")
+    case "/v1/storefronts": operation("The storefronts")
+    case "/v1/storefronts/{storefront}": operation("A storefront")
     case "/v1/language/{storefront}/tag":
-      [text("acceptLanguage", "Comma-separated language tags.", "en-GB", isRequired: true)]
-    default: []
+      operation(
+        "The storefront's language that matches best",
+        text("acceptLanguage", "Comma-separated language tags.", "en-GB", isRequired: true))
+    default: operation("Apple's resource at \(path)")
     }
   }
 
@@ -196,7 +187,6 @@ extension OpenAPI {
 }
 
 extension OpenAPI {
-  /// Returns the components that operations refer to.
   static func components(_ facts: Facts) -> JSONValue {
     let schemes = facts.schemes
     return .object(of: [
@@ -212,7 +202,6 @@ extension OpenAPI {
     return value ?? .null
   }
 
-  /// The path parameters, by their names in a path.
   private static let parameters = #"""
     {
       "storefront": { "name": "storefront", "in": "path", "required": true, "description": "A storefront's code.",

@@ -11,7 +11,6 @@ import ServerSettings
 /// Its paths are the patterns of the router's own routes, so none can be missing. A path that ``description(of:at:)``
 /// does not know appears without details.
 struct OpenAPI: Sendable {
-  /// The document, in UTF-8.
   let document: [UInt8]
 
   /// Creates the document.
@@ -38,7 +37,7 @@ struct OpenAPI: Sendable {
         // The settings in the document may change with a reload.
         .contentType: "application/json", .cacheControl: "public, max-age=60", .xContentTypeOptions: "nosniff",
       ], body: document)
-    return Route(Self.path, [.get { _ in response }])
+    return Route(get: Self.path) { _ in response }
   }
 
   private static let info: JSONValue = [
@@ -60,7 +59,6 @@ struct OpenAPI: Sendable {
 }
 
 extension OpenAPI {
-  /// The facts of the settings that the document contains.
   struct Facts {
     /// The maximum lifetime of a token for any caller, and the default, in seconds.
     let maximumTTL: Int
@@ -106,7 +104,6 @@ extension OpenAPI {
       ])
     }
 
-    /// The alternative credentials of a request that needs permission.
     var security: JSONValue {
       let none: [JSONValue] = servesWithoutCredential ? [[:]] : []
       return .array(none + schemes.members.map { JSONValue.object([JSONValue.Member(name: $0.name, value: [])]) })
@@ -118,11 +115,7 @@ extension RequestHead.Method {
   /// The method as in a path item of OpenAPI; nil for methods that every path supports.
   fileprivate var openAPIName: String? {
     switch self {
-    case .get: "get"
-    case .post: "post"
-    case .put: "put"
-    case .patch: "patch"
-    case .delete: "delete"
+    case .get, .post, .put, .patch, .delete: "\(name)".lowercased()
     case .head, .options, .trace, .connect, .other: nil
     }
   }

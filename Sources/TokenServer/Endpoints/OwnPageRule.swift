@@ -5,7 +5,6 @@ import HTTPServer
 /// Which requests come from the listener's own page or from no page. A browser on the network of an operator shows pages
 /// of other sites too, and these can send requests to the listener.
 struct OwnPageRule: Sendable {
-  /// Whether the listener checks host names.
   let checksHosts: Bool
 
   /// Returns the error for a request of a page of another site; nil for any other request.

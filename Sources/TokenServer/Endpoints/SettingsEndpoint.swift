@@ -1,11 +1,7 @@
-import HTTP1
-import HTTPMessages
 import HTTPServer
-import HTTPTypes
 import JSON
 import Locks
 import ServerSettings
-import Telemetry
 
 /// The admin endpoint `GET /config`: the settings in force, where each was written, and what a reload would change.
 struct SettingsEndpoint: Sendable {
@@ -16,26 +12,7 @@ struct SettingsEndpoint: Sendable {
   /// Reads the settings as a reload does; nil inside if there is nothing to reload.
   let load: Locked<Reloader.Load?>
 
-  /// The route. Reading files blocks, so it has a thread.
-  var route: Route {
-    Route(
-      "/config",
-      [
-        .get(reply: { request in
-          let id = request.id
-          return .deferred(
-            DeferredWork { _ in
-              await Response.onThread(requestID: id) {
-                Response(.ok, prepared: Self.fields, body: document.bytes + "\n".utf8)
-              }
-            })
-        })
-      ])
-  }
-
-  private static let fields = FieldSection([
-    .contentType: "application/json", .cacheControl: "no-store", .xContentTypeOptions: "nosniff",
-  ])
+  var route: Route { Route(getOnThread: "/config") { .json(document.bytes) } }
 
   private var document: JSONValue {
     let all = entries.map { entry -> (String, JSONValue?) in
@@ -65,18 +42,5 @@ extension [SettingEntry] {
   func keepingFixed(of running: [SettingEntry], _ fixed: [String]) -> [SettingEntry] {
     guard count == running.count else { return self }
     return zip(self, running).map { fixed.contains($0.path) ? $1 : $0 }
-  }
-}
-
-extension Response {
-  /// Makes a response on a thread of its own, because it reads files.
-  static func onThread(requestID: RequestID, _ make: @escaping @Sendable () -> Response) async -> Response {
-    await withCheckedContinuation { continuation in
-      let thread = try? Thread { continuation.resume(returning: make()) }
-      guard thread == nil else { return }
-      let refusal = ErrorResponse(
-        .overloaded, "The system grants the server no thread. Send the request again in 1 s.", retryAfter: 1)
-      continuation.resume(returning: refusal.response(id: requestID))
-    }
   }
 }

@@ -13,10 +13,8 @@ import Telemetry
 final class TokenEndpoint: Sendable {
   let minter: TokenMinter
   let gate: AccessGate
-  /// The maximum length of a `POST` body in bytes.
   let bodyLimit: Int
 
-  /// Creates the endpoint of one generation of the settings.
   init(minter: TokenMinter, gate: AccessGate, bodyLimit: Int) {
     (self.minter, self.gate, self.bodyLimit) = (minter, gate, bodyLimit)
   }
@@ -40,7 +38,6 @@ final class TokenEndpoint: Sendable {
     }
   }
 
-  /// Decides about a request before its content arrives.
   private func judge(_ request: Request) -> HeadReply {
     let auditContext = AuditContext(request)
     let wish = Wish(request).copied()
@@ -73,7 +70,7 @@ final class TokenEndpoint: Sendable {
       let document = try document(for: admitted.caller, wish, content, now: now)
       let refusal = gate.grant(admitted, token: AuditRecord.Token(document.token, key: minter.key))
       if let refusal { return refusal }
-      var response = TokenResponse(document, form: wish.form).response
+      var response = TokenResponse(document: document, form: wish.form).response
       admitted.mark(&response)
       return response
     } catch {
@@ -95,8 +92,11 @@ final class TokenEndpoint: Sendable {
   }
 
   private static func denial(_ error: TokenError) -> Denial {
-    let response = ErrorResponse(error)
-    return Denial(response, response.code == .invalidParameter ? "invalid_request" : "not_minted")
+    switch error {
+    case .ttlTooShort, .ttlTooLong, .tooManyOrigins: Denial(.invalidParameter, "invalid_request", "\(error)")
+    case .implausibleClock, .keyIDEqualsTeamID, .signing:
+      Denial(.internalError, "not_minted", "The server cannot make a token. \(error)")
+    }
   }
 
   /// Checks whether the caller may have the token that a request without content is for, and makes none.
@@ -120,7 +120,6 @@ final class TokenEndpoint: Sendable {
     return try caller.token(ttl: parameters.ttl, origins: origins)
   }
 
-  /// The request in a head, not parsed.
   private struct Wish {
     private(set) var query: ArraySlice<UInt8>
     let form: TokenResponse.Form
@@ -141,24 +140,14 @@ final class TokenEndpoint: Sendable {
   private static func origins(_ parameters: TokenParameters) throws(ErrorResponse) -> [Origin] {
     // This check precedes the parsing, because a body may contain tens of thousands of origins.
     guard parameters.origins.count <= TokenMinter.maximumOrigins else {
-      throw ErrorResponse(.tooManyOrigins(count: parameters.origins.count, maximum: TokenMinter.maximumOrigins))
+      let error = TokenError.tooManyOrigins(count: parameters.origins.count, maximum: TokenMinter.maximumOrigins)
+      throw ErrorResponse(.invalidParameter, "\(error)")
     }
     var origins: [Origin] = []
     for text in parameters.origins {
       do { origins.append(try Origin(text.text)) } catch { throw ErrorResponse(.invalidParameter, "\(error)") }
     }
     return origins
-  }
-}
-
-extension ErrorResponse {
-  /// Creates the response to a failure to mint, which is the caller's error or the server's.
-  fileprivate init(_ error: TokenError) {
-    switch error {
-    case .ttlTooShort, .ttlTooLong, .tooManyOrigins: self.init(.invalidParameter, "\(error)")
-    case .implausibleClock, .keyIDEqualsTeamID, .signing:
-      self.init(.internalError, "The server cannot make a token. \(error)")
-    }
   }
 }
 

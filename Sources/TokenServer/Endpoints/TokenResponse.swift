@@ -5,7 +5,6 @@ import HTTPMessages
 import HTTPServer
 import HTTPTypes
 
-/// The response of `/token` with a developer token.
 struct TokenResponse {
   let document: TokenDocument
   let form: Form
@@ -18,11 +17,6 @@ struct TokenResponse {
     case jwt
     /// Only the token, as `text/plain`.
     case text
-  }
-
-  init(_ document: TokenDocument, form: Form) {
-    self.document = document
-    self.form = form
   }
 
   var response: Response {
@@ -83,7 +77,6 @@ extension TokenResponse.Form {
 
 /// An element of `Accept` (RFC 9110 §12.5.1).
 private struct MediaRange {
-  /// The form that the element names; nil if it names none.
   let form: TokenResponse.Form?
   /// The weight in thousandths. A malformed weight counts as 0.
   let weight: Int

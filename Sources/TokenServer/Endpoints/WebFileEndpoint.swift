@@ -34,9 +34,7 @@ struct WebFileEndpoint: Sendable {
     compressed = FieldSection(common)
   }
 
-  var route: Route {
-    Route(path, [.get { response(to: $0) }])
-  }
+  var route: Route { Route(get: path) { response(to: $0) } }
 
   func response(to request: Request) -> Response {
     var coding: ContentCoding?

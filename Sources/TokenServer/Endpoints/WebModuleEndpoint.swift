@@ -23,9 +23,7 @@ struct WebModuleEndpoint: Sendable {
     versioned = WebFileEndpoint(file, fields: fields)
   }
 
-  var route: Route {
-    Route(path, [.get { response(to: $0) }])
-  }
+  var route: Route { Route(get: path) { response(to: $0) } }
 
   private func response(to request: Request) -> Response {
     let isVersioned = request.query?.elementsEqual(Self.query) ?? false

@@ -12,7 +12,6 @@ package struct KeySetDiscovery: Sendable {
   package let url: ServiceURL
   /// The time of the document, in seconds of a monotonic clock.
   let at: Int
-  /// Whether the last fetch of the keys failed.
   var isDoubtful = false
 }
 
@@ -44,14 +43,12 @@ package struct KeySetFetch: Sendable {
   static let timeouts = UpstreamTimeouts(connect: .seconds(5), firstByte: .seconds(10), whole: .seconds(10))
 
   let place: KeySetPlace
-  /// The result of the last discovery; nil without one.
   var discovered: KeySetDiscovery?
   var timeouts = KeySetFetch.timeouts
   /// The time in seconds of a monotonic clock.
   var now = 0
   var occasion = KeySetSchedule.Occasion.age
 
-  /// Sends the requests and reads the responses, on the loop.
   func run(on loop: IOLoop) async throws(Failure) -> Fetched {
     let end = Deadline.now.advanced(by: timeouts.whole)
     switch place.address {
@@ -106,7 +103,6 @@ package struct KeySetFetch: Sendable {
     }
   }
 
-  /// Returns the content and the fields of a successful response.
   private func get(
     _ url: ServiceURL, accept: String, atMost limit: Int, until end: Deadline, on loop: IOLoop
   ) async throws(Failure) -> ([UInt8], FieldLines) {

@@ -5,9 +5,7 @@ import TLS
 
 /// Where the keys of a provider are, and how to reach them.
 struct KeySetPlace: Sendable, CustomStringConvertible {
-  /// The address in the settings.
   enum Address: Sendable {
-    /// The URL of the key set.
     case keySet(ServiceURL)
     /// The URL of the discovery document of an issuer, which has the URL of the key set.
     case discovery(ServiceURL, issuer: String)
@@ -23,14 +21,12 @@ struct KeySetPlace: Sendable, CustomStringConvertible {
     _ = try configuration(for: url)
   }
 
-  /// The URL in the settings.
   private var url: ServiceURL {
     switch address {
     case .keySet(let url), .discovery(let url, _): url
     }
   }
 
-  /// The URL in the settings, without its query.
   var description: String { "\(url)" }
 
   /// Returns the way to a URL of the provider. Its keys may be at another host than its discovery document.

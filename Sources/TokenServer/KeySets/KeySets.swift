@@ -26,11 +26,6 @@ final class KeySets: Sendable {
   /// The maximum time that `close` waits for cancelled fetches to end.
   private static let patience = DispatchTimeInterval.seconds(1)
 
-  /// Creates an instance without sources.
-  convenience init(loops: [IOLoop], logger: Logger) {
-    self.init(loops: loops, context: KeySetContext(logger: logger))
-  }
-
   init(loops: [IOLoop], context: KeySetContext) {
     self.loops = loops
     self.context = context
@@ -38,7 +33,6 @@ final class KeySets: Sendable {
 
   // MARK: Sources
 
-  /// The table in use.
   var table: KeySetTable { state.withLock { $0.current } }
 
   /// Returns the table to use next. A provider that the current table also names keeps its fetched keys. The server
@@ -106,7 +100,6 @@ final class KeySets: Sendable {
     _ = context.underWay.wait(timeout: .now() + Self.patience)
   }
 
-  /// The counts of all key sets.
   var counts: KeySetCounts {
     remotes.map(\.counts).reduce(into: state.withLock { $0.earlierCounts }) { sum, counts in
       sum.addTotals(of: counts)
@@ -134,18 +127,15 @@ final class KeySets: Sendable {
   }
 }
 
-/// The properties that all key sets of a process share.
 struct KeySetContext: Sendable {
   let logger: Logger
   /// The time in seconds of a monotonic clock.
   var clock: @Sendable () -> Int = { Int(Deadline.now.nanoseconds / 1_000_000_000) }
-  /// The timeouts of a fetch.
   var timeouts = KeySetFetch.timeouts
-  /// The group of all fetches in flight.
+  /// The fetches in flight, which the end of the process waits for.
   let underWay = DispatchGroup()
 }
 
-/// The counts of the fetched key sets, for metrics.
 struct KeySetCounts: Sendable, Equatable {
   // MARK: Totals
 
@@ -171,7 +161,6 @@ struct KeySetCounts: Sendable, Equatable {
 /// The key sets of one generation of settings. A request uses the table of the generation that it began with; the sets
 /// of providers refresh independently of it.
 struct KeySetTable: Sendable {
-  /// The keys of one source.
   enum Entry: Sendable {
     case read(JSONWebKeySet)
     case remote(RemoteKeySet)
@@ -222,6 +211,5 @@ struct KeySetTable: Sendable {
     }
   }
 
-  /// The key sets that the server fetches.
   var remotes: [RemoteKeySet] { entries.values.compactMap(\.remote) }
 }

@@ -10,15 +10,10 @@ import Logging
 /// Many callers share one fetch.
 final class RemoteKeySet: Sendable {
   private let loop: IOLoop
-  private let clock: @Sendable () -> Int
-  private let timeouts: UpstreamTimeouts
-  private let logger: Logger
-  private let throttle = Throttle()
+  private let context: KeySetContext
+  private let throttle: Throttle
   /// Called on the loop after each fetch.
   private let ended: @Sendable () -> Void
-  /// The group of all fetches in flight, which the end of the process waits for.
-  private let underWay: DispatchGroup
-
   private let state: Locked<State>
 
   private struct State {
@@ -41,16 +36,12 @@ final class RemoteKeySet: Sendable {
 
   /// Creates a key set without keys.
   ///
-  /// - Parameters:
-  ///   - clock: Returns the seconds of a monotonic clock.
-  ///   - ended: Called on the loop after each fetch.
+  /// - Parameter ended: Called on the loop after each fetch.
   init(_ place: KeySetPlace, loop: IOLoop, context: KeySetContext, ended: @escaping @Sendable () -> Void) {
     state = Locked(State(place: place))
     self.loop = loop
-    clock = context.clock
-    timeouts = context.timeouts
-    logger = context.logger
-    underWay = context.underWay
+    self.context = context
+    throttle = Throttle(context.logger)
     self.ended = ended
   }
 
@@ -60,10 +51,9 @@ final class RemoteKeySet: Sendable {
   /// The time of the next fetch; in the past if one is due or in flight.
   var nextAt: Int { state.withLock { $0.schedule.nextAt } }
 
-  /// The counts of this key set.
   var counts: KeySetCounts {
     state.withLock { state in
-      let age = state.schedule.fetchedAt.map { clock() - $0 }
+      let age = state.schedule.fetchedAt.map { context.clock() - $0 }
       return KeySetCounts(
         fetches: state.fetches, failures: state.failures, missing: age == nil ? 1 : 0, oldestAge: age)
     }
@@ -74,7 +64,6 @@ final class RemoteKeySet: Sendable {
     state.withLock { $0.place = place }
   }
 
-  /// Fetches the set if its schedule allows it.
   func refresh(_ occasion: KeySetSchedule.Occasion) {
     state.withLock { begin(occasion, &$0) }
   }
@@ -82,14 +71,11 @@ final class RemoteKeySet: Sendable {
   /// Whether a fetch is in flight, or may begin for a JWT that the present keys do not verify.
   var mayFetch: Bool {
     state.withLock { state in
-      !state.isClosed && (state.fetch != nil || state.schedule.allows(.unknownKey, now: clock()))
+      !state.isClosed && (state.fetch != nil || state.schedule.allows(.unknownKey, now: context.clock()))
     }
   }
 
-  /// Waits for the fetch in flight, or for a new one if the schedule allows it, and returns the keys. Otherwise returns
-  /// the present keys at once. A cancelled task stops waiting.
-  ///
-  /// - Parameter isFirst: Whether the caller found no keys. If the first ones have arrived since, they are fresh.
+  /// Returns the keys as ``KeySetTable/fresh(_:isFirst:)`` has it.
   func fresh(isFirst: Bool) async -> JSONWebKeySet? {
     let ticket = state.withLock { state in
       state.tickets += 1
@@ -125,17 +111,18 @@ final class RemoteKeySet: Sendable {
   // MARK: A fetch
 
   private func begin(_ occasion: KeySetSchedule.Occasion, _ state: inout State) {
-    guard !state.isClosed, state.schedule.begin(for: occasion, now: clock()) else { return }
-    underWay.enter()
+    guard !state.isClosed, state.schedule.begin(for: occasion, now: context.clock()) else { return }
+    context.underWay.enter()
     let fetch = KeySetFetch(
-      place: state.place, discovered: state.discovered, timeouts: timeouts, now: clock(), occasion: occasion)
+      place: state.place, discovered: state.discovered, timeouts: context.timeouts, now: context.clock(),
+      occasion: occasion)
     state.fetch = Task(executorPreference: loop) { [self] in
       do throws(KeySetFetch.Failure) {
         end(.success(try await fetch.run(on: loop)), of: fetch)
       } catch {
         end(.failure(error), of: fetch)
       }
-      underWay.leave()
+      context.underWay.leave()
     }
   }
 
@@ -162,12 +149,12 @@ final class RemoteKeySet: Sendable {
     case .success(let fetched):
       state.keys = fetched.keys
       state.discovered = fetched.discovered
-      state.schedule.succeeded(now: clock(), maxAge: fetched.maxAge)
+      state.schedule.succeeded(now: context.clock(), maxAge: fetched.maxAge)
     case .failure:
       state.failures += 1
       // The keys may have moved: the next fetch asks the provider where they are.
       state.discovered?.isDoubtful = true
-      state.schedule.failed(now: clock())
+      state.schedule.failed(now: context.clock())
     }
   }
 
@@ -176,24 +163,23 @@ final class RemoteKeySet: Sendable {
   private func tell(_ fetched: KeySetFetch.Fetched, of place: KeySetPlace, after earlier: JSONWebKeySet?) {
     let keys = fetched.keys
     let url = fetched.discovered.map { "\($0.url)" } ?? "\(place)"
-    logger.debug("Key set fetched", metadata: ["keys.url": "\(url)", "keys.count": "\(keys.count)"])
-    if let failure = fetched.discoveryFailure, let suppressed = throttle.admit("discovery") {
-      logger.warning(
+    context.logger.debug("Key set fetched", metadata: ["keys.url": "\(url)", "keys.count": "\(keys.count)"])
+    if let failure = fetched.discoveryFailure {
+      throttle.log(
+        "discovery",
         """
         The server could not fetch the discovery document \(place). \(failure) It took the keys from \(url), where they \
         were before.
-        """, metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
+        """)
     }
     guard keys.findings != earlier?.findings else { return }
-    for finding in keys.findings { logger.warning("\(url): \(finding)") }
+    for finding in keys.findings { context.logger.warning("\(url): \(finding)") }
   }
 
   private func tell(_ failure: KeySetFetch.Failure, of place: KeySetPlace, keeping earlier: JSONWebKeySet?) {
-    guard let suppressed = throttle.admit("failed") else { return }
     let consequence =
       earlier == nil ? "Until the server has them, it accepts no JWT that they sign." : "The earlier keys stay in use."
-    logger.warning(
-      "The server could not fetch the keys at \(failure.url ?? "\(place)"). \(failure) \(consequence)",
-      metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
+    throttle.log(
+      "failed", "The server could not fetch the keys at \(failure.url ?? "\(place)"). \(failure) \(consequence)")
   }
 }

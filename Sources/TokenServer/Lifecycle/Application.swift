@@ -17,23 +17,7 @@ package struct Application {
   /// A sentence that names the settings of the public listener's address, for errors.
   private let addressHint: String
   private let loops: SystemResources.Loops
-  /// The catalog service; nil if the catalog is turned off.
-  private let catalog: CatalogService?
-  private let access: AccessService
-  /// The replicas that share a store; nil without `shared.url`.
-  private let group: ReplicaGroup?
-  /// The rates of callers that the replicas share; nil without `shared.url`.
-  private let rates: GroupRates?
-  /// The responses that the replicas share; nil without a store or without the catalog.
-  private let sharedCache: RedisSharedCache?
-  /// Apple's quota, which the replicas share; nil without a store or without the catalog.
-  private let quota: GroupQuota?
-  /// The exporter of spans; nil if the server exports none.
-  private let spans: SpanExporter?
-  private let memory: MemoryBudget
-  private let health = Health()
-  private let metrics: ServerMetrics
-  private let sink: LogSink
+  private let services: Services
   private let logger: Logger
 
   /// Prepares everything that needs no listener. Throws a sentence for the operator.
@@ -54,67 +38,18 @@ package struct Application {
     do {
       try SystemResources.checkDescriptors(loops: settings.server.loops)
       let loops = try SystemResources.startLoops(settings.server, hasAdmin: settings.admin != nil)
-      health.watch(loops.public)
-      let spans = try Self.exporter(source, loops.public, logger)
-      self.spans = spans
-      let secret = try settings.shared.map { _ in try GroupSecret(source.files.key, settings) }
-      if let shared = settings.shared, let files = source.files.store, let secret {
-        group = ReplicaGroup(shared, files, secret.facts, loops: loops.public, memory: memory, logger: logger)
-      } else {
-        group = nil
-      }
-      let sharedCache = Self.sharedCache(of: group, source, secret)
-      self.sharedCache = sharedCache
-      let catalog = try settings.catalog.map {
-        try CatalogService(
-          $0, authorities: source.files.upstreamAuthorities,
-          // One of them is to the store.
-          connectionsPerLoop: max(1, settings.server.descriptors.upstreamPerLoop - (settings.shared == nil ? 0 : 1)),
-          burst: settings.server.limits.burst,
-          loops: loops.public, memory: memory, logger: logger, spans: spans,
-          shared: { sharedCache?.cache(on: $0) })
-      }
-      self.catalog = catalog
-      quota = group.flatMap { group in catalog.map { GroupQuota(group, $0.proxy) } }
-      if let group { health.watch(group) }
-      rates = group.flatMap { group in secret.map { GroupRates(group, $0) } }
-      access = try AccessService(
-        settings.audit, rates: rates, keepsRecent: settings.admin?.page ?? false, loops: loops.public, sink: sink,
-        logger: logger)
+      services = try Services(source, loops: loops.public, memory: memory, sink: sink, logger: logger)
       self.loops = loops
     } catch {
       throw StartError("\(error)")
     }
-    self.memory = memory
-    metrics = ServerMetrics(
-      sink: sink, catalog: catalog, access: access, memory: memory, group: group, rates: rates,
-      sharedCache: sharedCache, spans: spans)
-    initialSnapshot = try RuntimeSnapshot(source, access: access, health: health, metrics: metrics, catalog: catalog)
-    metrics.signingKeys.all = [
+    initialSnapshot = try RuntimeSnapshot(source, of: services)
+    services.metrics.signingKeys.all = [
       SigningKeys.Key(id: initialSnapshot.minter.key.keyID, state: .signing, lastProof: Glibc.time(nil))
     ]
-    catalog?.use(initialSnapshot)
-    access.use(initialSnapshot)
-    (self.sink, self.logger) = (sink, logger)
-  }
-
-  /// Returns the second-level cache of a server with a catalog.
-  private static func sharedCache(
-    of group: ReplicaGroup?, _ source: RuntimeSnapshot.Source, _ secret: GroupSecret?
-  ) -> RedisSharedCache? {
-    guard let group, let secret, let catalog = source.settings.catalog else { return nil }
-    return RedisSharedCache(
-      group, secret, upstream: catalog.upstream.description,
-      team: "\(source.settings.musickit.teamID)")
-  }
-
-  private static func exporter(
-    _ source: RuntimeSnapshot.Source, _ loops: [IOLoop], _ logger: Logger
-  ) throws -> SpanExporter? {
-    guard let settings = source.settings.spanExport, let loop = loops.first else { return nil }
-    return try SpanExporter(
-      settings, authorities: source.files.collectorAuthorities,
-      proxy: source.proxies.proxy(for: settings.endpoint.origin), loop: loop, logger: logger)
+    services.catalog?.use(initialSnapshot)
+    services.access.use(initialSnapshot)
+    self.logger = logger
   }
 
   /// Serves until a signal requests the end, and drains.
@@ -138,17 +73,15 @@ package struct Application {
     let isDemo = initialSnapshot.source.isDemo
     for check in isDemo ? [] : initialSnapshot.settings.hostChecks { logger.info("\(check)") }
     warnWhenLockedMemoryIsFull()
-    metrics.load.withLock { $0 = reload?.load }
+    services.metrics.load.withLock { $0 = reload?.load }
     let reloader = reload.map { reload in
       Reloader(
-        initialSnapshot, files: reload.files, servers: servers, catalog: catalog, access: access, group: group,
-        spans: spans, signingKeys: metrics.signingKeys, health: health, metrics: metrics, logger: logger,
-        manager: manager, load: reload.load)
+        initialSnapshot, files: reload.files, servers: servers, services: services, logger: logger, manager: manager,
+        load: reload.load)
     }
-    access.keySets.begin()
-    let participants: [(any GroupParticipant)?] = [rates, quota, sharedCache]
-    group?.start(participants.compactMap { $0 })
-    spans?.start()
+    services.access.keySets.begin()
+    services.group?.start(services.participants)
+    services.spans?.start()
     reloader?.watch()
     let addresses = Addresses(
       public: servers.public.addresses, admin: servers.admin?.addresses ?? [], isSecure: initialSnapshot.tls != nil)
@@ -160,14 +93,14 @@ package struct Application {
     reloader?.stop()
     manager?.stopping(within: longestDrain)
     drain(servers)
-    spans?.close()
-    catalog?.close()
-    access.keySets.close()
-    group?.close()
+    services.spans?.close()
+    services.catalog?.close()
+    services.access.keySets.close()
+    services.group?.close()
     for loop in loops.all { loop.stopAndWait() }
     logger.info("Server stopped")
-    access.flush()
-    sink.flush()
+    services.access.flush()
+    services.sink.flush()
   }
 
   /// Acts on a signal. Returns whether the server goes on: SIGTERM and SIGINT end it, and if there is nothing to reload, so
@@ -179,7 +112,7 @@ package struct Application {
       return reloader != nil
     case SIGUSR1:
       // The snippets of nginx for logrotate send it.
-      access.audit.reopen()
+      services.access.audit.reopen()
       logger.notice("Log files reopened", metadata: ["cause": "SIGUSR1"])
     case SIGUSR2: logger.notice("The server ignores SIGUSR2.")
     default: return false
@@ -199,13 +132,11 @@ package struct Application {
 
   /// Logs from now on, at a limited rate, when locked memory is full.
   private func warnWhenLockedMemoryIsFull() {
-    let throttle = Throttle()
-    SecureMemory.onOverflow { [logger] in
-      guard let suppressed = throttle.admit("overflow") else { return }
-      logger.warning(
-        """
-        Locked memory is full, so a secret is in ordinary memory, which the system may swap out. Signing continues.
-        """, metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
+    let throttle = Throttle(logger)
+    SecureMemory.onOverflow {
+      throttle.log(
+        "overflow",
+        "Locked memory is full, so a secret is in ordinary memory, which the system may swap out. Signing continues.")
     }
   }
 
@@ -244,7 +175,7 @@ package struct Application {
   private func start() throws(StartError) -> Servers {
     do {
       let server = try publicServer()
-      metrics.watch(server)
+      services.metrics.watch(server)
       return (server, try adminServer())
     } catch let error as StartError {
       throw error
@@ -259,8 +190,8 @@ package struct Application {
       endpoint: Endpoint(settings.address),
       // Without an admin listener, no client can read the metrics, so the server counts none.
       observer: ServerEvents(
-        sink: sink, logger: logger, metrics: initialSnapshot.settings.admin == nil ? nil : metrics,
-        spans: spans))
+        sink: services.sink, logger: logger,
+        metrics: initialSnapshot.settings.admin == nil ? nil : services.metrics, spans: services.spans))
     configuration.reusesPort = settings.reusePort
     configuration.tls = initialSnapshot.tls
     // The TLS context offers it, or does not (server.http2).
@@ -270,9 +201,11 @@ package struct Application {
     if let timeouts = initialSnapshot.settings.catalog?.timeouts {
       configuration.limits.work = timeouts.whole + Self.workMargin
     }
-    configuration.memory = memory
-    configuration.isTrustedProxy = settings.isTrustedProxy
-    configuration.forwardedField = ForwardedHops.Field(settings.forwarded)
+    configuration.memory = services.memory
+    configuration.isTrustedProxy = { [proxies = settings.trustedProxies] address in
+      proxies.contains { $0.contains(address) }
+    }
+    configuration.forwardedField = settings.forwarded == .forwarded ? .forwarded : .forwardedFor
     configuration.requiresProxyHeader = settings.proxyProtocol
     return try Self.opening(hint: addressHint) {
       try Server(configuration, router: initialSnapshot.publicRouter, loops: loops.public)
@@ -292,7 +225,7 @@ package struct Application {
     guard let admin = initialSnapshot.settings.admin, let loop = loops.admin else { return nil }
     var configuration = Server.Configuration(
       endpoint: Endpoint(admin),
-      observer: ServerEvents(sink: sink, logger: logger))
+      observer: ServerEvents(sink: services.sink, logger: logger))
     configuration.reusesPort = initialSnapshot.settings.server.reusePort
     // A separate budget, so that operators can still use the admin listener when the public one has used up its budget.
     configuration.memory = MemoryBudget(limit: Self.adminMemory)
@@ -324,7 +257,7 @@ package struct Application {
     let settings = initialSnapshot.settings.server
     logger.info(
       "Drain started", metadata: ["drain.delay": "\(durationText(Int(settings.drainDelay.components.seconds)))"])
-    health.beginDrain()
+    services.health.beginDrain()
     servers.public.beginDrain()
     pause(settings.drainDelay)
     servers.public.drain(timeout: settings.drainTimeout)
@@ -353,21 +286,6 @@ extension Settings.Server.Address {
 extension Settings.Admin {
   /// A sentence that names the settings of the address.
   package static let addressSettings = "The settings are admin.host (ADMIN_HOST) and admin.port (ADMIN_PORT)."
-}
-
-extension Settings.Server {
-  fileprivate var isTrustedProxy: @Sendable (IPAddress) -> Bool {
-    { [trustedProxies] address in trustedProxies.contains { $0.contains(address) } }
-  }
-}
-
-extension ForwardedHops.Field {
-  fileprivate init(_ field: Settings.Server.ForwardedField) {
-    switch field {
-    case .xForwardedFor: self = .forwardedFor
-    case .forwarded: self = .forwarded
-    }
-  }
 }
 
 extension Endpoint {

@@ -18,7 +18,6 @@ import UpstreamAdmission
 /// tokens.
 final class CatalogService: Sendable {
   let proxy: CatalogGateway
-  /// The counts of attempts at the upstream.
   let tally = UpstreamTally()
   /// The trusted CAs for the upstream, which a reload replaces.
   let authorities: TLSClientContext
@@ -26,7 +25,6 @@ final class CatalogService: Sendable {
   let spans: SpanExporter?
   private let loops: [IOLoop]
   private let clients: [UpstreamClient]
-  /// The route to the upstream from each event loop.
   private let routes: [ObjectIdentifier: UpstreamRoute]
 
   /// Creates the service. Throws a sentence if the proxy to the upstream is unusable.
@@ -54,19 +52,12 @@ final class CatalogService: Sendable {
     configuration.limits.http1Connections = min(configuration.limits.http1Connections, connectionsPerLoop)
     configuration.limits.http2Connections = min(configuration.limits.http2Connections, connectionsPerLoop)
     configuration.memory = memory
-    let client = configuration
     self.loops = loops
-    clients = loops.map { UpstreamClient(client, loop: $0) }
-    routes = Dictionary(
-      uniqueKeysWithValues: clients.map { client in
-        (
-          ObjectIdentifier(client.loop),
-          UpstreamRoute(client, executor: client.loop, shared: shared(client.loop))
-        )
-      })
+    clients = loops.map { UpstreamClient(configuration, loop: $0) }
+    let routes = clients.map { UpstreamRoute($0, executor: $0.loop, shared: shared($0.loop)) }
+    self.routes = Dictionary(uniqueKeysWithValues: zip(loops.map { ObjectIdentifier($0) }, routes))
   }
 
-  /// The counts of connections on all loops.
   var counters: UpstreamCounters { clients.reduce(into: UpstreamCounters()) { $0.add($1.counters) } }
 
   /// Uses the key, the access policy and the trusted CAs of a generation from now on.
@@ -116,7 +107,6 @@ final class CatalogService: Sendable {
     }
   }
 
-  /// Closes the connections to the upstream.
   func close() {
     for client in clients { client.close() }
   }
@@ -170,8 +160,7 @@ package struct CatalogTokens: TokenSource {
 
 /// Counts the events of the upstream and logs them at a limited rate.
 struct CatalogEvents: CatalogObserver {
-  private let logger: Logger
-  private let throttle = Throttle()
+  private let throttle: Throttle
   private let tally: UpstreamTally
   /// Records the span of an attempt that is sampled.
   private let record: @Sendable (UpstreamAttempt) -> Void
@@ -180,7 +169,7 @@ struct CatalogEvents: CatalogObserver {
     logger: Logger, tally: UpstreamTally = UpstreamTally(),
     record: @escaping @Sendable (UpstreamAttempt) -> Void = { _ in }
   ) {
-    self.logger = logger
+    throttle = Throttle(logger)
     self.tally = tally
     self.record = record
   }
@@ -191,32 +180,23 @@ struct CatalogEvents: CatalogObserver {
     case .responded: break
     case .attempted(let attempt): record(attempt)
     case .tokenRejected(let rejection, let key):
-      warn("tokenRejected", .error, "\(rejection)", key.map { ["key.id": "\($0)"] } ?? [:])
+      throttle.log("tokenRejected", at: .error, "\(rejection)", key.map { ["key.id": "\($0)"] } ?? [:])
     case .tokenAccepted:
-      if throttle.end("tokenRejected") { logger.notice("Apple Music accepts this server's developer tokens again.") }
-    case .tokenFailed(let reason): warn("tokenFailed", .error, "The server cannot make a developer token. \(reason)")
-    case .exchangeFailed(let error): warn("exchangeFailed", .warning, "\(error)")
-    case .upstreamStatus(let status): warn("upstreamStatus", .warning, "Apple Music responded with status \(status).")
+      throttle.end("tokenRejected", "Apple Music accepts this server's developer tokens again.")
+    case .tokenFailed(let reason):
+      throttle.log("tokenFailed", at: .error, "The server cannot make a developer token. \(reason)")
+    case .exchangeFailed(let error): throttle.log("exchangeFailed", "\(error)")
+    case .upstreamStatus(let status): throttle.log("upstreamStatus", "Apple Music responded with status \(status).")
     case .limited(let rate):
       let pace =
         rate.map { "The server sends about \($0.paceText) a second for now." } ?? "All replicas pause for a moment."
-      warn("limited", .warning, "Apple Music limits the team's requests. \(pace)")
+      throttle.log("limited", "Apple Music limits the team's requests. \(pace)")
     case .circuitOpened:
-      warn(
-        "circuitOpened", .warning,
+      throttle.log(
+        "circuitOpened",
         "Apple Music has failed repeatedly. Until it responds again, the server sends it only a few requests.")
-    case .circuitClosed: if throttle.end("circuitOpened") { logger.notice("Apple Music responds again.") }
+    case .circuitClosed: throttle.end("circuitOpened", "Apple Music responds again.")
     }
-  }
-
-  private func warn(
-    _ kind: String, _ level: Logger.Level, _ sentence: @autoclosure () -> String,
-    _ more: @autoclosure () -> Logger.Metadata = [:]
-  ) {
-    guard let suppressed = throttle.admit(kind) else { return }
-    var metadata = more()
-    if suppressed > 0 { metadata["suppressed"] = "\(suppressed)" }
-    logger.log(level: level, "\(sentence())", metadata: metadata)
   }
 }
 

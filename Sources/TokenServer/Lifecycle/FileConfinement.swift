@@ -21,7 +21,6 @@ struct FileConfinement: Sendable {
     var listing: [String] = []
     /// The place of the audit log, where a rotation creates a new file.
     var writing: [String] = []
-    /// The folder of the Unix-domain socket.
     var binding: [String] = []
   }
 
@@ -134,7 +133,6 @@ struct FileConfinement: Sendable {
     return errno == EACCES
   }
 
-  /// Logs what the kernel has granted.
   func report(to logger: Logger) {
     switch outcome {
     case .enforced(let version):

@@ -16,7 +16,9 @@ extension Reloader {
   /// - Parameter previous: The snapshot that the current one replaced; nil at the start.
   func adoptKeys(insteadOf previous: RuntimeSnapshot?) {
     let now = Glibc.time(nil)
-    if let previous { noteReplacedKey(previous, now: now) }
+    if let before = previous?.minter.key, !current.minter.key.isSame(as: before) {
+      noteKey(after: before, at: .notice, "Signing key replaced", "key_replaced")
+    }
     let musickit = current.settings.musickit
     if current.source.files.nextKey == nil {
       rotation = nil
@@ -27,7 +29,7 @@ extension Reloader {
     } else {
       rotation = KeyRotation(notBefore: musickit.next?.notBefore, now: monotonicTime)
       rotationSerial += 1
-      proofFinding = catalog == nil ? Self.unprovable : nil
+      proofFinding = services.catalog == nil ? Self.unprovable : nil
     }
     publishKeys(now: now)
     rotateKeys()
@@ -38,32 +40,28 @@ extension Reloader {
   private static let unprovable =
     "catalog.enabled is false, so the server cannot ask Apple Music about it. It signs only with state: \"active\"."
 
-  /// Records that a reload has replaced the key that signs.
-  private func noteReplacedKey(_ previous: RuntimeSnapshot, now: Int) {
-    let (before, key) = (previous.minter.key, current.minter.key)
-    guard !key.isSame(as: before) else { return }
-    let expiry = tokenExpiries[before.keyID] ?? now
-    logger.notice("Signing key replaced", metadata: keyMetadata(before: before, expiry: expiry))
-    access.record(
+  /// Logs and records that another key signs.
+  private func noteKey(
+    after before: SigningKey, at level: Logger.Level, _ message: Logger.Message, _ event: StaticString
+  ) {
+    let (key, expiry) = (current.minter.key, tokenExpiries[before.keyID] ?? Glibc.time(nil))
+    logger.log(
+      level: level, message,
+      metadata: [
+        "key.id": "\(key.keyID)", "key.fingerprint": "\(key.fingerprint)", "key.previous": "\(before.keyID)",
+        "tokens.expire": "\(CivilTime(secondsSinceEpoch: expiry))",
+      ])
+    services.access.record(
       KeyAuditRecord(
-        event: "key_replaced", keyID: "\(key.keyID)", fingerprint: key.fingerprint, previous: "\(before.keyID)",
+        event: event, keyID: "\(key.keyID)", fingerprint: key.fingerprint, previous: "\(before.keyID)",
         tokensExpire: expiry))
-  }
-
-  /// The description of a change of the key that signs, for the log.
-  private func keyMetadata(before: SigningKey, expiry: Int) -> Logger.Metadata {
-    let key = current.minter.key
-    return [
-      "key.id": "\(key.keyID)", "key.fingerprint": "\(key.fingerprint)", "key.previous": "\(before.keyID)",
-      "tokens.expire": "\(CivilTime(secondsSinceEpoch: expiry))",
-    ]
   }
 
   /// Asks Apple Music once about the key that signs, some seconds after the start or a reload with another key, unless
   /// requests have gone there, which show it. So a server that gives out only tokens says, too, that they are worthless.
   func judgeKey() {
     let key = current.minter.key
-    guard let catalog, judgedKey != key.fingerprint else { return }
+    guard let catalog = services.catalog, judgedKey != key.fingerprint else { return }
     judgedKey = key.fingerprint
     guard catalog.proxy.status.counts.attempts == judgements else { return }
     judgements += 1
@@ -82,9 +80,8 @@ extension Reloader {
     }
   }
 
-  /// Does what the rotation requires now.
   func rotateKeys() {
-    guard rotation != nil, let catalog else { return }
+    guard rotation != nil, let catalog = services.catalog else { return }
     if catalog.proxy.status.isTokenRejected { rotation?.suspect(now: monotonicTime) }
     switch rotation?.step(now: monotonicTime, wall: Glibc.time(nil)) {
     case .prove: prove(by: catalog)
@@ -93,7 +90,6 @@ extension Reloader {
     }
   }
 
-  /// Starts a proof of the next key.
   private func prove(by catalog: CatalogService) {
     guard let next = current.source.files.nextKey else { return }
     let minter: TokenMinter
@@ -127,7 +123,8 @@ extension Reloader {
       logger.error(
         "Next signing key refused: Apple Music does not accept a token of it.",
         metadata: metadata.merging(["retry.after": "\(pause.components.seconds)s"]) { $1 })
-      access.record(KeyAuditRecord(event: "key_refused", keyID: "\(next.keyID)", fingerprint: next.fingerprint))
+      services.access.record(
+        KeyAuditRecord(event: "key_refused", keyID: "\(next.keyID)", fingerprint: next.fingerprint))
     case .fellBack:
       sign(withNextKey: false, "Signing key fell back: Apple Music refuses tokens of the next key.", "key_fell_back")
     }
@@ -140,25 +137,14 @@ extension Reloader {
     let before = current.minter.key
     do {
       install(
-        try RuntimeSnapshot(
-          current.source, access: access, health: health, metrics: metrics, catalog: catalog, replacing: current,
-          signsWithNextKey: withNextKey))
+        try RuntimeSnapshot(current.source, of: services, replacing: current, signsWithNextKey: withNextKey))
     } catch {
       logger.error("Signing key not changed", metadata: ["reason": "\(error)"])
       rotation = KeyRotation(notBefore: rotation?.notBefore, now: monotonicTime + KeyRotation.firstPause)
       return
     }
-    let now = Glibc.time(nil)
-    publishKeys(now: now)
-    let key = current.minter.key
-    let expiry = tokenExpiries[before.keyID] ?? now
-    logger.log(
-      level: withNextKey ? .notice : .error, message,
-      metadata: keyMetadata(before: before, expiry: expiry))
-    access.record(
-      KeyAuditRecord(
-        event: event, keyID: "\(key.keyID)", fingerprint: key.fingerprint, previous: "\(before.keyID)",
-        tokensExpire: expiry))
+    publishKeys(now: Glibc.time(nil))
+    noteKey(after: before, at: withNextKey ? .notice : .error, message, event)
   }
 
   /// Publishes the state of every key for `/readyz` and `/metrics`.
@@ -188,10 +174,9 @@ extension Reloader {
       guard !keys.contains(where: { $0.id == id }) else { continue }
       keys.append(SigningKeys.Key(id: id, state: .retired, lastProof: nil, tokensExpireAt: time))
     }
-    signingKeys.all = keys
+    services.metrics.signingKeys.all = keys
   }
 
-  /// The time on the monotonic clock.
   private var monotonicTime: Duration { .nanoseconds(Int64(clamping: Deadline.now.nanoseconds)) }
 }
 
@@ -204,6 +189,5 @@ extension RuntimeSnapshot.Source {
 }
 
 extension SigningKey {
-  /// Whether both are the same key under the same ID.
   func isSame(as other: SigningKey) -> Bool { keyID == other.keyID && fingerprint == other.fingerprint }
 }

@@ -18,18 +18,11 @@ final class Reloader: @unchecked Sendable {
 
   let queue = DispatchQueue(label: "reload")
   private let load: Load
-  let health: Health
-  let metrics: ServerMetrics
   private let servers: (public: Server, admin: Server?)
-  let catalog: CatalogService?
-  let access: AccessService
-  private let group: ReplicaGroup?
-  private let spans: SpanExporter?
-  let signingKeys: SigningKeys
+  let services: Services
   let logger: Logger
   private let manager: ServiceNotifier?
   private(set) var current: RuntimeSnapshot
-  /// The rotation to the next key; nil without one.
   var rotation: KeyRotation?
   /// The number of rotations so far, so that the result of a proof is not taken for that of another rotation.
   var rotationSerial = 0
@@ -45,8 +38,6 @@ final class Reloader: @unchecked Sendable {
   let startedAt = Glibc.time(nil)
   /// The files of the snapshot in use and of the last readable settings, because a missing key may appear later.
   private var files: FileFingerprints
-  /// What the layers had at the start of each setting that needs a restart.
-  private let written: [String?]
   private var timer: (any DispatchSourceTimer)?
 
   /// The interval between checks of the files. Rotated secrets overlap for longer than that.
@@ -57,27 +48,17 @@ final class Reloader: @unchecked Sendable {
   /// - Parameter files: The fingerprints of the files of `current` from before they were read.
   init(
     _ current: RuntimeSnapshot, files: FileFingerprints, servers: (public: Server, admin: Server?),
-    catalog: CatalogService?, access: AccessService, group: ReplicaGroup?, spans: SpanExporter?,
-    signingKeys: SigningKeys, health: Health, metrics: ServerMetrics, logger: Logger, manager: ServiceNotifier?,
-    load: @escaping Load
+    services: Services, logger: Logger, manager: ServiceNotifier?, load: @escaping Load
   ) {
     self.current = current
     self.servers = servers
-    self.catalog = catalog
-    self.access = access
-    self.group = group
-    self.spans = spans
-    written = current.source.written
-    self.signingKeys = signingKeys
-    self.health = health
-    self.metrics = metrics
+    self.services = services
     self.logger = logger
     self.manager = manager
     self.load = load
     self.files = files
   }
 
-  /// Starts to watch the files, and the rotation to the next key.
   func watch() {
     queue.sync {
       adoptKeys(insteadOf: nil)
@@ -107,23 +88,22 @@ final class Reloader: @unchecked Sendable {
     }
   }
 
-  /// Serves with `next` from now on.
   func install(_ next: RuntimeSnapshot) {
-    catalog?.use(next, instead: current)
-    if let secret = next.groupSecret { group?.use(secret) }
+    services.catalog?.use(next, instead: current)
+    if let secret = next.groupSecret { services.group?.use(secret) }
     // Files for a collector or a store that a restart will use are not for the present one.
     let (new, kept) = (next.source.settings, next.settings)
     if new.spanExport?.endpoint == kept.spanExport?.endpoint {
-      spans?.authorities?.replace(by: next.source.files.collectorAuthorities)
+      services.spans?.authorities?.replace(by: next.source.files.collectorAuthorities)
     }
     if let store = next.source.files.store, new.shared?.address == kept.shared?.address {
-      group?.use(store, user: new.shared?.user)
+      services.group?.use(store, user: new.shared?.user)
     }
     servers.public.replace(
       router: next.publicRouter, tls: next.tls,
       strictTransportSecurity: next.settings.server.tls?.strictTransportSecurity)
     servers.admin?.replace(router: next.adminRouter, tls: nil)
-    access.use(next)
+    services.access.use(next)
     let (key, expiry) = (current.minter.key.keyID, Glibc.time(nil) + current.minter.policy.maxTTL)
     tokenExpiries[key] = max(tokenExpiries[key] ?? 0, expiry)
     current = next
@@ -140,17 +120,17 @@ final class Reloader: @unchecked Sendable {
       let source = try RuntimeSnapshot.Source(loaded, replacing: current)
       let previous = current
       let next = try RuntimeSnapshot(
-        source, access: access, health: health, metrics: metrics, catalog: catalog, replacing: current,
+        source, of: services, replacing: current,
         signsWithNextKey: current.signsWithNextKey && current.source.hasSameKeys(as: source)
           && source.settings.musickit.next?.notBefore ?? 0 <= Glibc.time(nil))
-      let pending = loaded.needingRestart(since: current.settings, written: written)
+      let pending = loaded.needingRestart(since: current.settings, written: current.written)
       for path in pending {
         logger.warning("A changed setting takes effect only after a restart.", metadata: ["setting": "\(path)"])
       }
       for notice in next.notices { logger.warning("\(notice)") }
       install(next)
       files.keepOnly(source.paths)
-      metrics.reloads.succeeded(needingRestart: pending)
+      services.metrics.reloads.succeeded(needingRestart: pending)
       logger.notice(
         "Configuration reloaded",
         metadata: [
@@ -161,7 +141,7 @@ final class Reloader: @unchecked Sendable {
       manager?.ready("Configuration reloaded")
     } catch {
       let sentences = (error as? InvalidSettings)?.errors.lines ?? ["\(error)"]
-      metrics.reloads.refused(sentences.first ?? "")
+      services.metrics.reloads.refused(sentences.first ?? "")
       for sentence in sentences {
         logger.error("The new settings are invalid, so the old ones stay in use.", metadata: ["reason": "\(sentence)"])
       }
@@ -177,25 +157,9 @@ extension Settings.Loaded {
 
 /// The state of files according to stat(2), which shows a change without reading them.
 struct FileFingerprints {
-  /// The state of one file. It follows symbolic links, because Kubernetes and Docker replace a secret by a new link.
-  private struct Fingerprint: Equatable {
-    let device: UInt
-    let inode: UInt
-    let size: Int
-    let modified: Time
-    /// The time of the last change of the inode. A change of owner or mode also sets it.
-    let changed: Time
-  }
-
-  private struct Time: Equatable {
-    let seconds: Int
-    let nanoseconds: Int
-
-    init(_ time: timespec) {
-      seconds = time.tv_sec
-      nanoseconds = time.tv_nsec
-    }
-  }
+  /// The state of one file: device, inode, size, and the times of the last change of content and of inode. A change of
+  /// owner or mode sets the last one, too.
+  private typealias Fingerprint = [Int]
 
   private var files: [String: Fingerprint?] = [:]
 
@@ -210,12 +174,10 @@ struct FileFingerprints {
     for path in paths where files[path] == nil { files[path] = .some(Self.fingerprint(path)) }
   }
 
-  /// Forgets all other files.
   mutating func keepOnly(_ paths: [String]) {
     files = files.filter { paths.contains($0.key) }
   }
 
-  /// Records the present state of every file.
   mutating func look() {
     for path in files.keys { files[path] = .some(Self.fingerprint(path)) }
   }
@@ -225,13 +187,16 @@ struct FileFingerprints {
     files.contains { path, known in Self.fingerprint(path) != known }
   }
 
+  /// Returns nil for a missing file. Symbolic links are followed, because Kubernetes and Docker replace a secret by a new
+  /// link.
   private static func fingerprint(_ path: String) -> Fingerprint? {
     var status = stat()
     guard unsafe stat(path, &status) == 0 else { return nil }
     // A pipe can be read only once, so a later write must not cause a reload.
     guard status.st_mode & S_IFMT != S_IFIFO else { return nil }
-    return Fingerprint(
-      device: UInt(status.st_dev), inode: UInt(status.st_ino), size: Int(status.st_size),
-      modified: Time(status.st_mtim), changed: Time(status.st_ctim))
+    return [
+      Int(truncatingIfNeeded: status.st_dev), Int(truncatingIfNeeded: status.st_ino), Int(status.st_size),
+      status.st_mtim.tv_sec, status.st_mtim.tv_nsec, status.st_ctim.tv_sec, status.st_ctim.tv_nsec,
+    ]
   }
 }

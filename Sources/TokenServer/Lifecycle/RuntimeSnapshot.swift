@@ -15,17 +15,13 @@ struct RuntimeSnapshot: Sendable {
   let signsWithNextKey: Bool
   let minter: TokenMinter
   let policy: AccessPolicy
-  /// Recognizes developer tokens of this server's keys.
   let ownTokens: OwnDeveloperTokens
-  /// The keys of identity providers.
   let keys: KeySetTable
   /// The secret that the replicas of this key share; nil without a store.
   let groupSecret: GroupSecret?
-  /// The TLS context; nil for plain HTTP.
   let tls: TLSContext?
   let publicRouter: Router
   let adminRouter: Router
-  /// The addresses of the listeners, for the page.
   let listeners: BoundListeners
   /// The description of the public listener for callers.
   let openAPI: OpenAPI
@@ -36,7 +32,6 @@ struct RuntimeSnapshot: Sendable {
   /// What the layers had at the start of each setting that needs a restart.
   let written: [String?]
 
-  /// The input for a generation.
   struct Source: Sendable {
     let settings: Settings
     let files: LoadedFiles
@@ -78,8 +73,7 @@ struct RuntimeSnapshot: Sendable {
   ///
   /// Throws a sentence for the operator.
   init(
-    _ source: Source, access: AccessService, health: Health, metrics: ServerMetrics,
-    catalog service: CatalogService?, replacing previous: RuntimeSnapshot? = nil, signsWithNextKey: Bool = false
+    _ source: Source, of services: Services, replacing previous: RuntimeSnapshot? = nil, signsWithNextKey: Bool = false
   ) throws(StartError) {
     self.source = source
     self.signsWithNextKey = signsWithNextKey
@@ -106,21 +100,20 @@ struct RuntimeSnapshot: Sendable {
           of: $0.entries, source.settings.needingRestart(source.written, since: $0.settings, $0.written))
       } ?? source.entries
     written = previous?.written ?? source.written
-    keys = access.keySets.table(of: named)
+    keys = services.access.keySets.table(of: named)
     ownTokens = OwnDeveloperTokens(
       [minter.key, source.files.key, source.files.nextKey].compactMap { $0 }, team: settings.musickit.teamID,
       replacing: previous?.ownTokens)
     let gate = AccessGate(
-      policy: policy, keys: keys, clientAuthorities: tls?.clientAuthorities, ownTokens: ownTokens, service: access)
+      policy: policy, keys: keys, clientAuthorities: tls?.clientAuthorities, ownTokens: ownTokens,
+      service: services.access)
     let token = TokenEndpoint(minter: minter, gate: gate, bodyLimit: settings.server.limits.bodyBytes)
     let crossOrigin = CrossOrigin(policy: policy) { gate.refusePreflight(of: $0, AuditContext($1)) }
     let allowsMe = settings.catalog?.me ?? false
-    let catalog = service.map { CatalogEndpoint(service: $0, gate: gate, allowsMe: allowsMe) }
-    let doing = Health.Job(
-      minter: minter, signingKeys: metrics.signingKeys, reloads: metrics.reloads, catalog: service,
-      keySets: named.areFetched ? access.keySets : nil, audit: access.audit)
-    let routes =
-      [token.route, health.liveness, health.readiness(doing)] + [catalog?.route].compactMap { $0 }
+    let catalog = services.catalog.map { CatalogEndpoint(service: $0, gate: gate, allowsMe: allowsMe) }
+    let health = services.health
+    let job = Health.Job(minter: minter, services: services, fetchesKeys: named.areFetched)
+    let routes = [token.route, health.liveness, health.readiness(job)] + [catalog?.route].compactMap { $0 }
     listeners = previous?.listeners ?? BoundListeners()
     let page = Page(
       settings: settings, isDemo: source.isDemo, gate: gate,
@@ -129,28 +122,24 @@ struct RuntimeSnapshot: Sendable {
     let (described, files) =
       settings.server.page ? (page.describedRoutes, page.publicRoutes) : (moduleRoutes, moduleRoutes)
     openAPI = OpenAPI((routes + described).flatMap(\.patterns), of: settings)
-    let decided = Router(
-      routes + [openAPI.route] + files, hosts: settings.publicHosts,
-      lastingField: CrossOrigin.field, finish: { crossOrigin.finish(&$0, $1) })
+    let router = { [openAPI, hosts = settings.publicHosts] (more: [Route]) in
+      Router(
+        routes + [openAPI.route] + more, hosts: hosts, lastingField: CrossOrigin.field,
+        finish: { crossOrigin.finish(&$0, $1) })
+    }
+    let decided = router(files)
     let explain = ExplainEndpoint(
       gate: gate, publicRouter: decided, token: token, catalog: catalog, limits: settings.server.limits.http1)
-    let figures = metrics.route(minter, tls) { health.report(doing) }
+    let figures = services.metrics.route(minter, tls, services) { health.report(job) }
     // The demo's public page has all that the page of operators has.
-    let demoRoutes = [
-      explain.route(checksHosts: settings.publicHosts != nil), figures,
-      page.audit(OwnPageRule(checksHosts: settings.publicHosts != nil)),
-    ]
-    publicRouter =
-      source.isDemo
-      ? Router(
-        routes + [openAPI.route] + page.publicRoutes + demoRoutes,
-        hosts: settings.publicHosts, lastingField: CrossOrigin.field, finish: { crossOrigin.finish(&$0, $1) })
-      : decided
+    let rule = OwnPageRule(checksHosts: settings.publicHosts != nil)
+    let demoRoutes = [explain.route(rule), figures, page.audit(rule)]
+    publicRouter = source.isDemo ? router(page.publicRoutes + demoRoutes) : decided
     adminRouter = Router(
       [
-        health.livenessOfLoops, health.detailedReadiness(doing), figures,
-        explain.route(checksHosts: settings.adminHosts != nil),
-        SettingsEndpoint(settings: settings, entries: entries, written: written, load: metrics.load).route,
+        health.livenessOfLoops, health.detailedReadiness(job), figures,
+        explain.route(OwnPageRule(checksHosts: settings.adminHosts != nil)),
+        SettingsEndpoint(settings: settings, entries: entries, written: written, load: services.metrics.load).route,
       ] + (settings.admin?.page ?? false ? page.adminRoutes : []),
       hosts: settings.adminHosts)
   }

@@ -20,13 +20,14 @@ struct ServerEvents: ExchangeObserver {
   private var tally: RequestTally?
   /// The exporter of spans; nil if the listener has none.
   private let spans: SpanExporter?
-  private let throttle = Throttle()
+  private let throttle: Throttle
   private let strangers = WarnedPeers()
   private let handshakes = FailedHandshakes()
 
   init(sink: LogSink, logger: Logger, metrics: ServerMetrics? = nil, spans: SpanExporter? = nil) {
     self.sink = sink
     self.logger = logger
+    throttle = Throttle(logger)
     self.metrics = metrics
     self.spans = spans
   }
@@ -76,10 +77,10 @@ struct ServerEvents: ExchangeObserver {
     metrics?.connections.count(notice)
     switch notice {
     case .acceptPaused(let error):
-      warn(
+      throttle.log(
         "acceptPaused", "The server pauses accepting connections: \(error.shortage)", ["error": "\(error)"])
     case .connectionRecycled(let peer):
-      warn(
+      throttle.log(
         "recycled",
         """
         The server ended a connection that only waited: it has reached server.limits.connections or server.limits.memory, \
@@ -87,16 +88,16 @@ struct ServerEvents: ExchangeObserver {
         """,
         ["client.address": "\(peer)"])
     case .tooManyConnections(let peer):
-      warn(
+      throttle.log(
         "tooMany", "The server refused a connection: it has reached server.limits.connections.",
         ["client.address": "\(peer)"])
     case .tooManyConnectionsFromAddress(let peer):
-      warn(
+      throttle.log(
         "tooManyFromAddress",
         "The server refused a connection: its address has reached server.limits.connectionsPerAddress.",
         ["client.address": "\(peer)"])
     case .tooLittleMemoryForConnection(let peer), .memoryRefused(let peer):
-      warn(
+      throttle.log(
         "memory", "The server refused a request or a connection: it has reached server.limits.memory.",
         ["client.address": "\(peer)"])
     case .handshakeShed(let peer), .connectionShed(let peer): warnOfOverload("\(peer)")
@@ -104,12 +105,12 @@ struct ServerEvents: ExchangeObserver {
     case .tlsFailed(let peer, let error):
       logFailedHandshake(error, peer)
     case .proxyHeaderRefused(let peer, let error):
-      warn(
+      throttle.log(
         "proxyHeaderRefused",
         "The server closed a connection of a trusted proxy: server.proxyProtocol requires a PROXY header first.",
         ["client.address": "\(peer)", "error": "\(error)"])
     case .http2Misconduct(let peer, let misconduct):
-      warn(
+      throttle.log(
         "http2Misconduct",
         "A client of HTTP/2 broke the protocol or a limit, so the server ended a stream or the connection.",
         ["client.address": "\(peer)", "reason": "\(misconduct.rawValue)"])
@@ -132,7 +133,7 @@ struct ServerEvents: ExchangeObserver {
   }
 
   private func warnOfOverload(_ client: @autoclosure () -> String) {
-    warn(
+    throttle.log(
       "overload",
       "The server refused a connection, a TLS handshake or a request: it has more work than it can do in time.",
       ["client.address": "\(client())"])
@@ -155,19 +156,8 @@ struct ServerEvents: ExchangeObserver {
     switch strangers.note(peer.ipAddress?.rateLimitPrefix) {
     case .known: return
     case .new: logger.warning(message(), metadata: ["client.address": "\(peer.ipAddress?.description ?? "unix")"])
-    case .tooMany: warn("strangers", message(), ["client.address": "\(peer.ipAddress?.description ?? "unix")"])
+    case .tooMany: throttle.log("strangers", message(), ["client.address": "\(peer.ipAddress?.description ?? "unix")"])
     }
-  }
-
-  /// Logs a warning unless there was one of its kind a short time ago. The text of others is not even made, because
-  /// refusals are many when the server has no time.
-  private func warn(
-    _ kind: String, _ message: @autoclosure () -> Logger.Message, _ metadata: @autoclosure () -> Logger.Metadata
-  ) {
-    guard let suppressed = throttle.admit(kind) else { return }
-    var metadata = metadata()
-    if suppressed > 0 { metadata["suppressed"] = "\(suppressed)" }
-    logger.warning(message(), metadata: metadata)
   }
 }
 
@@ -209,15 +199,15 @@ final class FailedHandshakes: Sendable {
   private let state = Locked(State())
 
   private struct State {
-    var known: [Key: Entry] = [:]
-    var others: [TLSFailure: Entry] = [:]
+    var known: [Key: LogRest] = [:]
+    var others: [TLSFailure: LogRest] = [:]
     /// Before this moment no entry of `known` expires, so a sweep would free no room.
     var nextSweep = Deadline.never
 
     mutating func makeRoom(at now: Deadline) {
       guard known.count >= FailedHandshakes.maximum, now >= nextSweep else { return }
-      known = known.filter { now < $0.value.quietUntil }
-      nextSweep = known.values.map(\.quietUntil).min() ?? .never
+      known = known.filter { now < $0.value.end }
+      nextSweep = known.values.map(\.end).min() ?? .never
     }
   }
 
@@ -231,11 +221,6 @@ final class FailedHandshakes: Sendable {
     let peer: IPAddress?
   }
 
-  private struct Entry {
-    var quietUntil: Deadline
-    var suppressed = 0
-  }
-
   /// Returns the number of suppressed lines of this kind before this one; nil if this one is suppressed too.
   ///
   /// - Parameter peer: The smallest network that one customer holds; nil for a Unix-domain socket.
@@ -243,24 +228,12 @@ final class FailedHandshakes: Sendable {
     state.withLock { state in
       let key = Key(failure: failure, peer: peer)
       state.makeRoom(at: now)
-      if state.known[key] != nil || state.known.count < Self.maximum {
-        return Self.admit(&state.known[key], at: now, pause: Self.pause, end: &state.nextSweep)
+      guard state.known[key] != nil || state.known.count < Self.maximum else {
+        return state.others[failure, default: LogRest()].admit(at: now, pause: Self.pauseOfOthers)
       }
-      var unused = Deadline.never
-      return Self.admit(&state.others[failure], at: now, pause: Self.pauseOfOthers, end: &unused)
+      state.nextSweep = min(state.nextSweep, now.advanced(by: Self.pause))
+      return state.known[key, default: LogRest()].admit(at: now, pause: Self.pause)
     }
-  }
-
-  private static func admit(_ entry: inout Entry?, at now: Deadline, pause: Duration, end: inout Deadline) -> Int? {
-    if let present = entry, now < present.quietUntil {
-      entry?.suppressed += 1
-      return nil
-    }
-    let suppressed = entry?.suppressed ?? 0
-    let quietUntil = now.advanced(by: pause)
-    entry = Entry(quietUntil: quietUntil)
-    end = min(end, quietUntil)
-    return suppressed
   }
 }
 
@@ -272,7 +245,6 @@ final class WarnedPeers: Sendable {
   /// attacker that can forge addresses must not be able to fill memory or log with them.
   static let maximum = 256
 
-  /// Whether the log has mentioned a peer.
   enum Familiarity { case new, known, tooMany }
 
   /// Records a peer by its address or network; nil for a peer on a Unix-domain socket.

@@ -58,7 +58,6 @@ final class ServiceNotifier: Sendable {
     self.watchdogInterval = watchdogInterval
   }
 
-  /// The bytes of `sun_path`.
   private static let room = MemoryLayout.size(ofValue: sockaddr_un().sun_path)
 
   /// The seconds that a message waits for room in the service manager's queue.
@@ -68,7 +67,6 @@ final class ServiceNotifier: Sendable {
   @discardableResult
   func ready(_ status: String) -> SocketError? { send("READY=1\nSTATUS=\(status)") }
 
-  /// Tells that a reload begins.
   func reloading() { _ = send("RELOADING=1\nMONOTONIC_USEC=\(Deadline.now.nanoseconds / 1000)") }
 
   /// Tells that the server ends, within `longest`, so that the service manager waits for the drain.

@@ -6,7 +6,6 @@ import UpstreamAdmission
 
 /// The state of every configured signing key, for `/readyz` and `/metrics`. The reloader keeps it up to date.
 final class SigningKeys: Sendable {
-  /// One configured key.
   struct Key: Sendable, Equatable {
     let id: KeyID
     var state: SigningKeyState
@@ -43,7 +42,6 @@ final class SigningKeys: Sendable {
   }
 }
 
-/// The part of a key at present.
 enum SigningKeyState: String, Sendable, CaseIterable {
   /// Callers get its tokens.
   case signing
@@ -55,7 +53,6 @@ enum SigningKeyState: String, Sendable, CaseIterable {
   case proved
   /// The next key after Apple Music has refused a token of it.
   case refused
-  /// It does not sign any more.
   case retired
 
   init(_ state: NextKeyState) {
@@ -67,18 +64,6 @@ enum SigningKeyState: String, Sendable, CaseIterable {
       case .signing: .signing
       }
   }
-
-  /// The word in metrics.
-  var label: StaticString {
-    switch self {
-    case .signing: "signing"
-    case .replaced: "replaced"
-    case .unproved: "unproved"
-    case .proved: "proved"
-    case .refused: "refused"
-    case .retired: "retired"
-    }
-  }
 }
 
 extension SigningKeys.Key {
@@ -89,39 +74,39 @@ extension SigningKeys.Key {
   }
 }
 
-/// The metrics of signing keys.
 extension SigningKeys {
-  static let states = Metric(
-    .gauge, "musickit_signing_key_state",
-    "1 for the present state of each key, 0 for all others. Exactly one key is `signing`. A key that a reload has "
-      + "replaced is `retired` while its tokens may live.",
-    labels: ["key", "state"])
-  static let proofs = Metric(
-    .gauge, "musickit_signing_key_last_proof_timestamp_seconds",
-    "Unix time at which Apple Music last accepted a token of the key, or the key signed its probe at a load. 0 before.",
-    labels: ["key"])
-  static let expiries = Metric(
-    .gauge, "musickit_signing_key_tokens_expire_timestamp_seconds",
-    "Unix time until which callers may hold tokens of a key that does not sign any more: do not revoke it before.",
-    labels: ["key"])
+  /// The keys, and the time at which Apple Music last accepted a token of the key that signs.
+  typealias Reading = (keys: [Key], accepted: Int?)
 
-  /// Appends the metrics. `accepted` is the time at which Apple Music last accepted a token of the key that signs.
-  func write(to text: inout MetricsText, accepted: Int?) {
-    let all = all
-    text.begin(Self.states)
-    for key in all {
-      for state in SigningKeyState.allCases {
-        text.sample(of: Self.states, key.state == state ? 1 : 0, [.configured("\(key.id)"), .word(state.label)])
+  static let metrics: [LabelledMetric<Reading>] = [
+    LabelledMetric(
+      .gauge, "musickit_signing_key_state",
+      "1 for the present state of each key, 0 for all others. Exactly one key is `signing`. A key that a reload has "
+        + "replaced is `retired` while its tokens may live.",
+      labels: ["key", "state"]
+    ) { reading in
+      reading.keys.flatMap { key in
+        SigningKeyState.allCases.map { state in
+          ([.configured("\(key.id)"), .configured(state.rawValue)], key.state == state ? 1 : 0)
+        }
       }
-    }
-    text.begin(Self.proofs)
-    for key in all where key.state != .retired {
-      let proof = max(key.lastProof ?? 0, key.state == .signing ? accepted ?? 0 : 0)
-      text.sample(of: Self.proofs, Double(proof), [.configured("\(key.id)")])
-    }
-    text.begin(Self.expiries)
-    for key in all {
-      if let time = key.tokensExpireAt { text.sample(of: Self.expiries, Double(time), [.configured("\(key.id)")]) }
-    }
-  }
+    },
+    LabelledMetric(
+      .gauge, "musickit_signing_key_last_proof_timestamp_seconds",
+      "Unix time at which Apple Music last accepted a token of the key, or the key signed its probe at a load. 0 before.",
+      labels: ["key"]
+    ) { reading in
+      reading.keys.filter { $0.state != .retired }.map { key in
+        let proof = max(key.lastProof ?? 0, key.state == .signing ? reading.accepted ?? 0 : 0)
+        return ([.configured("\(key.id)")], Double(proof))
+      }
+    },
+    LabelledMetric(
+      .gauge, "musickit_signing_key_tokens_expire_timestamp_seconds",
+      "Unix time until which callers may hold tokens of a key that does not sign any more: do not revoke it before.",
+      labels: ["key"]
+    ) { reading in
+      reading.keys.compactMap { key in key.tokensExpireAt.map { ([.configured("\(key.id)")], Double($0)) } }
+    },
+  ]
 }

@@ -24,7 +24,6 @@ enum SystemResources {
   /// The standard streams, and the process's own folder of procfs.
   private static let alreadyOpen = 4
 
-  /// The event loops of the process.
   struct Loops {
     /// The loops of the public listener.
     var `public`: [IOLoop] = []
@@ -34,14 +33,14 @@ enum SystemResources {
     var all: [IOLoop] { `public` + [admin].compactMap(\.self) }
   }
 
-  /// Starts a thread for each loop.
   static func startLoops(_ settings: Settings.Server, hasAdmin: Bool) throws -> Loops {
+    let poller: IOLoop.PollerKind = settings.poller == .epoll ? .epoll : .poll
     var loops = Loops()
     do throws(SocketError) {
       for index in 0..<settings.loops {
-        loops.public.append(try IOLoop.start(label: "loop-\(index)", poller: .init(settings.poller)))
+        loops.public.append(try IOLoop.start(label: "loop-\(index)", poller: poller))
       }
-      if hasAdmin { loops.admin = try IOLoop.start(label: "admin", poller: .init(settings.poller)) }
+      if hasAdmin { loops.admin = try IOLoop.start(label: "admin", poller: poller) }
       guard Thread.areAvailable(Self.helpers) else { throw SocketError(call: "pthread_create", code: EAGAIN) }
     } catch {
       guard error.call == "pthread_create" else {
@@ -60,15 +59,6 @@ enum SystemResources {
   /// The number of threads besides those of the public loops: for the admin listener, the log, timers, reloads, and name
   /// look-ups.
   private static let helpers = 5
-}
-
-extension IOLoop.PollerKind {
-  fileprivate init(_ poller: Settings.Server.Poller) {
-    switch poller {
-    case .epoll: self = .epoll
-    case .poll: self = .poll
-    }
-  }
 }
 
 /// Returns free memory to the system after a burst, on its own thread.

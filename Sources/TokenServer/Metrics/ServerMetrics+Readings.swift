@@ -12,27 +12,26 @@ import Telemetry
 extension ServerMetrics {
   /// All metrics, in the order of the page.
   static let all: [Metric] =
-    [build, readiness] + [RequestMetrics.requests, RequestMetrics.durations, RequestMetrics.bytes]
+    [build, readiness.metric] + [RequestMetrics.requests, RequestMetrics.durations, RequestMetrics.bytes]
     + [RequestMetrics.clientDurations]
     + [AccessTally.decisions] + AccessTally.audit.map(\.metric) + keySets.map(\.metric)
-    + reloads.map(\.metric) + [needingRestart]
-    + [unavailable, http2Misconduct] + loopReadings.map(\.metric)
-    + openConnections.map(\.metric) + memory.map(\.metric) + [memoryRefusals] + failedConnections.map(\.metric)
-    + [tlsFailures] + tokens.map(\.metric) + tokenReadings.map(\.metric)
-    + [SigningKeys.states, SigningKeys.proofs, SigningKeys.expiries] + [certificate]
-    + certificateReadings.map(\.metric)
-    + catalog.map(\.metric) + [clientAttempts, clientLimited] + [UpstreamTally.responseTimes, UpstreamTally.failures]
-    + upstreamConnections.map(\.metric) + group.map(\.metric) + [replicasDiffer, sharedMessages]
-    + sharedRates.map(\.metric) + [sharedLookups] + sharedStores.map(\.metric)
-    + [spansExported, spansDropped] + log.map(\.metric) + start.map(\.metric)
+    + reloads.map(\.metric) + [needingRestart.metric]
+    + refusals.map(\.metric) + loops.map(\.metric)
+    + openConnections.map(\.metric) + memory.map(\.metric) + [memoryRefusals.metric] + failedConnections.map(\.metric)
+    + [tlsFailures.metric] + tokens.map(\.metric) + latestTokens.map(\.metric)
+    + SigningKeys.metrics.map(\.metric) + [certificate.metric] + otherCertificates.map(\.metric)
+    + catalog.map(\.metric) + clients.map(\.metric) + [UpstreamTally.responseTimes, UpstreamTally.failures.metric]
+    + upstreamConnections.map(\.metric) + group.map(\.metric) + [replicasDiffer.metric, sharedMessages.metric]
+    + sharedRates.map(\.metric) + [sharedLookups.metric] + sharedStores.map(\.metric)
+    + spansExported.map(\.metric) + [spansDropped.metric] + log.map(\.metric) + start.map(\.metric)
     + process.map(\.metric)
 
   static let build = Metric(
     .gauge, "musickit_build_info", "Always 1; the label has the release.", labels: ["version"])
 
-  static let tlsFailures = Metric(
+  static let tlsFailures = LabelledMetric<ConnectionTally.Counts>(
     .counter, "musickit_tls_failures_total", "TLS sessions that failed, mostly handshakes, by cause.",
-    labels: ["cause"])
+    by: "cause", of: TLSFailure.self, { .word($0.label) }, { $0.tlsFailures[$1, default: 0] })
 
   static let openConnections: [MetricReading<Server>] = [
     MetricReading(.gauge, "musickit_connections_open", "Open connections.") { $0.connections.open },
@@ -50,9 +49,9 @@ extension ServerMetrics {
     MetricReading(.gauge, "musickit_memory_budget_used_bytes", "The part of the memory budget in use.", \.used),
   ]
 
-  static let memoryRefusals = Metric(
+  static let memoryRefusals = LabelledMetric<MemoryBudget>(
     .counter, "musickit_memory_refusals_total", "Requests for memory that exceeded the memory budget.",
-    labels: ["cause"])
+    by: "cause", of: MemoryBudget.Purpose.self, { .word($0.label) }, { $0.refusals(for: $1) })
 
   static let failedConnections: [MetricReading<ConnectionTally.Counts>] = [
     MetricReading(
@@ -117,15 +116,21 @@ extension ServerMetrics {
       "Time of the last successful reload, or of the start, in seconds since 1970.", \.lastSuccess),
   ]
 
-  static let needingRestart = Metric(
+  static let needingRestart = LabelledMetric<ReloadTally.Counts>(
     .gauge, "musickit_setting_needs_restart",
-    "1 for each setting that has changed in the files and needs a restart; no sample without one.", labels: ["setting"])
+    "1 for each setting that has changed in the files and needs a restart; no sample without one.", labels: ["setting"]
+  ) { $0.needingRestart.map { ([.configured($0)], 1) } }
 
-  static let certificate = Metric(
+  static let certificate = LabelledMetric<TLSContext>(
     .gauge, "musickit_tls_certificate_remaining_seconds",
     "Time until a certificate in use expires; negative if it has expired. The default one has no label, and others "
       + "have their first name.",
-    labels: ["certificate"])
+    labels: ["certificate"]
+  ) { tls in
+    let now = Glibc.time(nil)
+    return [([], Double(tls.certificateNotAfter - now))]
+      + tls.furtherCertificates.map { ([.configured($0.name)], Double($0.certificate.notAfter - now)) }
+  }
 
   static let catalog: [MetricReading<CatalogStatus>] = [
     MetricReading(
@@ -192,14 +197,22 @@ extension ServerMetrics {
     MetricReading(.gauge, "musickit_cache_bytes", "Memory that the cache uses.", \.cache.bytes),
   ]
 
-  static let clientAttempts = Metric(
-    .counter, "musickit_upstream_client_attempts_total",
-    "Requests of a client sent to Apple Music, retries included.",
-    labels: ["client"])
-  static let clientLimited = Metric(
-    .counter, "musickit_upstream_client_rate_limited_total",
-    "Responses of Apple Music with 429 to requests of a client.",
-    labels: ["client"])
+  static let clients = [
+    ofClients(
+      "musickit_upstream_client_attempts_total", "Requests of a client sent to Apple Music, retries included.",
+      \.attempts),
+    ofClients(
+      "musickit_upstream_client_rate_limited_total", "Responses of Apple Music with 429 to requests of a client.",
+      \.limited),
+  ]
+
+  private static func ofClients(
+    _ name: String, _ help: String, _ count: @escaping @Sendable (ClientCounts) -> Int
+  ) -> LabelledMetric<CatalogStatus> {
+    LabelledMetric(.counter, name, help, labels: ["client"]) { status in
+      status.clients.sorted { $0.key < $1.key }.map { ([.configured($0.key)], Double(count($0.value))) }
+    }
+  }
 
   static let upstreamConnections: [MetricReading<UpstreamCounters>] = [
     MetricReading(
@@ -229,20 +242,18 @@ extension ServerMetrics {
       "HTTP/1.1 connections to Apple Music that sent bytes without a request.", \.unsolicitedResponses),
   ]
 
-  static let spansExported = Metric(
-    .counter, "musickit_spans_exported_total", "Spans that the collector accepted.")
-  static let spansDropped = Metric(
+  static let spansExported: [MetricReading<SpanCounts>] = [
+    MetricReading(.counter, "musickit_spans_exported_total", "Spans that the collector accepted.", \.exported)
+  ]
+
+  static let spansDropped = LabelledMetric<SpanCounts>(
     .counter, "musickit_spans_dropped_total",
     "Spans that the server did not export: the queue was full, the collector failed, or it rejected them.",
-    labels: ["reason"])
-
-  static func write(_ counts: SpanCounts, to text: inout MetricsText) {
-    text.begin(spansExported)
-    text.sample(of: spansExported, Double(counts.exported))
-    text.begin(spansDropped)
-    text.sample(of: spansDropped, Double(counts.droppedByQueue), [.word("queue_full")])
-    text.sample(of: spansDropped, Double(counts.failed), [.word("failed")])
-    text.sample(of: spansDropped, Double(counts.rejected), [.word("rejected")])
+    labels: ["reason"]
+  ) { counts in
+    [("queue_full", counts.droppedByQueue), ("failed", counts.failed), ("rejected", counts.rejected)].map {
+      ([.word($0)], Double($1))
+    }
   }
 
   static let log: [MetricReading<LogSink>] = [
@@ -260,4 +271,16 @@ extension ServerMetrics {
     MetricReading(.gauge, "process_open_fds", "Open descriptors.", \.openDescriptors),
     MetricReading(.gauge, "process_max_fds", "Maximum number of open descriptors.", \.maximumDescriptors),
   ]
+}
+
+extension MemoryBudget.Purpose {
+  fileprivate var label: StaticString {
+    switch self {
+    case .connection: "connection"
+    case .request: "request"
+    case .response: "response"
+    case .waiting: "waiting"
+    case .upstream: "upstream"
+    }
+  }
 }

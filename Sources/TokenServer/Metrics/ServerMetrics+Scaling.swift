@@ -2,7 +2,6 @@ import Access
 import CatalogProxy
 import Telemetry
 
-/// The metrics of the store that the replicas share.
 extension ServerMetrics {
   static let group: [MetricReading<ReplicaGroup>] = [
     MetricReading(
@@ -27,17 +26,11 @@ extension ServerMetrics {
     ) { $0.counts.invalidMessages },
   ]
 
-  static let replicasDiffer = Metric(
+  static let replicasDiffer = LabelledMetric<[GroupFacts.Part]>(
     .gauge, "musickit_shared_replicas_differ",
     "1 while another replica at the store differs from this one in the signing key or team, in the rateLimit of a client, "
-      + "or in the version, else 0.", labels: ["part"])
-
-  static func write(_ differences: [GroupFacts.Part], to text: inout MetricsText) {
-    text.begin(replicasDiffer)
-    for part in GroupFacts.Part.allCases {
-      text.sample(of: replicasDiffer, differences.contains(part) ? 1 : 0, [.configured(part.rawValue)])
-    }
-  }
+      + "or in the version, else 0.",
+    by: "part", of: GroupFacts.Part.self, { .configured($0.rawValue) }, { $0.contains($1) ? 1 : 0 })
 
   static let sharedRates: [MetricReading<GroupRates>] = [
     MetricReading(
@@ -46,13 +39,14 @@ extension ServerMetrics {
     ) { $0.rates.unrecorded }
   ]
 
-  static let sharedMessages = Metric(
+  static let sharedMessages = LabelledMetric<GroupCounts>(
     .counter, "musickit_shared_messages_total", "Messages of other replicas, by what they are about.",
-    labels: ["kind"])
+    by: "kind", of: GroupMessage.Kind.self, { .word($0.label) }, { $0.messages[$1, default: 0] })
 
-  static let sharedLookups = Metric(
+  static let sharedLookups = LabelledMetric<SharedCacheCounts>(
     .counter, "musickit_shared_cache_lookups_total",
-    "Lookups of responses at the store before a request to Apple Music, by result.", labels: ["result"])
+    "Lookups of responses at the store before a request to Apple Music, by result.",
+    by: "result", of: SharedLookupResult.self, { .word($0.label) }, { $0.lookups[$1, default: 0] })
 
   static let sharedStores: [MetricReading<SharedCacheCounts>] = [
     MetricReading(.counter, "musickit_shared_cache_stores_total", "Responses that the store has taken.", \.stores),
@@ -60,21 +54,6 @@ extension ServerMetrics {
       .counter, "musickit_shared_cache_stores_failed_total",
       "Responses that the store has not taken, because it is full, read-only or slow.", \.failedStores),
   ]
-
-  static func write(_ counts: GroupCounts, to text: inout MetricsText) {
-    text.begin(sharedMessages)
-    for kind in GroupMessage.Kind.allCases {
-      text.sample(of: sharedMessages, Double(counts.messages[kind, default: 0]), [.word(kind.label)])
-    }
-  }
-
-  static func write(_ counts: SharedCacheCounts, to text: inout MetricsText) {
-    text.begin(sharedLookups)
-    for result in SharedLookupResult.allCases {
-      text.sample(of: sharedLookups, Double(counts.lookups[result, default: 0]), [.word(result.label)])
-    }
-    text.add(sharedStores, of: counts)
-  }
 }
 
 extension GroupMessage.Kind {

@@ -18,25 +18,13 @@ import Telemetry
 /// connections are those of the public listener. Probes and scrapes at the admin listener do not count, because they
 /// would blur the numbers.
 final class ServerMetrics: Sendable {
-  /// The counts of responses.
   let requests = RequestMetrics()
-  /// The counts of failures of connections.
   let connections = ConnectionTally()
-  /// The states of the signing keys.
   let signingKeys = SigningKeys()
-  /// The counts of reloads.
   let reloads = ReloadTally()
   /// Reads the settings as a reload does, for `/config`.
   let load = Locked<Reloader.Load?>(nil)
 
-  private let sink: LogSink
-  private let catalog: CatalogService?
-  private let access: AccessService
-  private let memory: MemoryBudget
-  private let group: ReplicaGroup?
-  private let rates: GroupRates?
-  private let sharedCache: RedisSharedCache?
-  private let spans: SpanExporter?
   private let startTime = Glibc.time(nil)
   private let watched = Locked(Watched())
 
@@ -49,20 +37,6 @@ final class ServerMetrics: Sendable {
   /// files.
   private let queue = DispatchQueue(label: "metrics")
 
-  init(
-    sink: LogSink, catalog: CatalogService?, access: AccessService, memory: MemoryBudget, group: ReplicaGroup? = nil,
-    rates: GroupRates? = nil, sharedCache: RedisSharedCache? = nil, spans: SpanExporter? = nil
-  ) {
-    self.group = group
-    self.rates = rates
-    self.sharedCache = sharedCache
-    self.spans = spans
-    self.memory = memory
-    self.sink = sink
-    self.catalog = catalog
-    self.access = access
-  }
-
   /// Reports the connections of this server from now on.
   func watch(_ server: Server) {
     watched.withLock { $0.server = server }
@@ -73,37 +47,12 @@ final class ServerMetrics: Sendable {
   /// - Parameter readiness: Returns the report of `/readyz`. It renews the callers' token if that is due, so the
   ///   token's metrics do not depend on callers.
   func route(
-    _ minter: TokenMinter, _ tls: TLSContext?, readiness: @escaping @Sendable () -> ReadinessReport
+    _ minter: TokenMinter, _ tls: TLSContext?, _ services: Services,
+    readiness: @escaping @Sendable () -> ReadinessReport
   ) -> Route {
-    Route(
-      "/metrics",
-      [
-        .get(reply: { request in
-          let id = request.id
-          let work = DeferredWork { _ in
-            await Response.onThread(requestID: id) {
-              Response(
-                .ok, prepared: Self.fields, body: self.queue.sync { self.page(minter, tls, readiness()).bytes })
-            }
-          }
-          return .deferred(work)
-        })
-      ])
-  }
-
-  private static func write(_ failures: [TLSFailure: Int], to text: inout MetricsText) {
-    text.begin(tlsFailures)
-    for failure in TLSFailure.allCases {
-      text.sample(of: tlsFailures, Double(failures[failure, default: 0]), [.word(failure.label)])
-    }
-  }
-
-  private static func write(_ tls: TLSContext, to text: inout MetricsText) {
-    text.begin(certificate)
-    let now = time(nil)
-    text.sample(of: certificate, Double(tls.certificateNotAfter - now))
-    for (name, further) in tls.furtherCertificates {
-      text.sample(of: certificate, Double(further.notAfter - now), [.configured(name)])
+    Route(getOnThread: "/metrics") {
+      let page = self.queue.sync { self.page(minter, tls, services, readiness()) }
+      return Response(.ok, prepared: Self.fields, body: page.bytes)
     }
   }
 
@@ -111,77 +60,61 @@ final class ServerMetrics: Sendable {
     .contentType: MetricsText.contentType, .cacheControl: "no-store", .xContentTypeOptions: "nosniff",
   ])
 
-  private func page(_ minter: TokenMinter, _ tls: TLSContext?, _ readiness: ReadinessReport) -> MetricsText {
+  private func page(
+    _ minter: TokenMinter, _ tls: TLSContext?, _ services: Services, _ readiness: ReadinessReport
+  ) -> MetricsText {
     var text = MetricsText()
     text.begin(Self.build)
     text.sample(of: Self.build, 1, [.word(Release.version)])
-    Self.write(readiness, to: &text)
+    text.add([Self.readiness], of: readiness)
     requests.write(to: &text)
     if let server = watched.withLock({ $0.server }) {
       text.add(Self.openConnections, of: server)
-      Self.write(server.loopLags, to: &text)
+      text.add(Self.loops, of: server.loopLags)
     }
-    text.add(Self.memory, of: memory)
-    text.begin(Self.memoryRefusals)
-    for purpose in MemoryBudget.Purpose.allCases {
-      text.sample(of: Self.memoryRefusals, Double(memory.refusals(for: purpose)), [.word(purpose.label)])
-    }
+    text.add(Self.memory, of: services.memory)
+    text.add([Self.memoryRefusals], of: services.memory)
     let connections = connections.counts
     text.add(Self.failedConnections, of: connections)
-    Self.write(connections, to: &text)
-    if tls != nil { Self.write(connections.tlsFailures, to: &text) }
-    access.tally.write(to: &text)
-    text.add(AccessTally.audit, of: access.audit)
-    text.add(Self.keySets, of: access.keySets.counts)
+    text.add(Self.refusals, of: connections)
+    if tls != nil { text.add([Self.tlsFailures], of: connections) }
+    services.access.tally.write(to: &text)
+    text.add(AccessTally.audit, of: services.access.audit)
+    text.add(Self.keySets, of: services.access.keySets.counts)
     let reloads = reloads.counts
     text.add(Self.reloads, of: reloads)
-    text.begin(Self.needingRestart)
-    for setting in reloads.needingRestart { text.sample(of: Self.needingRestart, 1, [.configured(setting)]) }
+    text.add([Self.needingRestart], of: reloads)
     text.add(Self.tokens, of: minter)
-    Self.write(minter, to: &text)
-    signingKeys.write(to: &text, accepted: catalog?.proxy.status.tokenAcceptedAt)
-    if let tls { Self.write(tls, to: &text) }
-    Self.write(
-      CertificateEnds(
-        clientAuthorities: tls?.clientAuthoritiesNotAfter,
-        upstreamChain: catalog?.authorities.current.serverChainNotAfter,
-        upstreamAuthorities: catalog?.authorities.current.authoritiesNotAfter),
-      to: &text)
-    if let catalog {
+    text.add(Self.latestTokens, of: minter)
+    let accepted = services.catalog?.proxy.status.tokenAcceptedAt
+    text.add(SigningKeys.metrics, of: (keys: signingKeys.all, accepted: accepted))
+    if let tls { text.add([Self.certificate], of: tls) }
+    text.add(Self.otherCertificates, of: (tls: tls, upstream: services.catalog?.authorities))
+    if let catalog = services.catalog {
       let status = catalog.proxy.status
       text.add(Self.catalog, of: status)
-      let clients = status.clients.sorted { $0.key < $1.key }
-      text.begin(Self.clientAttempts)
-      for (id, counts) in clients { text.sample(of: Self.clientAttempts, Double(counts.attempts), [.configured(id)]) }
-      text.begin(Self.clientLimited)
-      for (id, counts) in clients { text.sample(of: Self.clientLimited, Double(counts.limited), [.configured(id)]) }
+      text.add(Self.clients, of: status)
       catalog.tally.write(to: &text)
       text.add(Self.upstreamConnections, of: catalog.counters)
     }
-    if let group {
+    if let group = services.group {
       text.add(Self.group, of: group)
-      Self.write(group.differences, to: &text)
-      Self.write(group.counts, to: &text)
+      text.add([Self.replicasDiffer], of: group.differences)
+      text.add([Self.sharedMessages], of: group.counts)
     }
-    if let rates { text.add(Self.sharedRates, of: rates) }
-    if let sharedCache { Self.write(sharedCache.counts, to: &text) }
-    if let spans { Self.write(spans.counts, to: &text) }
-    text.add(Self.log, of: sink)
+    if let rates = services.rates { text.add(Self.sharedRates, of: rates) }
+    if let counts = services.sharedCache?.counts {
+      text.add([Self.sharedLookups], of: counts)
+      text.add(Self.sharedStores, of: counts)
+    }
+    if let counts = services.spans?.counts {
+      text.add(Self.spansExported, of: counts)
+      text.add([Self.spansDropped], of: counts)
+    }
+    text.add(Self.log, of: services.sink)
     text.add(Self.start, of: startTime)
     text.add(Self.process, of: ProcessFigures())
     return text
-  }
-}
-
-extension MemoryBudget.Purpose {
-  fileprivate var label: StaticString {
-    switch self {
-    case .connection: "connection"
-    case .request: "request"
-    case .response: "response"
-    case .waiting: "waiting"
-    case .upstream: "upstream"
-    }
   }
 }
 
@@ -189,14 +122,11 @@ extension MemoryBudget.Purpose {
 struct ProcessFigures: Sendable {
   /// The bytes of memory in use, shared memory included (proc(5), `statm`); 0 if unknown.
   let residentBytes: Int
-  /// The CPU seconds of all cores, user and system.
   let cpuSeconds: Double
   /// The number of open descriptors; 0 if unknown.
   let openDescriptors: Int
-  /// The maximum number of open descriptors.
   let maximumDescriptors: Int
 
-  /// Reads the present values.
   init() {
     residentBytes = Self.residentPages() * sysconf(Int32(_SC_PAGESIZE))
     cpuSeconds = Self.cpuTime()

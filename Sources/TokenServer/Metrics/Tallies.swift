@@ -22,13 +22,11 @@ final class AccessTally: Sendable {
     var order: String { "\(outcome.name) \(reason)" }
   }
 
-  /// The metric of the decisions.
   static let decisions = Metric(
     .counter, "musickit_access_decisions_total",
     "Requests granted, refused and limited. The client is its id in the settings, or `-` if no client matches the caller.",
     labels: ["client", "outcome", "reason"])
 
-  /// The metric of lost audit records.
   static let audit: [MetricReading<AuditLog>] = [
     MetricReading(
       .counter, "musickit_audit_lines_dropped_total",
@@ -84,7 +82,6 @@ final class AccessTally: Sendable {
 final class ConnectionTally: Sendable {
   private let total = Locked(Counts())
 
-  /// The counts since the start.
   struct Counts: Sendable {
     var refused = 0
     var refusedPerAddress = 0
@@ -130,10 +127,9 @@ final class ConnectionTally: Sendable {
 
 /// Counts reloads, and stores the result of the last one.
 final class ReloadTally: Sendable {
-  private let total: Locked<Counts>
+  private let total = Locked(Counts())
 
   struct Counts: Sendable, Equatable {
-    /// The number of reloads since the start.
     var reloads = 0
     /// The number of refused reloads, after which all old settings stayed.
     var refused = 0
@@ -142,24 +138,19 @@ final class ReloadTally: Sendable {
     /// The settings that the last successful reload found changed, and that need a restart.
     var needingRestart: [String] = []
     /// When the settings in use were read, in seconds since 1970: at the last successful reload, or at the start.
-    var lastSuccess: Int
-  }
-
-  init(now: Int = Glibc.time(nil)) {
-    total = Locked(Counts(lastSuccess: now))
+    var lastSuccess = Glibc.time(nil)
   }
 
   /// Counts a reload that has succeeded.
   ///
   /// - Parameter settings: The paths of the changed settings that need a restart.
-  func succeeded(needingRestart settings: [String], now: Int = Glibc.time(nil)) {
+  func succeeded(needingRestart settings: [String]) {
     total.withLock { total in
       total.reloads += 1
-      (total.refusal, total.needingRestart, total.lastSuccess) = (nil, settings, now)
+      (total.refusal, total.needingRestart, total.lastSuccess) = (nil, settings, Glibc.time(nil))
     }
   }
 
-  /// Counts a reload that was refused for this reason.
   func refused(_ reason: String) {
     total.withLock { total in
       total.reloads += 1
@@ -177,33 +168,22 @@ final class UpstreamTally: Sendable {
 
   private struct State {
     var durations = DurationHistogram()
-    var errors = [Int](repeating: 0, count: Cause.allCases.count)
+    var errors: [Cause: Int] = [:]
   }
 
   /// The cause of a failed attempt, as in the metric's label.
-  enum Cause: Int, CaseIterable {
-    case dns, connect, tls, timeout, broken, protocolViolation, status, other
-
-    var label: StaticString {
-      switch self {
-      case .dns: "dns"
-      case .connect: "connect"
-      case .tls: "tls"
-      case .timeout: "timeout"
-      case .broken: "broken"
-      case .protocolViolation: "protocol"
-      case .status: "status"
-      case .other: "other"
-      }
-    }
+  enum Cause: String, CaseIterable {
+    case dns, connect, tls, timeout, broken
+    case protocolViolation = "protocol"
+    case status, other
   }
 
   static let responseTimes = Metric(
     .histogram, "musickit_upstream_response_seconds",
     "Time from an attempt's start to the head of Apple Music's response, including the wait for a connection.")
-  static let failures = Metric(
+  static let failures = LabelledMetric<[Cause: Int]>(
     .counter, "musickit_upstream_errors_total", "Failed attempts to send a request to Apple Music, by cause.",
-    labels: ["cause"])
+    by: "cause", of: Cause.self, { .configured($0.rawValue) }, { $0[$1, default: 0] })
 
   /// Counts a notice about an attempt, and ignores all others.
   func count(_ notice: CatalogNotice) {
@@ -216,15 +196,14 @@ final class UpstreamTally: Sendable {
   }
 
   private func count(_ cause: Cause) {
-    state.withLock { $0.errors[cause.rawValue] &+= 1 }
+    state.withLock { $0.errors[cause, default: 0] &+= 1 }
   }
 
   func write(to text: inout MetricsText) {
     let (times, counts) = state.withLock { ($0.durations, $0.errors) }
     text.begin(Self.responseTimes)
     text.histogram(of: Self.responseTimes, times)
-    text.begin(Self.failures)
-    for cause in Cause.allCases { text.sample(of: Self.failures, Double(counts[cause.rawValue]), [.word(cause.label)]) }
+    text.add([Self.failures], of: counts)
   }
 }
 

@@ -13,7 +13,6 @@ import JSON
 /// On the public listener, a caller must be a client of the settings, and its rates count. The verdict on the
 /// signature says no more than the token's own `kid`, and than Apple says to everybody who holds the token.
 struct InspectionEndpoint: Sendable {
-  /// The server's signing keys.
   let keys: [SigningKey]
   let gate: AccessGate
   /// Whether only callers that the gate admits may use the endpoint.
@@ -23,9 +22,7 @@ struct InspectionEndpoint: Sendable {
 
   /// The maximum length of the content in bytes: room for the longest token, and for an origin.
   private static let bodyLimit = 20_480
-  /// The maximum number of JSON values in the content.
   private static let mostValues = 4
-  /// The rate of inspections.
   private static let rates = ClientRates(client: "inspections", perCaller: RateLimits.inspections, total: nil)
 
   var route: Route {
@@ -82,7 +79,7 @@ struct InspectionEndpoint: Sendable {
 
   private func response(to content: [UInt8], _ context: AuditContext) -> Response {
     do throws(ErrorResponse) {
-      return Page.response(try report(on: content))
+      return .json(try report(on: content).utf8)
     } catch { return error.response(id: context.id) }
   }
 

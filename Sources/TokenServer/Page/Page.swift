@@ -2,7 +2,6 @@ import Access
 import DeveloperToken
 import HTTPMessages
 import HTTPServer
-import HTTPTypes
 import ServerSettings
 import Telemetry
 import WebFiles
@@ -16,11 +15,9 @@ struct Page: Sendable {
   let settings: Settings
   let isDemo: Bool
   let gate: AccessGate
-  /// The server's signing keys.
   let keys: [SigningKey]
   let listeners: BoundListeners
 
-  /// The routes of the public listener.
   var publicRoutes: [Route] {
     files(PageSecurity(publicPageOf: settings, isDemo: isDemo)) + describedRoutes.dropFirst()
   }
@@ -35,7 +32,6 @@ struct Page: Sendable {
   /// The routes of the module for web apps, which needs no page.
   static var moduleRoutes: [Route] { WebFile.module.map { WebModuleEndpoint($0).route } }
 
-  /// The routes of the admin listener.
   var adminRoutes: [Route] {
     let rule = OwnPageRule(checksHosts: settings.adminHosts != nil)
     let inspection = InspectionEndpoint(keys: keys, gate: gate, asksGate: false, rule: rule)
@@ -50,33 +46,17 @@ struct Page: Sendable {
   /// - Parameter rule: The rule of the admin listener, whose facts name the clients; nil for the public listener.
   private func facts(_ rule: OwnPageRule?) -> Route {
     let facts = PageFacts(settings, isDemo: isDemo, isAdmin: rule != nil)
-    return Route(
-      "/page/facts",
-      [
-        .get { request in
-          rule?.refusal(of: request)?.response(id: request.id) ?? Self.response(facts.json(listeners))
-        }
-      ])
+    return Route(get: "/page/facts") { request in
+      rule?.refusal(of: request)?.response(id: request.id) ?? .json(facts.json(listeners).utf8)
+    }
   }
 
   /// The last audit records, for the page of the listener alone.
   func audit(_ rule: OwnPageRule) -> Route {
-    Route(
-      "/page/audit",
-      [
-        .get { request in
-          if let refusal = rule.refusal(of: request) { return refusal.response(id: request.id) }
-          let records = gate.service.recent?.json ?? Array("[]".utf8)
-          return Response(.ok, fields: Self.fields, body: "{\"records\":".utf8 + records + "}\n".utf8)
-        }
-      ])
+    Route(get: "/page/audit") { request in
+      if let refusal = rule.refusal(of: request) { return refusal.response(id: request.id) }
+      let records = gate.service.recent?.json ?? Array("[]".utf8)
+      return .json("{\"records\":".utf8 + records + "}".utf8)
+    }
   }
-
-  static func response(_ json: String) -> Response {
-    Response(.ok, fields: fields, body: Array((json + "\n").utf8))
-  }
-
-  private static let fields: HTTPFields = [
-    .contentType: "application/json", .cacheControl: "no-store", .xContentTypeOptions: "nosniff",
-  ]
 }

@@ -29,9 +29,8 @@ struct PageFacts: Sendable {
     ]
   }
 
-  /// Returns the facts as a JSON object.
   func json(_ listeners: BoundListeners) -> String {
-    let url = isAdmin ? listeners.urls?.public : nil
+    let url = isAdmin ? listeners.publicURL : nil
     return JSONValue.object(of: members + [("publicURL", url.map { JSONValue.text($0) })]).ascii
   }
 
@@ -63,19 +62,15 @@ extension AllowedOrigins {
   }
 }
 
-/// The URLs at which this machine reaches the listeners. The system picks some ports, so they are known after the start.
-/// The admin listener has none for callers from elsewhere, such as those of a container's published port.
+/// The URL at which this machine reaches the public listener. The system picks some ports, so it is known after the start.
 final class BoundListeners: Sendable {
-  private let known = Locked<(public: String?, admin: String?)?>(nil)
+  private let known = Locked<String?>(nil)
 
-  /// The URLs; nil before the start.
-  var urls: (public: String?, admin: String?)? { known.withLock { $0 } }
+  /// The URL; nil before the start.
+  var publicURL: String? { known.withLock { $0 } }
 
-  /// Uses the addresses of the running server.
   func use(_ addresses: Application.Addresses) {
     let first = addresses.public.first { $0.ipAddress?.isIPv4 ?? false } ?? addresses.public.first
-    known.withLock {
-      $0 = (first.map(addresses.url), addresses.areLoopback ? addresses.admin.first.map { "http://\($0)" } : nil)
-    }
+    known.withLock { $0 = first.map(addresses.url) }
   }
 }

@@ -23,7 +23,6 @@ struct PageSecurity {
     isClosed = false
   }
 
-  /// The fields of the document.
   var fields: HTTPFields {
     var fields = Self.ofParts
     fields[.contentSecurityPolicy] = policy

@@ -11,14 +11,12 @@ import ServerSettings
 struct GroupFacts: Sendable, Equatable {
   /// What may differ. The order is that of the text.
   enum Part: String, CaseIterable, Sendable {
-    /// The release of the program.
     case version
     /// The signing key, from which the group's secret comes, or the team.
     case key
     /// The `rateLimit` of the clients.
     case rates
 
-    /// The words for the operator.
     var words: String {
       switch self {
       case .version: "another version"
@@ -34,7 +32,6 @@ struct GroupFacts: Sendable, Equatable {
 
   private let parts: [[UInt8]]
 
-  /// Describes this replica.
   init(_ settings: Settings, authenticator: MessageAuthenticator) throws(CryptographyError) {
     var rates: [UInt8] = []
     for client in (settings.access.clients + [settings.access.anonymous].compactMap { $0 }).sorted(by: { $0.id < $1.id }

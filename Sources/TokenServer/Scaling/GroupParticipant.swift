@@ -3,14 +3,9 @@ import Redis
 
 /// A part of the server that settles with the other replicas. The group makes all calls on its loop.
 protocol GroupParticipant: AnyObject, Sendable {
-  /// The kind of this participant's messages.
   var kind: GroupMessage.Kind { get }
   /// Returns the script of one settlement; nil if there is nothing to settle.
   func settlement(at now: Deadline) -> ScriptCall?
-  /// Takes the reply of a settlement; nil if none came in time, or if the store refused it.
-  ///
-  /// - Parameter sentAt: When the script was sent.
-  func settled(_ reply: RESPValue?, sentAt: Deadline, now: Deadline)
   /// Takes a message of another replica. It comes from outside, so it may be anything.
   func received(_ payload: ArraySlice<UInt8>, now: Deadline)
   /// Takes the state of the group, at the start and when it changes.
@@ -20,19 +15,15 @@ protocol GroupParticipant: AnyObject, Sendable {
 }
 
 extension GroupParticipant {
-  func settlement(at now: Deadline) -> ScriptCall? { nil }
-  func settled(_ reply: RESPValue?, sentAt: Deadline, now: Deadline) {}
-  func changed(_ state: GroupState) {}
   func use(_ secret: GroupSecret) {}
 }
 
-/// A script with its keys and arguments.
 struct ScriptCall {
   let script: RedisScript
   var keys: [[UInt8]]
   var arguments: [[UInt8]]
-  /// What takes the reply in place of the participant, which may have several settlements under way.
-  var completion: ((RESPValue?) -> Void)?
+  /// Takes the reply; nil if none came in time, or if the store refused the script.
+  var completion: (RESPValue?) -> Void = { _ in }
 }
 
 /// What a replica knows of its group.
@@ -42,7 +33,6 @@ enum GroupState: Sendable, Equatable {
   /// The store does not respond. The value is the last known number of replicas, at least 1.
   case alone(of: Int)
 
-  /// The number of replicas.
   var count: Int {
     switch self {
     case .together(let count), .alone(let count): count
@@ -61,14 +51,12 @@ struct GroupMessage {
 
   /// The version of the format of all messages and values at the store. Replicas ignore messages of other versions.
   static let version: UInt8 = 1
-  /// The number of bytes before the payload.
   static let headerBytes = 10
 
   let kind: Kind
   let sender: UInt64
   let payload: ArraySlice<UInt8>
 
-  /// Parses a message. Returns nil for anything else.
   init?(_ bytes: [UInt8]) {
     guard bytes.count >= Self.headerBytes, bytes[1] == Self.version, let kind = Kind(rawValue: bytes[0]) else {
       return nil
@@ -78,7 +66,6 @@ struct GroupMessage {
     payload = bytes[Self.headerBytes...]
   }
 
-  /// Returns the bytes before the payload of a message.
   static func header(_ kind: Kind, from sender: UInt64) -> [UInt8] {
     [kind.rawValue, version] + (0..<8).map { UInt8(truncatingIfNeeded: sender >> (56 - 8 * $0)) }
   }

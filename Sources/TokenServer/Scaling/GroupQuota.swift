@@ -32,7 +32,6 @@ final class GroupQuota: GroupParticipant, QuotaGroup, @unchecked Sendable {
   /// What a message is about. Replicas of other versions ignore those that they do not know.
   private enum Kind: UInt8 {
     case circuit = 3
-    /// A replica has met a 429.
     case refusal = 4
   }
 
@@ -109,7 +108,6 @@ final class GroupQuota: GroupParticipant, QuotaGroup, @unchecked Sendable {
 }
 
 extension QuotaReply {
-  /// Reads the reply of the script. Returns nil for anything else.
   fileprivate init?(_ value: RESPValue, now: Duration) {
     guard let elements = value.elements, let parts = elements.last?.bytes else { return nil }
     self.init(elements.dropLast().compactMap(\.number), parts: parts, now: now)

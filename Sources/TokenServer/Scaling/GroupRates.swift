@@ -2,21 +2,11 @@ import Access
 import EventLoop
 import Redis
 
-/// The store's decision about requests of strict clients.
-protocol StrictStore: Sendable {
-  /// Takes tokens at the store.
-  ///
-  /// - Parameter loop: The caller's loop.
-  /// - Returns: The store's decision; nil if none came within `shared.timeout`.
-  func reply(to take: StrictTake, on loop: IOLoop) async -> StrictReply?
-}
-
 /// The rates of callers, which the replicas settle every 100 ms.
 final class GroupRates: GroupParticipant {
   private static let settlement = RedisScript(SharedRateScripts.settlement)
   private static let strict = RedisScript(SharedRateScripts.strict)
 
-  /// What this replica knows of the rates.
   let rates: SharedRates
   let kind = GroupMessage.Kind.rates
   private let group: ReplicaGroup
@@ -24,7 +14,6 @@ final class GroupRates: GroupParticipant {
   private let header: [UInt8]
   private let channel: [UInt8]
 
-  /// Creates the rates of a group.
   init(_ group: ReplicaGroup, _ secret: GroupSecret) {
     self.group = group
     rates = SharedRates(secret.rates)
@@ -43,12 +32,10 @@ final class GroupRates: GroupParticipant {
     guard let settlement = rates.settlement(now: now.nanoseconds) else { return nil }
     let sender = Array(header.suffix(8))
     let number = Array(String(settlement.sequence).utf8)
-    return ScriptCall(
-      script: Self.settlement, keys: [base], arguments: [sender, number, channel, header, settlement.buckets])
-  }
-
-  func settled(_ reply: RESPValue?, sentAt: Deadline, now: Deadline) {
-    rates.settled(reply?.bytes, now: now.nanoseconds)
+    let arguments = [sender, number, channel, header, settlement.buckets]
+    return ScriptCall(script: Self.settlement, keys: [base], arguments: arguments) { [self] in
+      rates.settled($0?.bytes, now: group.client.loop.now.nanoseconds)
+    }
   }
 
   func received(_ payload: ArraySlice<UInt8>, now: Deadline) {
@@ -63,7 +50,11 @@ final class GroupRates: GroupParticipant {
   }
 }
 
-extension GroupRates: StrictStore {
+extension GroupRates {
+  /// Takes tokens of a strict client at the store.
+  ///
+  /// - Parameter loop: The caller's loop.
+  /// - Returns: The store's decision; nil if none came within `shared.timeout`.
   func reply(to take: StrictTake, on loop: IOLoop) async -> StrictReply? {
     guard let client = group.client(on: loop) else { return nil }
     return await withCheckedContinuation { continuation in
@@ -78,19 +69,10 @@ extension GroupRates: StrictStore {
 }
 
 extension StrictReply {
-  /// Reads the reply of the script. Returns nil for anything else.
   init?(_ reply: RESPValue) {
-    guard let numbers = reply.elements?.map(\.number).whole(), let isTaken = numbers.first, numbers.count <= 3 else {
-      return nil
-    }
-    self.init(isTaken: isTaken == 1, debts: Array(numbers.dropFirst()))
-  }
-}
-
-extension [Int64?] {
-  /// The numbers; nil if one is missing.
-  fileprivate func whole() -> [Int64]? {
-    let numbers = compactMap { $0 }
-    return numbers.count == count ? numbers : nil
+    guard let elements = reply.elements, (1...3).contains(elements.count) else { return nil }
+    let numbers = elements.compactMap(\.number)
+    guard numbers.count == elements.count else { return nil }
+    self.init(isTaken: numbers[0] == 1, debts: Array(numbers.dropFirst()))
   }
 }

@@ -6,7 +6,7 @@ import Redis
 /// The second-level cache on one event loop. Confined to it.
 final class LoopSharedCache: SharedCache, @unchecked Sendable {
   // Sendable by confinement.
-  private let cache: RedisSharedCache
+  let cache: RedisSharedCache
   let client: RedisClient
   /// The replies in a row that did not come in time.
   private var timeouts = 0
@@ -35,7 +35,7 @@ final class LoopSharedCache: SharedCache, @unchecked Sendable {
     up key: SharedEntryKey, patience: Duration, _ completion: @escaping @Sendable (SharedFinding) -> Void
   ) -> any SharedLookup {
     client.loop.assertCurrent()
-    let lookup = RedisLookup(key, cache, self, until: client.loop.now.elapsed + patience, completion)
+    let lookup = RedisLookup(key, self, until: client.loop.now.elapsed + patience, completion)
     lookup.begin()
     return lookup
   }
@@ -128,7 +128,7 @@ final class LoopSharedCache: SharedCache, @unchecked Sendable {
     ) { [cache] result in
       if isStoring {
         let isStored = (try? result.get())?.number == 1
-        cache.count { $0.note(isStored: isStored) }
+        cache.count { if isStored { $0.stores += 1 } else { $0.failedStores += 1 } }
       }
       // The group has no messages of this replica for itself, where a new lookup may have met the old announcement.
       cache.tell(key, end.outcome)
@@ -137,7 +137,6 @@ final class LoopSharedCache: SharedCache, @unchecked Sendable {
 }
 
 extension SharedLookupState.Reply {
-  /// Reads the reply to a question. Returns nil for anything else.
   fileprivate init?(_ value: RESPValue) {
     guard let parts = value.elements, parts.count == 3, let state = parts[1].number, let time = parts[2].number else {
       return nil

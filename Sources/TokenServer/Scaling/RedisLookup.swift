@@ -7,20 +7,20 @@ import Redis
 final class RedisLookup: SharedLookup, @unchecked Sendable {
   // Sendable by confinement.
   let key: SharedEntryKey
-  private let cache: RedisSharedCache
   private let owner: LoopSharedCache
   private var state: SharedLookupState
   private var completion: ((SharedFinding) -> Void)?
 
   init(
-    _ key: SharedEntryKey, _ cache: RedisSharedCache, _ owner: LoopSharedCache, until end: Duration,
+    _ key: SharedEntryKey, _ owner: LoopSharedCache, until end: Duration,
     _ completion: @escaping @Sendable (SharedFinding) -> Void
   ) {
-    (self.key, self.cache, self.owner, self.completion) = (key, cache, owner, completion)
+    (self.key, self.owner, self.completion) = (key, owner, completion)
     state = SharedLookupState(until: end)
   }
 
   private var loop: IOLoop { owner.client.loop }
+  private var cache: RedisSharedCache { owner.cache }
 
   func begin() {
     cache.add(self)

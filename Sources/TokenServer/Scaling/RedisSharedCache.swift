@@ -143,18 +143,11 @@ final class RedisSharedCache: GroupParticipant, Sendable {
   }
 }
 
-/// The counts of a shared cache since the start.
 struct SharedCacheCounts: Sendable, Equatable {
-  /// The lookups by their result.
   var lookups: [SharedLookupResult: Int] = [:]
-  /// The responses that the store has taken.
   var stores = 0
   /// The responses that it has not taken, or not in time.
   var failedStores = 0
-
-  mutating func note(isStored: Bool) {
-    if isStored { stores += 1 } else { failedStores += 1 }
-  }
 }
 
 extension ReplicaGroup {

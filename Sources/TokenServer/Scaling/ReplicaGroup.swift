@@ -26,9 +26,7 @@ final class ReplicaGroup: @unchecked Sendable {
 
   /// The random number that stands for this process.
   let id = UInt64.random(in: 1...UInt64.max)
-  /// The client of the first loop.
   let client: RedisClient
-  /// The client of each loop, in the order of the loops.
   let clients: [RedisClient]
 
   /// The problem of a store that is connected, and does not reply as it should.
@@ -37,8 +35,7 @@ final class ReplicaGroup: @unchecked Sendable {
   private let settings: Settings.Shared
   /// The trusted CAs for the store, which a reload replaces; nil without TLS.
   private let authorities: TLSClientContext?
-  private let logger: Logger
-  private let throttle = Throttle()
+  private let throttle: Throttle
   private var participants: [any GroupParticipant] = []
   private var timer: Channel?
   private var sentAt = Deadline(nanoseconds: 0)
@@ -49,9 +46,7 @@ final class ReplicaGroup: @unchecked Sendable {
 
   private struct Shared {
     var state = GroupState.alone(of: 1)
-    /// Why the store is of no use; nil while it is.
     var problem: String?
-    /// In what other replicas differ from this one.
     var differences: [GroupFacts.Part] = []
     var counts = GroupCounts()
   }
@@ -64,7 +59,7 @@ final class ReplicaGroup: @unchecked Sendable {
     self.settings = settings
     self.facts = (facts, nil)
     authorities = files.authorities
-    self.logger = logger
+    throttle = Throttle(logger)
     timeout = settings.timeout
     noReply = "It did not respond within \(Int(settings.timeout / .milliseconds(1))) ms."
     let channel = Self.key("events", prefix: settings.keyPrefix)
@@ -89,7 +84,6 @@ final class ReplicaGroup: @unchecked Sendable {
 
   static func key(_ name: String, prefix: String) -> [UInt8] { Array("{\(prefix)}:\(name)".utf8) }
 
-  /// The name of the channel.
   var channel: [UInt8] { key("events") }
 
   /// Returns the bytes before the payload of a message. On any thread.
@@ -154,7 +148,6 @@ final class ReplicaGroup: @unchecked Sendable {
     }
   }
 
-  /// The name of this replica at the store.
   var member: [UInt8] { Array(String(id, radix: 16).utf8) }
 
   // MARK: Settlement
@@ -179,30 +172,20 @@ final class ReplicaGroup: @unchecked Sendable {
   private func settle() {
     let now = loop.now
     sentAt = now
-    let deadline = now.advanced(by: timeout)
     let lifetime = Array("\(Self.lifetime.components.seconds * 1000)".utf8)
     let former = facts.former?.text ?? []
     facts.former = nil
     let arguments = [member, lifetime, facts.present.text, former, Array("\(GroupFacts.mostOthers)".utf8)]
     run(
-      ScriptCall(script: Self.heartbeat, keys: [key("members"), key("facts")], arguments: arguments), until: deadline
-    ) {
-      self.counted($0)
-    }
-    for participant in participants { settle(participant, at: now) }
-  }
-
-  private func settle(_ participant: any GroupParticipant, at now: Deadline) {
-    guard let call = participant.settlement(at: now) else { return }
-    run(call, until: now.advanced(by: timeout)) {
-      if let completion = call.completion { return completion($0) }
-      participant.settled($0, sentAt: now, now: self.loop.now)
-    }
+      ScriptCall(script: Self.heartbeat, keys: [key("members"), key("facts")], arguments: arguments) {
+        self.counted($0)
+      }, at: now)
+    for participant in participants { run(participant.settlement(at: now), at: now) }
   }
 
   /// Settles for one participant now. On any thread.
   func settleNow(_ participant: any GroupParticipant) {
-    loop.post { self.settle(participant, at: self.loop.now) }
+    loop.post { self.run(participant.settlement(at: self.loop.now), at: self.loop.now) }
   }
 
   /// Sends a message to the other replicas. On any thread.
@@ -216,13 +199,14 @@ final class ReplicaGroup: @unchecked Sendable {
     }
   }
 
-  private func run(_ call: ScriptCall, until deadline: Deadline, _ completion: @escaping (RESPValue?) -> Void) {
-    client.run(call.script, keys: call.keys, arguments: call.arguments, until: deadline) { result in
+  private func run(_ call: ScriptCall?, at now: Deadline) {
+    guard let call else { return }
+    client.run(call.script, keys: call.keys, arguments: call.arguments, until: now.advanced(by: timeout)) { result in
       switch result {
-      case .success(let value): completion(value)
+      case .success(let value): call.completion(value)
       case .failure(let error):
         self.note(error)
-        completion(nil)
+        call.completion(nil)
       }
     }
   }
@@ -239,7 +223,6 @@ final class ReplicaGroup: @unchecked Sendable {
     }
   }
 
-  /// Compares this replica with what the others say of themselves.
   private func compare(_ texts: [[UInt8]]) {
     let own = facts.present
     let found = texts.flatMap { own.differences(from: GroupFacts($0)) }
@@ -250,13 +233,11 @@ final class ReplicaGroup: @unchecked Sendable {
     }
     guard differences != previous else { return }
     if differences.isEmpty {
-      if throttle.end("different") {
-        logger.notice("All replicas at the store have the same key, rates and version again.")
-      }
-    } else if let suppressed = throttle.admit("different") {
-      logger.warning(
-        "Other replicas at the store have \(differences.text). What differs they do not share with this one.",
-        metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
+      throttle.end("different", "All replicas at the store have the same key, rates and version again.")
+    } else {
+      throttle.log(
+        "different",
+        "Other replicas at the store have \(differences.text). What differs they do not share with this one.")
     }
   }
 
@@ -267,11 +248,7 @@ final class ReplicaGroup: @unchecked Sendable {
       $0.counts.refused += 1
       $0.problem = "It refuses commands: \(words)."
     }
-    if let suppressed = throttle.admit("refused") {
-      logger.warning(
-        "The store refuses commands, so this replica keeps limits of its own for now. \(words)",
-        metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
-    }
+    throttle.log("refused", "The store refuses commands, so this replica keeps limits of its own for now. \(words)")
   }
 
   // MARK: Events
@@ -298,14 +275,15 @@ final class ReplicaGroup: @unchecked Sendable {
 
   private func report(_ problem: String?, hadProblem: Bool, _ state: GroupState) {
     if let problem {
-      guard let suppressed = throttle.admit("unavailable") else { return }
-      logger.warning(
+      let part = state.count == 1 ? "the whole of its limits" : "its part of the limits of \(state.count) replicas"
+      throttle.log(
+        "unavailable",
         """
-        The store \(settings.address) is of no use. \(problem) This replica keeps \
-        \(state.count == 1 ? "the whole of its limits" : "its part of the limits of \(state.count) replicas"), and its own cache, until the store responds again.
-        """, metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
-    } else if hadProblem, throttle.end("unavailable") {
-      logger.notice("The store responds again.", metadata: ["replicas": "\(state.count)"])
+        The store \(settings.address) is of no use. \(problem) This replica keeps \(part), and its own cache, until \
+        the store responds again.
+        """)
+    } else if hadProblem {
+      throttle.end("unavailable", "The store responds again.", ["replicas": "\(state.count)"])
     }
   }
 
@@ -333,19 +311,13 @@ extension ReplicaGroup: ChannelDelegate {
 }
 
 extension [GroupFacts.Part] {
-  /// The words for the operator.
   var text: String { map(\.words).joined(separator: " and ") }
 }
 
-/// The counts of a group since the start.
 struct GroupCounts: Sendable, Equatable {
-  /// The settlements with a reply in time.
   var settlements = 0
-  /// The settlements without one.
   var missed = 0
-  /// The commands that the store refused.
   var refused = 0
-  /// The messages of other replicas.
   var messages: [GroupMessage.Kind: Int] = [:]
   /// The messages that this version does not understand.
   var invalidMessages = 0

@@ -10,7 +10,6 @@ import Tracing
 ///
 /// They follow the access log: no path, query, field or address of a caller. `url.path` would name a user's items.
 extension FinishedSpan {
-  /// Creates the span of a request that the server has responded to.
   init(_ exchange: borrowing CompletedRequest) {
     let hasFailed = exchange.status >= 500
     var attributes = [
@@ -26,7 +25,6 @@ extension FinishedSpan {
       duration: exchange.duration, hasFailed: hasFailed, attributes)
   }
 
-  /// Creates the span of a request to Apple.
   init(_ attempt: UpstreamAttempt, to upstream: Origin) {
     var attributes = [
       Attribute("http.request.method", .word(attempt.method.name)), Attribute("url.template", .word(attempt.route)),

@@ -1,34 +1,27 @@
 import Bytes
 import HTTP1
 import HTTPClient
-import HTTPMessages
+package import HTTPMessages
 import HTTPTypes
 import JSON
 import ServerSettings
 
 /// One request with spans to the collector (OTLP over HTTP). The response can cost no more than its limits.
 struct SpanBatch {
-  /// The result of a request.
   enum Result {
     /// The collector took the spans, without the given number of them.
     case accepted(rejected: Int)
     /// The collector cannot take them now. The reason is a sentence. `retryAfter` is the pause that it wants.
     case failedForNow(String, retryAfter: Duration?)
-    /// The collector will never take them.
     case failed(String)
   }
 
-  private let document: [UInt8]
-  private let settings: Settings.SpanExport
+  let document: [UInt8]
+  let settings: Settings.SpanExport
 
   /// The maximum length of a response, in bytes: 64 KiB. A collector sends a short message at most.
   private static let limit = 65_536
 
-  init(_ document: [UInt8], _ settings: Settings.SpanExport) {
-    (self.document, self.settings) = (document, settings)
-  }
-
-  /// Sends the request and reads the response, on the client's loop.
   func send(by client: UpstreamClient, within time: Duration) async -> Result {
     guard time > .zero else { return .failedForNow("No time was left for another attempt.", retryAfter: nil) }
     let timeouts = UpstreamTimeouts(connect: min(time, .seconds(5)), firstByte: time, whole: time)
@@ -41,7 +34,9 @@ struct SpanBatch {
     } catch {
       return .failedForNow(error.description, retryAfter: nil)
     }
-    let content = await content(of: response)
+    // The status counts, not the content, which may be too long or break off.
+    let content = try? await response.content.whole(atMost: Self.limit)
+    if content == nil { response.content.cancel() }
     switch response.status.code {
     case 200..<300: return .accepted(rejected: content.map(Self.rejected) ?? 0)
     // The codes that the specification lists, and no others.
@@ -66,21 +61,6 @@ struct SpanBatch {
     return fields
   }
 
-  /// Returns the content, or nil if it is too long or breaks off. The status counts, not the content.
-  private func content(of response: UpstreamResponse) async -> [UInt8]? {
-    var content: [UInt8] = []
-    while true {
-      let part: [UInt8]?
-      do throws(ContentError) { part = try await response.content.read() } catch { return nil }
-      guard let part else { return content }
-      guard content.count + part.count <= Self.limit else {
-        response.content.cancel()
-        return nil
-      }
-      content += part
-    }
-  }
-
   /// Returns the number of refused spans that the collector states (`partialSuccess`). In JSON it is a string, or a
   /// number.
   static func rejected(_ content: [UInt8]) -> Int {
@@ -96,15 +76,16 @@ struct SpanBatch {
 }
 
 /// Content that is complete before it is sent.
-final class WholeContent: ContentReader, @unchecked Sendable {
+package final class WholeContent: ContentReader, @unchecked Sendable {
   // Sendable by confinement: only the task that sends the request reads it.
   private var bytes: [UInt8]?
 
-  init(_ bytes: [UInt8]) {
+  /// Creates content of these bytes.
+  package init(_ bytes: [UInt8]) {
     self.bytes = bytes
   }
 
-  func read() async throws(ContentError) -> [UInt8]? { bytes.take() }
+  package func read() async throws(ContentError) -> [UInt8]? { bytes.take() }
 
-  func cancel() { bytes = nil }
+  package func cancel() { bytes = nil }
 }

@@ -22,7 +22,7 @@ extension SpanExporter {
     let client = try client(settings, authorities: authorities, proxy: proxy, loop: loop)
     defer { client.close() }
     let document = document(settings)
-    let batch = SpanBatch(document.finish(), settings)
+    let batch = SpanBatch(document: document.finish(), settings: settings)
     let result = Locked<SpanBatch.Result?>(nil)
     let isDone = DispatchSemaphore(value: 0)
     Task(executorPreference: loop) {

@@ -14,7 +14,6 @@ import Tracing
 /// Nothing waits for it: spans that find the queue full are dropped and counted, and so are those of a batch that the
 /// collector does not take in time.
 package final class SpanExporter: Sendable {
-  /// Decides which requests have spans.
   let sampler: Sampler
   /// The trusted CAs for the collector, which a reload replaces; nil without TLS.
   let authorities: TLSClientContext?
@@ -22,13 +21,12 @@ package final class SpanExporter: Sendable {
   private let settings: Settings.SpanExport
   private let client: UpstreamClient
   private let logger: Logger
-  private let throttle = Throttle()
+  private let throttle: Throttle
   private let ended = DispatchSemaphore(value: 0)
   private let state = Locked(State())
 
   private struct State {
     var task: Task<Void, Never>?
-    /// The pause that the collector has requested.
     var pause: Task<Void, Never>?
     var isClosing = false
     /// Whether the collector did not take the last batch.
@@ -40,17 +38,15 @@ package final class SpanExporter: Sendable {
   /// delay the end of the process.
   private static let patience = DispatchTimeInterval.seconds(1)
 
-  /// Creates an exporter that has not started.
+  /// Creates an exporter that has not started. Throws if the URL of the proxy or the system's store of CAs is unusable.
   ///
-  /// - Parameters:
-  ///   - authorities: The trusted CAs for the collector; nil for the system's.
-  ///   - proxy: The URL of the proxy to the collector; nil for direct connections.
-  /// - Throws: If the URL of the proxy or the system's store of CAs is unusable.
+  /// - Parameter authorities: The trusted CAs for the collector; nil for the system's.
   init(
     _ settings: Settings.SpanExport, authorities: TLSClientContext?, proxy: String?, loop: IOLoop, logger: Logger
   ) throws {
     self.settings = settings
     self.logger = logger
+    throttle = Throttle(logger)
     sampler = settings.sampler
     queue = SpanQueue(capacity: settings.queueSize, batch: settings.batchSize)
     self.authorities =
@@ -79,7 +75,6 @@ package final class SpanExporter: Sendable {
     queue.add(span)
   }
 
-  /// The counts since the start.
   var counts: SpanCounts {
     var counts = state.withLock { $0.counts }
     counts.droppedByQueue = queue.dropped
@@ -88,7 +83,6 @@ package final class SpanExporter: Sendable {
 
   // MARK: Life
 
-  /// Starts to export.
   func start() {
     state.withLock { state in
       // An unstructured task does not inherit the preference, and without it would run on the global pool.
@@ -131,24 +125,24 @@ package final class SpanExporter: Sendable {
   }
 
   private func waitForBatch() async {
-    let wait = Task(executorPreference: client.loop) { [client, delay = settings.scheduleDelay] in
-      _ = try? await client.pause(for: delay)
-    }
+    let wait = pause(for: settings.scheduleDelay)
     queue.wake(wait)
     await wait.value
   }
 
   /// Sends nothing for the time that the collector wants, or until `close`. Meanwhile spans wait in the queue.
   private func wait(for time: Duration) async {
-    let pause = Task(executorPreference: client.loop) { [client] in
-      _ = try? await client.pause(for: time)
-    }
+    let pause = pause(for: time)
     let isClosing = state.withLock { state in
       state.pause = pause
       return state.isClosing
     }
     if isClosing { pause.cancel() }
     await pause.value
+  }
+
+  private func pause(for time: Duration) -> Task<Void, Never> {
+    Task(executorPreference: client.loop) { [client] in _ = try? await client.pause(for: time) }
   }
 
   // MARK: A batch
@@ -160,8 +154,8 @@ package final class SpanExporter: Sendable {
     let end = Deadline.now.advanced(by: settings.timeout)
     var backOff = Self.leastBackOff
     while true {
-      let left = Deadline.now.duration(until: end)
-      switch await SpanBatch(document, settings).send(by: client, within: left) {
+      let left = end.duration(since: .now)
+      switch await SpanBatch(document: document, settings: settings).send(by: client, within: left) {
       case .accepted(let rejected):
         succeed(spans.count, rejected: min(rejected, spans.count))
         return nil
@@ -171,7 +165,7 @@ package final class SpanExporter: Sendable {
       case .failedForNow(let reason, let wanted):
         let isClosing = state.withLock { $0.isClosing }
         let pause = max(wanted ?? .zero, backOff * Double.random(in: 0.8...1.2))
-        guard !isClosing, !Task.isCancelled, pause < Deadline.now.duration(until: end),
+        guard !isClosing, !Task.isCancelled, pause < end.duration(since: .now),
           (try? await client.pause(for: pause)) != nil
         else {
           fail(spans.count, reason)
@@ -242,8 +236,9 @@ package final class SpanExporter: Sendable {
         "The collector of spans refused some of them as invalid.",
         metadata: ["spans.rejected": "\(rejected)", "suppressed": "\(suppressed)"])
     }
-    guard isOver, throttle.end("failed") else { return }
-    logger.notice("The collector takes the server's spans again.", metadata: ["spans.dropped": "\(dropped)"])
+    if isOver {
+      throttle.end("failed", "The collector takes the server's spans again.", ["spans.dropped": "\(dropped)"])
+    }
   }
 
   private func fail(_ count: Int, _ reason: String) {
@@ -252,28 +247,21 @@ package final class SpanExporter: Sendable {
       defer { state.isFailing = true }
       return !state.isFailing
     }
-    guard begins, let suppressed = throttle.admit("failed") else { return }
-    logger.warning(
+    guard begins else { return }
+    throttle.log(
+      "failed",
       """
       The server cannot export spans to \(settings.endpoint). \(reason) It drops them until the collector takes them \
       again.
-      """,
-      metadata: suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:])
+      """)
   }
 }
 
-/// The counts of spans since the start.
 struct SpanCounts: Sendable, Equatable {
-  /// The spans that the collector took.
   var exported = 0
-  /// The spans that found the queue full.
   var droppedByQueue = 0
   /// The spans of batches that the collector did not take.
   var failed = 0
   /// The spans that the collector refused, in batches that it took.
   var rejected = 0
-}
-
-extension Deadline {
-  fileprivate func duration(until end: Deadline) -> Duration { end.duration(since: self) }
 }

@@ -1,3 +1,4 @@
+import DequeModule
 import Locks
 import Tracing
 
@@ -11,10 +12,9 @@ final class SpanQueue: Sendable {
   private let state = Locked(State())
 
   private struct State {
-    var spans: [FinishedSpan] = []
+    var spans: Deque<FinishedSpan> = []
     var bytes = 0
     var dropped = 0
-    /// The exporter's wait for a whole batch.
     var wait: Task<Void, Never>?
     /// Whether the exporter waits no more, because the process ends.
     var isEnding = false
@@ -29,7 +29,6 @@ final class SpanQueue: Sendable {
     (self.capacity, self.batch) = (capacity, batch)
   }
 
-  /// Adds a span, or drops it if the queue is full.
   func add(_ span: FinishedSpan) {
     let bytes = span.heldBytes
     let wait = state.withLock { state -> Task<Void, Never>? in
@@ -76,6 +75,5 @@ final class SpanQueue: Sendable {
     wait?.cancel()
   }
 
-  /// The number of spans that found the queue full.
   var dropped: Int { state.withLock { $0.dropped } }
 }

@@ -35,9 +35,7 @@ enum GenerationFixture {
           $0, authorities: source.files.upstreamAuthorities, connectionsPerLoop: 1,
           burst: settings.server.limits.burst, loops: [], memory: memory, logger: logger)
       }
-    return try RuntimeSnapshot(
-      source, access: access, health: Health(),
-      metrics: ServerMetrics(sink: sink, catalog: catalog, access: access, memory: memory), catalog: catalog,
-      replacing: previous)
+    let services = Services(access: access, catalog: catalog, memory: memory, sink: sink)
+    return try RuntimeSnapshot(source, of: services, replacing: previous)
   }
 }

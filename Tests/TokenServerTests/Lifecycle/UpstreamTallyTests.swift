@@ -16,7 +16,7 @@ import Testing
   func empty() {
     let text = text(UpstreamTally())
     for cause in UpstreamTally.Cause.allCases {
-      #expect(text.contains("musickit_upstream_errors_total{cause=\"\(cause.label)\"} 0\n"))
+      #expect(text.contains("musickit_upstream_errors_total{cause=\"\(cause.rawValue)\"} 0\n"))
     }
     #expect(text.contains("musickit_upstream_response_seconds_count 0\n"))
   }

@@ -1,0 +1,79 @@
+import EventLoop
+import HTTPMessages
+import HTTPServer
+import Logging
+import Memory
+import ServerSettings
+import Telemetry
+
+/// The parts of the server that last as long as the process, whatever generation of settings uses them.
+struct Services: Sendable {
+  let access: AccessService
+  /// The catalog service; nil if the catalog is turned off.
+  let catalog: CatalogService?
+  let memory: MemoryBudget
+  let sink: LogSink
+  /// The replicas that share a store; nil without `shared.url`, as is what they share.
+  var group: ReplicaGroup?
+  var rates: GroupRates?
+  /// Apple's quota and its responses; nil without the catalog, too.
+  var quota: GroupQuota?
+  var sharedCache: RedisSharedCache?
+  /// The exporter of spans; nil if the server exports none.
+  var spans: SpanExporter?
+  var health = Health()
+  let metrics = ServerMetrics()
+
+  /// What settles with the other replicas.
+  var participants: [any GroupParticipant] {
+    let all: [(any GroupParticipant)?] = [rates, quota, sharedCache]
+    return all.compactMap { $0 }
+  }
+}
+
+extension Services {
+  /// Creates the services of a process that begins with these settings.
+  ///
+  /// - Parameter loops: The loops of the public listener.
+  init(
+    _ source: RuntimeSnapshot.Source, loops: [IOLoop], memory: MemoryBudget, sink: LogSink, logger: Logger
+  ) throws {
+    (self.memory, self.sink) = (memory, sink)
+    let settings = source.settings
+    let spans = try Self.exporter(source, loops, logger)
+    var sharedCache: RedisSharedCache?
+    if let shared = settings.shared, let files = source.files.store {
+      let secret = try GroupSecret(source.files.key, settings)
+      let group = ReplicaGroup(shared, files, secret.facts, loops: loops, memory: memory, logger: logger)
+      self.group = group
+      rates = GroupRates(group, secret)
+      sharedCache = settings.catalog.map {
+        RedisSharedCache(
+          group, secret, upstream: $0.upstream.description, team: "\(settings.musickit.teamID)")
+      }
+    }
+    let catalog = try settings.catalog.map {
+      try CatalogService(
+        $0, authorities: source.files.upstreamAuthorities,
+        // One of them is to the store.
+        connectionsPerLoop: max(1, settings.server.descriptors.upstreamPerLoop - (settings.shared == nil ? 0 : 1)),
+        burst: settings.server.limits.burst, loops: loops, memory: memory, logger: logger, spans: spans,
+        shared: { sharedCache?.cache(on: $0) })
+    }
+    if let group, let catalog { quota = GroupQuota(group, catalog.proxy) }
+    (self.catalog, self.sharedCache, self.spans) = (catalog, sharedCache, spans)
+    health = Health(loops, group: group)
+    access = try AccessService(
+      settings.audit, rates: rates, keepsRecent: settings.admin?.page ?? false, loops: loops, sink: sink,
+      logger: logger)
+  }
+
+  private static func exporter(
+    _ source: RuntimeSnapshot.Source, _ loops: [IOLoop], _ logger: Logger
+  ) throws -> SpanExporter? {
+    guard let settings = source.settings.spanExport, let loop = loops.first else { return nil }
+    return try SpanExporter(
+      settings, authorities: source.files.collectorAuthorities,
+      proxy: source.proxies.proxy(for: settings.endpoint.origin), loop: loop, logger: logger)
+  }
+}
