@@ -38,7 +38,7 @@ public struct DemoCommand: Sendable {
       _ = try settings(upstream: "http://127.0.0.1:1", openFiles: host.openFiles - share)
       var options = SandboxOptions(keys: [TrustedKey(team: try TeamID(Self.team), key: key)])
       options.catalog = try SandboxData.catalog(dataFolder)
-      let sandbox = try SandboxServer(options, port: 0, openFiles: share, observer: SilentObserver())
+      let sandbox = try SandboxServer(options, port: 0, openFiles: share)
       defer { sandbox.stop() }
       try Application.serveDemo(
         try settings(upstream: sandbox.url, openFiles: host.openFiles - share), key: key, findings: findings,
@@ -50,7 +50,7 @@ public struct DemoCommand: Sendable {
       // The only setting with a value of the command line, beside the port, which is judged before.
       return CommandResult(.usage, diagnostics: error.errors.lines)
     } catch {
-      return CommandResult(failedStart: error)
+      return CommandResult(error, otherwise: .configuration)
     }
   }
 
@@ -61,9 +61,7 @@ public struct DemoCommand: Sendable {
     host.openFiles = openFiles
     let flags = [
       ("server.host", address ?? "localhost"), ("server.port", "\(port)"), ("admin.port", "\(adminPort)"),
-      ("server.page", "true"),
-      ("admin.page", "true"),
-      ("musickit.teamID", Self.team),
+      ("server.page", "true"), ("admin.page", "true"), ("musickit.teamID", Self.team),
       ("musickit.keyFile", "AuthKey_DEMOKEY001.p8"), ("access.anonymous", "{ token: true, catalog: true, me: true }"),
       ("catalog.upstream", upstream), ("catalog.me", "true"),
     ]
@@ -96,22 +94,18 @@ public struct DemoCommand: Sendable {
     let url = isEverywhere ? "http://localhost:\(port)" : addresses.url(first)
     let reach =
       isHere
-      ? ["Only this machine can reach it."]
-      : [
-        "Every machine that reaches port \(port) here can use it (--host). Admin listener and emulator stay on loopback."
-
-      ]
+      ? "Only this machine can reach it."
+      : "Every machine that reaches port \(port) here can use it (--host). Admin listener and emulator stay on loopback."
     // Another machine, or the host of a container, has neither this program nor the admin listener.
     let local =
-      [
-        "  curl -s -H 'Accept: text/plain' \(url)/token | \(ProgramArguments.name) inspect"
-      ] + (addresses.admin.first.map { ["  curl -s http://\($0)/readyz"] } ?? [])
+      ["  curl -s -H 'Accept: text/plain' \(url)/token | \(ProgramArguments.name) inspect"]
+      + (addresses.admin.first.map { ["  curl -s http://\($0)/readyz"] } ?? [])
     let page = isHere || isEverywhere ? "http://localhost:\(port)" : url
     return addresses.lines + [
       "",
       "This is a demo. Its key \(key.keyID) is new, unknown to Apple, and deleted at the end: the tokens are well-formed,",
       "but Apple Music refuses them. The catalog comes from an emulator at \(sandbox).",
-    ] + reach + [
+      reach,
       "",
       "Try:",
       "  curl -s \(url)/token",

@@ -42,11 +42,9 @@ struct Diagnosis: Sendable {
       .settings, .access, .key, .keyFiles, .token, .origin, .listeners, .dns, .tcp, .proxy, .tls, .clock, .appleMusic,
       .nextKey, .userToken,
     ]
-    /// The subjects of a running server.
     static let ofServer: [Subject] = [.server, .readiness, .credential, .access, .cors]
   }
 
-  /// The verdict of a check.
   enum Verdict: String, Sendable {
     case pass
     case fail
@@ -54,7 +52,6 @@ struct Diagnosis: Sendable {
     case skipped
   }
 
-  /// One check.
   struct Check: Sendable {
     let verdict: Verdict
     /// What was found, a sentence each. There is at least one.
@@ -68,7 +65,6 @@ struct Diagnosis: Sendable {
   /// The last failed check on which the checks without a result depend.
   private var blocker: Subject?
 
-  /// Creates a diagnosis without results for these subjects.
   init(of subjects: [Subject]) {
     self.subjects = subjects
   }
@@ -109,7 +105,6 @@ struct Diagnosis: Sendable {
 
   func has(_ verdict: Verdict, _ subject: Subject) -> Bool { checks[subject]?.verdict == verdict }
 
-  /// Whether no check failed.
   var isHealthy: Bool { checks.values.allSatisfy { $0.verdict != .fail } }
 
   private subscript(subject: Subject) -> Check {
@@ -138,7 +133,6 @@ struct Diagnosis: Sendable {
     }
   }
 
-  /// The report for programs.
   private var json: String {
     let checks = subjects.map { subject in
       let check = self[subject]

@@ -39,14 +39,14 @@ public struct DoctorCommand: Sendable {
   public func run(input descriptor: Int32) -> CommandResult {
     let userToken: String?
     do {
-      userToken = try self.userToken.map { (source) throws(CommandSecret.Unreadable) in
+      userToken = try self.userToken.map { (source) throws(CommandError) in
         switch source {
         case .text(let text): try Self.secret.read(Array(text.utf8))
         case .file(let path): try Self.secret.read(file: path, input: descriptor)
         }
       }
     } catch {
-      return CommandResult(.usage, diagnostics: [error.description])
+      return CommandResult(error, otherwise: .usage)
     }
     var diagnosis = Diagnosis(of: Diagnosis.Subject.ofMachine)
     let warnings = examine(&diagnosis, userToken)
@@ -73,11 +73,11 @@ public struct DoctorCommand: Sendable {
     let (_, errors, warnings) = draft.files.load()
     judge(draft, errors, &diagnosis)
     let keys = judgeKeys(of: draft, errors, &diagnosis)
-    LocalDiagnosis(draft).run(&diagnosis)
+    LocalDiagnosis(draft: draft).run(&diagnosis)
     let tokens = keys.flatMap { mint(with: $0, draft, &diagnosis) }
     checkOrigin(draft, &diagnosis)
     if let access = draft.access, let keySets = draft.files.loadKeySets() {
-      ProviderDiagnosis(access.clients, keySets, draft.proxies).run(&diagnosis)
+      ProviderDiagnosis(clients: access.clients, files: keySets, proxies: draft.proxies).run(&diagnosis)
     }
     StoreDiagnosis.run(draft, &diagnosis)
     CollectorDiagnosis.run(draft, &diagnosis)
@@ -141,7 +141,7 @@ public struct DoctorCommand: Sendable {
       }
       return
     }
-    UpstreamDiagnosis(catalog).run(tokens, userToken, authorities: authorities, &diagnosis)
+    UpstreamDiagnosis(settings: catalog).run(tokens, userToken, authorities: authorities, &diagnosis)
   }
 
   /// Mints a token with each key and inspects it. Returns nil if this fails.
@@ -164,10 +164,6 @@ public struct DoctorCommand: Sendable {
     }
   }
 
-  private struct UnacceptableToken: Error, CustomStringConvertible {
-    let description: String
-  }
-
   private static func token(
     of key: SigningKey, _ team: TeamID, _ settings: Settings.Token
   ) throws -> UpstreamDiagnosis.Token {
@@ -177,7 +173,7 @@ public struct DoctorCommand: Sendable {
     let inspection = Inspector(key: key.verificationKey, now: now).inspect(token.text)
     guard inspection.isAcceptable else {
       let failures = inspection.checks.filter { $0.verdict == .fail }.map(\.explanation)
-      throw UnacceptableToken(description: failures.joined(separator: " "))
+      throw CommandError(.failed, failures.joined(separator: " "))
     }
     return UpstreamDiagnosis.Token(key: key.keyID, text: token.text)
   }

@@ -22,66 +22,33 @@ public struct HealthCheckCommand: Sendable {
   public func run(timeout: Duration = .seconds(5)) -> CommandResult {
     do {
       let url = try HealthCheckURL(try url ?? adminURL())
-      let status = try Self.status(of: url, within: timeout)
-      guard status == 200 else {
-        return CommandResult(.failed, diagnostics: ["\(url.text) responded with status \(status)."])
+      let limits = UpstreamTimeouts(connect: timeout, firstByte: timeout, whole: timeout)
+      switch try url.reply(limits: limits, contentLimit: 0) {
+      case .success(let reply) where reply.status == 200: return CommandResult(.good)
+      case .success(let reply): throw CommandError(.failed, "\(url.text) responded with status \(reply.status).")
+      case .failure(let error): throw CommandError(.failed, "\(url.text) did not respond. \(error)")
       }
-      return CommandResult(.good)
-    } catch let error as InvalidSettings {
-      return CommandResult(.configuration, diagnostics: error.errors.lines)
-    } catch let error as HealthCheckURL.Invalid {
-      return CommandResult(.usage, diagnostics: [error.description])
-    } catch let error as NoAdminURL {
-      return CommandResult(.configuration, diagnostics: [error.description])
     } catch {
-      return CommandResult(.failed, diagnostics: ["\(error)"])
-    }
-  }
-
-  /// Returns the status code of the response to one request, which it sends on its own loop.
-  ///
-  /// - Throws: `SocketError` if there is no loop, `NoResponse` if there is no response.
-  private static func status(of url: HealthCheckURL, within timeout: Duration) throws -> Int {
-    let loop = try IOLoop.start(label: "healthcheck")
-    defer { loop.stopAndWait() }
-    let client = UpstreamClient(UpstreamClient.Configuration(.http, host: url.host, port: url.port), loop: loop)
-    defer { client.close() }
-    let timeouts = UpstreamTimeouts(connect: timeout, firstByte: timeout, whole: timeout)
-    let request = UpstreamRequest(
-      .get, ByteString(url.target), fields: [.userAgent: "musickit-token-server/\(Release.version)"])
-    switch client.reply(to: request, limits: timeouts, contentLimit: 0) {
-    case .success(let reply): return reply.status
-    case .failure(let error): throw NoResponse(description: "\(url.text) did not respond. \(error)")
+      return CommandResult(error, otherwise: .failed)
     }
   }
 
   private func adminURL() throws -> String {
     guard let admin = try Settings.loadAdmin(input) else {
-      throw NoAdminURL(description: "The admin listener is off (admin.enabled), so --url must name the URL to check.")
+      throw CommandError(
+        .configuration, "The admin listener is off (admin.enabled), so --url must name the URL to check.")
     }
     guard admin.port != 0 else {
-      throw NoAdminURL(
-        description: "The admin listener uses any free port (admin.port is 0), so --url must name the URL to check.")
+      throw CommandError(
+        .configuration, "The admin listener uses any free port (admin.port is 0), so --url must name the URL to check.")
     }
     return "http://\(admin.host.reachableAuthority):\(admin.port)/healthz"
   }
 
-  private struct NoAdminURL: Error {
-    let description: String
-  }
-
-  private struct NoResponse: Error, CustomStringConvertible {
-    let description: String
-  }
 }
 
 /// The components of the `http` URL of a health check.
 struct HealthCheckURL {
-  /// The reason why a text is not such a URL.
-  struct Invalid: Error, Equatable {
-    let description: String
-  }
-
   let text: String
   /// The host without brackets.
   let host: String
@@ -89,11 +56,11 @@ struct HealthCheckURL {
   /// Path and query, in origin form (RFC 9112 §3.2.1).
   let target: String
 
-  init(_ text: String) throws(Invalid) {
+  init(_ text: String) throws(CommandError) {
     let isPlain = text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
     guard isPlain, text.hasPrefix("http://") else {
       let reason = text.hasPrefix("https://") ? "health checks use plain HTTP only" : "it is not an http:// URL"
-      throw Invalid(description: "The server cannot check this URL: \(reason).")
+      throw CommandError(.usage, "The server cannot check this URL: \(reason).")
     }
     let rest = text.dropFirst("http://".count)
     let authority = rest.prefix { !"/?#".contains($0) }
@@ -102,7 +69,7 @@ struct HealthCheckURL {
     let host = authority[..<(portStart ?? authority.endIndex)]
     let digits = portStart.map { authority[authority.index(after: $0)...] } ?? "80"
     guard !host.isEmpty, !authority.contains("@"), let port = UInt16(digits), port > 0 else {
-      throw Invalid(description: "The server cannot check this URL: its host or port is malformed.")
+      throw CommandError(.usage, "The server cannot check this URL: its host or port is malformed.")
     }
     self.text = text
     self.host = host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : String(host)
@@ -113,5 +80,18 @@ struct HealthCheckURL {
   private static func portStart(in authority: Substring) -> Substring.Index? {
     let afterBrackets = authority.lastIndex(of: "]") ?? authority.startIndex
     return authority[afterBrackets...].lastIndex(of: ":")
+  }
+
+  /// Sends a `GET` on a loop of its own, and blocks this thread until the response.
+  ///
+  /// - Throws: `SocketError` if there is no loop.
+  func reply(limits: UpstreamTimeouts, contentLimit: Int) throws -> Result<UpstreamReply, UpstreamError> {
+    let loop = try IOLoop.start(label: "check")
+    defer { loop.stopAndWait() }
+    let client = UpstreamClient(UpstreamClient.Configuration(.http, host: host, port: port), loop: loop)
+    defer { client.close() }
+    let request = UpstreamRequest(
+      .get, ByteString(target), fields: [.userAgent: "musickit-token-server/\(Release.version)"])
+    return client.reply(to: request, limits: limits, contentLimit: contentLimit)
   }
 }

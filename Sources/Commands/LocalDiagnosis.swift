@@ -1,10 +1,7 @@
 import Bytes
 import EventLoop
 import Glibc
-import HTTP1
-import HTTPClient
 import HTTPMessages
-import HTTPTypes
 import JSON
 import ServerSettings
 import TLS
@@ -16,13 +13,8 @@ struct LocalDiagnosis {
   private static let renewalDays = 14
   private static let secondsOfDay = 86_400
 
-  private let draft: SettingsDraft
+  let draft: SettingsDraft
 
-  init(_ draft: SettingsDraft) {
-    self.draft = draft
-  }
-
-  /// Adds the results to `diagnosis`.
   func run(_ diagnosis: inout Diagnosis) {
     checkModes(&diagnosis)
     checkCertificates(now: Glibc.time(nil), &diagnosis)
@@ -116,14 +108,9 @@ struct LocalDiagnosis {
 
   /// Returns whether this program responds at a URL of `/readyz`, by the form of its response.
   private static func isOwn(_ text: String) -> Bool {
-    guard let url = try? HealthCheckURL(text), let loop = try? IOLoop.start(label: "doctor") else { return false }
-    defer { loop.stopAndWait() }
-    let client = UpstreamClient(UpstreamClient.Configuration(.http, host: url.host, port: url.port), loop: loop)
-    defer { client.close() }
-    let request = UpstreamRequest(
-      .get, ByteString(url.target), fields: [.userAgent: "musickit-token-server/\(Release.version)"])
-    guard case .success(let reply) = client.reply(to: request, limits: patience, contentLimit: 65_536),
-      case .string(let verdict)? = JSONReader.read(reply.content, values: 512)?["status"]
+    guard let url = try? HealthCheckURL(text),
+      case .success(let reply)? = try? url.reply(limits: patience, contentLimit: 65_536),
+      let verdict = JSONReader.read(reply.content, values: 512)?["status"]?.string
     else { return false }
     return ReadinessReport.verdicts.contains { verdict == $0 }
   }

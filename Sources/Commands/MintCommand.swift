@@ -48,7 +48,6 @@ public struct MintCommand: Sendable {
     }
   }
 
-  /// Returns the sentence of the error, with the flag instead of the setting of a server.
   private static func sentence(_ error: SigningKeyError) -> String {
     "\(error)".replacing("(musickit.keyID)", with: "(--key-id)")
   }
@@ -108,24 +107,19 @@ public struct NewAPIKeyCommand: Sendable {
       // Only here a key becomes text, because the program is about to print it and keeps no copy.
       let text = key.withBytes { bytes in String(decoding: bytes.indices.map { bytes[$0] }, as: UTF8.self) }
       let sha256 = key.digest.hexadecimal
-      return isJSON ? Self.document(text, sha256) : Self.lines(text, sha256)
+      guard !isJSON else {
+        return CommandResult(.good, output: [(["key": .text(text), "sha256": .text(sha256)] as JSONValue).ascii])
+      }
+      return CommandResult(
+        .good, output: [text, "sha256 \(sha256)"],
+        explanation: [
+          "The first line is the key. Give it to the client, which sends it as “Authorization: Bearer KEY” or"
+            + " “X-API-Key: KEY”. It is printed once and not stored.",
+          "The second line is for the configuration, which never contains the key itself:"
+            + " access: { clients: [{ id: \"my-app\", apiKey: { sha256: \"\(sha256)\" } }] }",
+        ])
     } catch {
       return CommandResult(.failed, diagnostics: ["\(error)"])
     }
-  }
-
-  private static func document(_ key: String, _ sha256: String) -> CommandResult {
-    CommandResult(.good, output: [(["key": .text(key), "sha256": .text(sha256)] as JSONValue).ascii])
-  }
-
-  private static func lines(_ key: String, _ sha256: String) -> CommandResult {
-    CommandResult(
-      .good, output: [key, "sha256 \(sha256)"],
-      explanation: [
-        "The first line is the key. Give it to the client, which sends it as “Authorization: Bearer KEY” or"
-          + " “X-API-Key: KEY”. It is printed once and not stored.",
-        "The second line is for the configuration, which never contains the key itself:"
-          + " access: { clients: [{ id: \"my-app\", apiKey: { sha256: \"\(sha256)\" } }] }",
-      ])
   }
 }

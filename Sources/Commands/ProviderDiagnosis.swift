@@ -7,13 +7,9 @@ struct ProviderDiagnosis {
   /// The most providers in the report of those that work.
   private static let mostShown = 8
 
-  private let clients: [Client]
-  private let files: KeySetFiles
-  private let proxies: ProxyEnvironment
-
-  init(_ clients: [Client], _ files: KeySetFiles, _ proxies: ProxyEnvironment) {
-    (self.clients, self.files, self.proxies) = (clients, files, proxies)
-  }
+  let clients: [Client]
+  let files: KeySetFiles
+  let proxies: ProxyEnvironment
 
   /// Fetches all key sets at once, for at most the time of one, and adds the result to `diagnosis`. Adds nothing if the
   /// server fetches no keys.
@@ -47,7 +43,6 @@ struct ProviderDiagnosis {
     }
   }
 
-  /// The clients of a provider.
   private func name(_ source: KeySetSource) -> String {
     let ids = clients.compactMap { client in
       if case .jwt(_, source) = client.credential { client.id } else { nil }

@@ -1,7 +1,6 @@
 import DeveloperToken
 import EventLoop
 import Glibc
-import HTTPServer
 import MusicSandbox
 import ServerSettings
 import TLS
@@ -9,49 +8,39 @@ import TokenServer
 
 /// Runs the Apple Music emulator by itself, for testing other clients.
 public struct SandboxCommand: Sendable {
-  /// The values of the command's flags.
-  public struct Options: Sendable {
-    /// The port of 127.0.0.1; 0 picks a free one.
-    public var port: UInt16 = 8082
-    /// The keys whose tokens the emulator accepts; empty to generate a key.
-    public var keyFiles: [String] = []
-    /// The key ID, if the name of the only file does not contain it.
-    public var keyID: String?
-    /// The team whose tokens the emulator accepts.
-    public var teamID = "DEMOTEAM01"
-    /// Whether to serve HTTPS, with HTTP/2.
-    public var isSecure = false
-    /// The path for the certificate that clients must trust; nil for a temporary file.
-    public var certificateFile: String?
-    /// Whether the certificate is for another host.
-    public var hasWrongCertificate = false
-    /// The number of requests per second before the team gets 429; nil for no limit.
-    public var rate: Int?
-    /// The limit before the team gets 429, as in `fixed-window:20/1s`.
-    public var limit: String?
-    /// The form of `Retry-After` in a 429: `none`, `seconds` or `date`.
-    public var retryAfter = "none"
-    /// The delay before each response, as in `100ms`; nil for none.
-    public var latency: String?
-    /// The faults of every request, as in `delay=1s,status=503`.
-    public var faults: String?
-    /// The folder with resources to add or replace; nil for none.
-    public var dataFolder: String?
-    /// The number of seconds by which the emulator's clock is ahead.
-    public var clockSkew = 0
-    /// The caching fields of responses: `etag`, `max-age`, `both`, `none` or `mixed`.
-    public var cacheFields = "mixed"
+  /// The port of 127.0.0.1; 0 picks a free one.
+  public var port: UInt16 = 8082
+  /// The keys whose tokens the emulator accepts; empty to generate a key.
+  public var keyFiles: [String] = []
+  /// The key ID, if the name of the only file does not contain it.
+  public var keyID: String?
+  /// The team whose tokens the emulator accepts.
+  public var teamID = "DEMOTEAM01"
+  /// Whether to serve HTTPS, with HTTP/2.
+  public var isSecure = false
+  /// The path for the certificate that clients must trust; nil for a temporary file.
+  public var certificateFile: String?
+  /// Whether the certificate is for another host.
+  public var hasWrongCertificate = false
+  /// The number of requests per second before the team gets 429; nil for no limit.
+  public var rate: Int?
+  /// The limit before the team gets 429, as in `fixed-window:20/1s`.
+  public var limit: String?
+  /// The form of `Retry-After` in a 429: `none`, `seconds` or `date`.
+  public var retryAfter = "none"
+  /// The delay before each response, as in `100ms`; nil for none.
+  public var latency: String?
+  /// The faults of every request, as in `delay=1s,status=503`.
+  public var faults: String?
+  /// The folder with resources to add or replace; nil for none.
+  public var dataFolder: String?
+  /// The number of seconds by which the emulator's clock is ahead.
+  public var clockSkew = 0
+  /// The caching fields of responses: `etag`, `max-age`, `both`, `none` or `mixed`.
+  public var cacheFields = "mixed"
 
-    /// Creates the defaults.
-    public init() {}
-  }
-
-  private let options: Options
-
-  /// Creates the command.
-  public init(_ options: Options) {
-    self.options = options
-  }
+  /// Creates the command with the default of each flag.
+  public init() {}
 
   /// Serves until a signal ends the process.
   ///
@@ -59,72 +48,60 @@ public struct SandboxCommand: Sendable {
   public func run(announce: ([String]) -> Void) -> CommandResult {
     do {
       let (keys, notes) = try signingKeys()
-      let certificate = options.isSecure ? try SandboxCertificate(options) : nil
+      let certificate = isSecure ? try SandboxCertificate(self) : nil
       let sandbox = try SandboxServer(
-        try sandboxOptions(keys), port: options.port, openFiles: HostFacts.current().openFiles,
-        certificate: certificate, observer: SilentObserver())
+        try sandboxOptions(keys), port: port, openFiles: HostFacts.current().openFiles,
+        certificate: certificate)
       announce(["Listening on \(sandbox.url)"] + (certificate?.notes ?? []) + notes)
       _ = ProcessSignals.next()
       sandbox.stop()
       return CommandResult(.good)
-    } catch let error as FlagError {
-      return CommandResult(.usage, diagnostics: [error.description])
     } catch let error as ListenError {
-      return CommandResult(failedStart: StartError(error, hint: "The flag --port N chooses the port."))
+      let error = StartError(error, hint: "The flag --port N chooses the port.")
+      return CommandResult(error, otherwise: .configuration)
     } catch {
-      return CommandResult(failedStart: error)
-    }
-  }
-
-  /// The error of an invalid flag value: a sentence.
-  private struct FlagError: Error {
-    let description: String
-
-    init(_ description: String) {
-      self.description = description
+      return CommandResult(error, otherwise: .configuration)
     }
   }
 
   private func signingKeys() throws -> ([SigningKey], notes: [String]) {
-    guard options.keyFiles.isEmpty else {
-      guard options.keyID == nil || options.keyFiles.count == 1 else {
-        throw FlagError("--key-id names one key, so it needs exactly one --key-file.")
+    guard keyFiles.isEmpty else {
+      guard keyID == nil || keyFiles.count == 1 else {
+        throw CommandError(.usage, "--key-id names one key, so it needs exactly one --key-file.")
       }
-      let keys = try options.keyFiles.map { file in
-        try SigningKey.load(file: file, keyID: try options.keyID.map { try KeyID($0) })
+      let keys = try keyFiles.map { file in
+        try SigningKey.load(file: file, keyID: try keyID.map { try KeyID($0) })
       }
       let names = keys.map(\.keyID.description).joined(separator: ", ")
-      return (keys, ["It accepts tokens of key \(names) and team \(options.teamID)."])
+      return (keys, ["It accepts tokens of key \(names) and team \(teamID)."])
     }
-    let key = try SigningKey.generate(keyID: try KeyID(options.keyID ?? "DEMOKEY001"))
-    let minter = try TokenMinter(key: key, team: try TeamID(options.teamID), policy: try TokenPolicy())
+    let key = try SigningKey.generate(keyID: try KeyID(keyID ?? "DEMOKEY001"))
+    let minter = try TokenMinter(key: key, team: try TeamID(teamID), policy: try TokenPolicy())
     let token = try minter.token(now: Glibc.time(nil))
     return (
-      [key],
-      [
-        "Without --key-file, it accepts tokens of a new key. This token is valid for 12 hours:",
-        token.string,
-      ]
+      [key], ["Without --key-file, it accepts tokens of a new key. This token is valid for 12 hours:", token.string]
     )
   }
 
   private func sandboxOptions(_ keys: [SigningKey]) throws -> SandboxOptions {
-    let team = try TeamID(options.teamID)
+    let team = try TeamID(teamID)
     var sandbox = SandboxOptions(keys: keys.map { TrustedKey(team: team, key: $0) })
-    sandbox.catalog = try SandboxData.catalog(options.dataFolder)
-    if options.isSecure, options.port != 0 { sandbox.baseURL = "https://localhost:\(options.port)" }
-    guard options.rate == nil || options.limit == nil else { throw FlagError("--rate and --limit exclude each other.") }
-    if let rate = options.rate, sandbox.set(.limit, to: "bucket:\(rate)/1s") == nil {
-      throw FlagError("--rate is not a number of requests from 1 to 1000000.")
+    sandbox.catalog = try SandboxData.catalog(dataFolder)
+    if isSecure, port != 0 { sandbox.baseURL = "https://localhost:\(port)" }
+    guard rate == nil || limit == nil else {
+      throw CommandError(.usage, "--rate and --limit exclude each other.")
+    }
+    if let rate, sandbox.set(.limit, to: "bucket:\(rate)/1s") == nil {
+      throw CommandError(.usage, "--rate is not a number of requests from 1 to 1000000.")
     }
     let flags: [(name: String, option: SandboxOptions.Text, text: String?)] = [
-      ("--limit", .limit, options.limit), ("--retry-after", .retryAfter, options.retryAfter),
-      ("--latency", .latency, options.latency), ("--clock-skew", .clockSkew, "\(options.clockSkew)"),
-      ("--cache-fields", .cacheFields, options.cacheFields), ("--fault", .fault, options.faults),
+      ("--limit", .limit, limit), ("--retry-after", .retryAfter, retryAfter),
+      ("--latency", .latency, latency), ("--clock-skew", .clockSkew, "\(clockSkew)"),
+      ("--cache-fields", .cacheFields, cacheFields), ("--fault", .fault, faults),
     ]
     for flag in flags {
       guard let text = flag.text, sandbox.set(flag.option, to: text) == nil else { continue }
-      throw FlagError("\(flag.name) \(quoted(text)) is not \(flag.option.form).")
+      throw CommandError(.usage, "\(flag.name) \(quoted(text)) is not \(flag.option.form).")
     }
     return sandbox
   }
@@ -135,8 +112,8 @@ struct SandboxCertificate {
   let context: TLSContext
   let notes: [String]
 
-  init(_ options: SandboxCommand.Options) throws {
-    let names = options.hasWrongCertificate ? ["DNS:elsewhere.example"] : ["DNS:localhost", "IP:127.0.0.1", "IP:::1"]
+  init(_ command: SandboxCommand) throws {
+    let names = command.hasWrongCertificate ? ["DNS:elsewhere.example"] : ["DNS:localhost", "IP:127.0.0.1", "IP:::1"]
     let made = try ThrowawayCertificate(for: names)
     var template = Array("/tmp/musickit-sandbox.XXXXXX".utf8CString)
     guard unsafe mkdtemp(&template) != nil else {
@@ -144,12 +121,12 @@ struct SandboxCertificate {
     }
     let folder = String(decoding: template.dropLast().map { UInt8(truncatingIfNeeded: $0) }, as: UTF8.self)
     let keyFile = "\(folder)/key.pem"
-    let certificateFile = options.certificateFile ?? "\(folder)/certificate.pem"
+    let certificateFile = command.certificateFile ?? "\(folder)/certificate.pem"
     try Self.write(made.certificatePEM, to: certificateFile)
     try Self.write(made.keyPEM, to: keyFile)
     defer {
       unsafe unlink(keyFile)
-      if options.certificateFile != nil { unsafe rmdir(folder) }
+      if command.certificateFile != nil { unsafe rmdir(folder) }
     }
     context = try TLSContext(
       certificateFile: certificateFile, keyFile: keyFile, applicationProtocols: ["h2", "http/1.1"])
@@ -163,13 +140,4 @@ struct SandboxCertificate {
     defer { unsafe _ = fclose(file) }
     guard unsafe fputs(text, file) >= 0 else { throw StartError("The emulator cannot write the file \(quoted(path)).") }
   }
-}
-
-/// An observer that ignores all events.
-struct SilentObserver: ExchangeObserver {
-  let recordsExchanges = false
-
-  func completed(_ exchange: borrowing CompletedRequest) {}
-
-  func noticed(_ notice: ServerNotice) {}
 }

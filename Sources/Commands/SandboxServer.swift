@@ -19,10 +19,7 @@ struct SandboxServer {
   ///   - port: The port; 0 picks a free one.
   ///   - openFiles: The maximum number of open descriptors, at least `leastOpenFiles`.
   /// - Throws: A sentence.
-  init(
-    _ options: SandboxOptions, port: UInt16, openFiles: Int, certificate: SandboxCertificate? = nil,
-    observer: any ExchangeObserver
-  ) throws {
+  init(_ options: SandboxOptions, port: UInt16, openFiles: Int, certificate: SandboxCertificate? = nil) throws {
     guard openFiles >= Self.leastOpenFiles, Descriptor.areAvailable(Self.leastOpenFiles) else {
       throw StartError(
         """
@@ -31,7 +28,7 @@ struct SandboxServer {
         """)
     }
     loop = try IOLoop.start(label: "sandbox")
-    var configuration = Server.Configuration(endpoint: .tcp(host: "127.0.0.1", port: port), observer: observer)
+    var configuration = Server.Configuration(endpoint: .tcp(host: "127.0.0.1", port: port), observer: SilentObserver())
     configuration.tls = certificate?.context
     configuration.http2 = .byPreface
     configuration.limits.connections = min(configuration.limits.connections, openFiles - Self.ownFiles)
@@ -50,13 +47,20 @@ struct SandboxServer {
   /// The descriptors above, and a few connections.
   static let leastOpenFiles = ownFiles + 6
 
-  /// The URL of the listener.
   var url: String { server.addresses.first.map { "\(scheme)://\($0)" } ?? "" }
 
   /// Answers the requests that have arrived, and then stops.
   func stop() {
     server.drain(timeout: .seconds(1))
     loop.stopAndWait()
+  }
+
+  private struct SilentObserver: ExchangeObserver {
+    let recordsExchanges = false
+
+    func completed(_ exchange: borrowing CompletedRequest) {}
+
+    func noticed(_ notice: ServerNotice) {}
   }
 }
 
@@ -122,7 +126,6 @@ extension SandboxResponse {
   /// Whether the content breaks off in the middle.
   fileprivate var breaksOff: Bool { number(.reset) != nil || number(.truncate) != nil }
 
-  /// Returns the server's response.
   fileprivate func response(on loop: IOLoop) -> Response {
     var response = Response(self)
     guard !isPlain else { return response }

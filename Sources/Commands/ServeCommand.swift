@@ -18,12 +18,15 @@ public struct ServeCommand: Sendable {
   ///   - announce: Called with a line for each listener, once they accept connections.
   public func run(findings: [Finding], announce: ([String]) -> Void) -> CommandResult {
     do {
-      try Application.serve(input, findings: findings) { announce($0.lines + $1.portNote) }
+      try Application.serve(input, findings: findings) { addresses, server in
+        let note = "The port is that of the variable PORT, because server.port is not set."
+        announce(addresses.lines + (server.isPortOfPlatform ? [note] : []))
+      }
       return CommandResult(.good)
-    } catch let error as InvalidSettings {
-      return CommandResult(.configuration, diagnostics: error.errors.lines + hint(about: error.errors))
     } catch {
-      return CommandResult(failedStart: error)
+      var result = CommandResult(error, otherwise: .configuration)
+      if let error = error as? InvalidSettings { result.diagnostics += hint(about: error.errors) }
+      return result
     }
   }
 
@@ -35,13 +38,6 @@ public struct ServeCommand: Sendable {
       "To try the server without a key and settings: musickit-token-server demo. To name a configuration file: --config "
         + "FILE, or MUSICKIT_CONFIG."
     ]
-  }
-}
-
-extension Settings.Server {
-  /// A line that says where the port comes from, if an operator may not expect it.
-  fileprivate var portNote: [String] {
-    isPortOfPlatform ? ["The port is that of the variable PORT, because server.port is not set."] : []
   }
 }
 
@@ -79,9 +75,25 @@ public struct CommandResult: Sendable, Equatable {
     self.explanation = explanation
   }
 
-  /// Creates the result of a server that does not start.
-  init(failedStart error: any Error) {
-    let isTemporary = (error as? StartError)?.isTemporary ?? false
-    self.init(isTemporary ? .temporary : .configuration, diagnostics: ["\(error)"])
+  /// Creates the result of a command that an error ended.
+  ///
+  /// - Parameter status: The status if the error does not tell it.
+  init(_ error: any Error, otherwise status: Status) {
+    switch error {
+    case let error as CommandError: self.init(error.status, diagnostics: [error.description])
+    case let error as InvalidSettings: self.init(.configuration, diagnostics: error.errors.lines)
+    case let error as StartError where error.isTemporary: self.init(.temporary, diagnostics: [error.description])
+    default: self.init(status, diagnostics: ["\(error)"])
+    }
+  }
+}
+
+/// The error that ends a command: a sentence for the operator, and the exit status.
+struct CommandError: Error, CustomStringConvertible {
+  let status: CommandResult.Status
+  let description: String
+
+  init(_ status: CommandResult.Status, _ description: String) {
+    (self.status, self.description) = (status, description)
   }
 }

@@ -17,14 +17,10 @@ struct ServerDiagnosis {
   private static let mostSentences = 32
   private static let longestSentence = 1000
 
-  private let url: HealthCheckURL
-  private let credential: String?
-  private let origin: String?
-  private let path: String?
-
-  init(_ url: HealthCheckURL, credential: String?, origin: String?, path: String?) {
-    (self.url, self.credential, self.origin, self.path) = (url, credential, origin, path)
-  }
+  let url: HealthCheckURL
+  let credential: String?
+  let origin: String?
+  let path: String?
 
   /// Sends the requests and adds the results to `diagnosis`.
   ///
@@ -43,7 +39,6 @@ struct ServerDiagnosis {
     checkAccess(client, &diagnosis)
   }
 
-  /// The fields of every request to the server.
   private static let fields: FieldLines = [
     .accept: "application/json", .userAgent: "musickit-token-server/\(Release.version)",
   ]
@@ -75,7 +70,7 @@ struct ServerDiagnosis {
       return false
     case .success(let reply):
       let object = Self.object(reply)
-      guard [200, 503].contains(reply.status), let object, object["status"]?.text != nil else {
+      guard [200, 503].contains(reply.status), let object, object["status"]?.string != nil else {
         let said = object.flatMap(Self.errorDetail).map { ": \($0)" } ?? "."
         diagnosis.fail(
           .server, "\(url.text) is no admin listener of this program: /readyz has status \(reply.status)\(said)",
@@ -94,13 +89,13 @@ struct ServerDiagnosis {
   }
 
   private func judge(_ checks: JSONValue, _ diagnosis: inout Diagnosis) {
-    let bad = checks.members.filter { $0.value["status"]?.text != "ok" }
+    let bad = checks.members.filter { $0.value["status"]?.string != "ok" }
     guard !bad.isEmpty else {
       let names = checks.members.prefix(Self.mostSentences).map { Self.shown($0.name) }.joined(separator: ", ")
       return diagnosis.pass(.readiness, "These checks of the server pass: \(names).")
     }
     let lines = bad.prefix(Self.mostSentences).map { check in
-      "\(Self.shown(check.name)): \(check.value["detail"]?.text.map(Self.sentence) ?? "no detail.") "
+      "\(Self.shown(check.name)): \(check.value["detail"]?.string.map(Self.sentence) ?? "no detail.") "
         + Self.advice(for: check.name)
     }
     diagnosis.fail(.readiness, lines, fix: nil, blocks: false)
@@ -146,7 +141,7 @@ struct ServerDiagnosis {
     fields[.contentType] = "application/json"
     let request = UpstreamRequest(
       .post, ByteString(ExplainEndpoint.path.description), fields: fields,
-      content: WrittenContent(content), contentLength: content.count)
+      content: WholeContent(content), contentLength: content.count)
     switch send(request, client) {
     case .failure(let error): diagnosis.fail(.access, Self.shown(error.description), fix: nil)
     case .success(let reply):
@@ -203,8 +198,7 @@ struct ServerDiagnosis {
   // MARK: Text of the server
 
   private static func errorDetail(_ object: JSONValue) -> String? {
-    guard case .array(let errors)? = object["errors"] else { return nil }
-    return errors.first?["detail"]?.text.map(sentence)
+    object["errors"]?.elements.first?["detail"]?.string.map(sentence)
   }
 
   /// Returns a text of the server with one full stop.
@@ -222,7 +216,6 @@ struct ServerDiagnosis {
     return String(shown)
   }
 
-  /// The response of the server, checked.
   private struct Explanation {
     let isAllowed: Bool
     let client: String?
@@ -236,11 +229,11 @@ struct ServerDiagnosis {
       guard case .bool(let isAllowed)? = object["allowed"], case .array(let evidence)? = object["evidence"] else {
         return nil
       }
-      var lines = evidence.prefix(mostSentences).compactMap { $0.text.map(shown) }
-      client = object["client"]?.text.map(shown)
+      var lines = evidence.prefix(mostSentences).compactMap { $0.string.map(shown) }
+      client = object["client"]?.string.map(shown)
       if !isAllowed {
-        guard case .number(let status)? = object["status"], let code = object["code"]?.text,
-          let detail = object["detail"]?.text
+        guard case .number(let status)? = object["status"], let code = object["code"]?.string,
+          let detail = object["detail"]?.string
         else { return nil }
         lines.insert("The caller gets \(shown(status)) \(shown(code)): \(shown(detail))", at: 0)
         let codes: [ErrorCode] = [.invalidCredentials, .overloaded]
@@ -249,26 +242,19 @@ struct ServerDiagnosis {
         refusesCredential = false
       }
       (self.isAllowed, self.lines) = (isAllowed, lines)
-      fix = object["fix"]?.text.map(shown)
+      fix = object["fix"]?.string.map(shown)
       guard let cors = object["cors"] else {
         crossOrigin = nil
         return
       }
-      guard case .bool(let isReadable)? = cors["allowed"], let detail = cors["detail"]?.text else { return nil }
+      guard case .bool(let isReadable)? = cors["allowed"], let detail = cors["detail"]?.string else { return nil }
       let fields = [("Preflight", cors["preflight"]), ("Response", cors["response"])].flatMap { name, fields in
         (fields?.members ?? []).prefix(mostSentences).map {
-          "\(name): \(shown($0.name)): \(shown($0.value.text ?? ""))"
+          "\(name): \(shown($0.name)): \(shown($0.value.string ?? ""))"
         }
       }
       crossOrigin = (isReadable, [shown(detail)] + fields)
     }
-  }
-}
-
-extension JSONValue {
-  /// The string; nil for any other value.
-  fileprivate var text: ByteString? {
-    if case .string(let text) = self { text } else { nil }
   }
 }
 

@@ -37,19 +37,14 @@ public struct ServerDoctorCommand: Sendable {
     do {
       let url = try HealthCheckURL(url)
       guard url.target == "/" else {
-        return CommandResult(
-          .usage, diagnostics: ["--url takes the address of the admin listener, without a path."])
+        throw CommandError(.usage, "--url takes the address of the admin listener, without a path.")
       }
       let credential = try caller.credentialFile.map { try Self.secret.read(file: $0, input: descriptor) }
       var diagnosis = Diagnosis(of: Diagnosis.Subject.ofServer)
-      try ServerDiagnosis(url, credential: credential, origin: caller.origin, path: caller.path).run(&diagnosis)
+      try ServerDiagnosis(url: url, credential: credential, origin: caller.origin, path: caller.path).run(&diagnosis)
       return CommandResult(diagnosis.isHealthy ? .good : .failed, output: diagnosis.output(isJSON: isJSON))
-    } catch let error as HealthCheckURL.Invalid {
-      return CommandResult(.usage, diagnostics: [error.description])
-    } catch let error as CommandSecret.Unreadable {
-      return CommandResult(.usage, diagnostics: [error.description])
     } catch {
-      return CommandResult(.failed, diagnostics: ["\(error)"])
+      return CommandResult(error, otherwise: .failed)
     }
   }
 }

@@ -32,10 +32,8 @@ struct StoreDiagnosis {
     }
   }
 
-  /// What the store did.
   private struct Outcome: Sendable {
     var facts: RedisFacts?
-    /// Why there is no connection.
     var obstacle: String?
     var trial: Result<RESPValue, RedisError>?
     /// The time between a command and its reply.
@@ -120,7 +118,6 @@ struct StoreDiagnosis {
     return "Check shared.url, and that the store runs."
   }
 
-  /// The fix for a user without the necessary permissions.
   private var permissions: String {
     "Run: ACL SETUSER \(user) \(StorePermissions.rules(prefix: settings.keyPrefix))."
   }

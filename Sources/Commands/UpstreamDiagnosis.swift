@@ -22,7 +22,6 @@ struct UpstreamDiagnosis {
     let text: String
   }
 
-  /// A token of each key.
   struct Tokens: Sendable {
     let team: TeamID
     let active: Token
@@ -34,12 +33,8 @@ struct UpstreamDiagnosis {
   /// The most time for a connection, and the most for a response, whatever the settings allow.
   private static let longestStage = Duration.seconds(10)
 
-  private let settings: Settings.Catalog
+  let settings: Settings.Catalog
   private let end = Deadline.now.advanced(by: UpstreamDiagnosis.patience)
-
-  init(_ settings: Settings.Catalog) {
-    self.settings = settings
-  }
 
   /// Sends the requests and adds the results to `diagnosis`.
   ///
@@ -77,7 +72,7 @@ struct UpstreamDiagnosis {
     }
     guard reply.isSuccess, let userToken else { return }
     var fields = Self.fields(tokens.active)
-    fields.append(Self.secret(.musicUserToken, userToken))
+    fields.append(Self.secret(.literal("Music-User-Token"), userToken))
     judgeUser(send("/v1/me/storefront", fields, client), &diagnosis)
   }
 
@@ -138,7 +133,6 @@ struct UpstreamDiagnosis {
 
   private var proxy: UpstreamProxy? { settings.proxy.flatMap { try? UpstreamProxy($0) } }
 
-  /// The host to connect to.
   private var host: String { proxy?.host ?? settings.upstream.hostToResolve }
 
   private var port: UInt16 { proxy?.port ?? settings.upstream.port ?? (settings.upstream.isSecure ? 443 : 80) }
@@ -248,7 +242,6 @@ struct UpstreamDiagnosis {
       fix: "Key and tokens are not the cause. See https://www.apple.com/support/systemstatus/, and run doctor again.")
   }
 
-  /// Judges the response for a user.
   private func judgeUser(_ result: Outcome, _ diagnosis: inout Diagnosis) {
     guard case .success(let reply) = result else { return failed(.userToken, result, &diagnosis) }
     switch reply.status {
@@ -268,14 +261,6 @@ struct UpstreamDiagnosis {
 
   /// Returns the `code` of the first error object.
   private static func errorCode(_ content: [UInt8]) -> String? {
-    guard case .array(let errors)? = JSONReader.read(content, values: 1000)?["errors"],
-      case .string(let code)? = errors.first?["code"]
-    else { return nil }
-    return code.text
+    JSONReader.read(content, values: 1000)?["errors"]?.elements.first?["code"]?.string?.text
   }
-}
-
-extension HTTPField.Name {
-  /// The field with the token of a user of Apple Music.
-  fileprivate static let musicUserToken = HTTPField.Name.literal("Music-User-Token")
 }

@@ -66,21 +66,3 @@ extension ContentReader {
     return (Array(content.prefix(limit)), false)
   }
 }
-
-/// Content that is in memory.
-final class WrittenContent: ContentReader {
-  private let rest: Locked<[UInt8]>
-
-  init(_ content: [UInt8]) {
-    rest = Locked(content)
-  }
-
-  func read() async throws(ContentError) -> [UInt8]? {
-    rest.withLock { rest in
-      defer { rest = [] }
-      return rest.isEmpty ? nil : rest
-    }
-  }
-
-  func cancel() {}
-}

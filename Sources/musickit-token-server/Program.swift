@@ -51,7 +51,6 @@ enum Program {
   }
 }
 
-/// The root of all commands.
 struct MusicKitTokenServer: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "musickit-token-server",
@@ -66,7 +65,6 @@ struct MusicKitTokenServer: ParsableCommand {
 
 /// The setup of the process at the start, while there is one thread.
 enum ProcessSetup {
-  /// The failures to protect the memory for keys.
   static var findings: [Finding] { SecureMemory.protect() }
 
   /// Prepares the process. It opens the missing standard streams, blocks signals until a command handles them, and

@@ -1,6 +1,5 @@
 import ArgumentParser
 import Commands
-import Cryptography
 import Glibc
 
 /// The command that runs the Apple Music emulator.
@@ -63,23 +62,22 @@ struct Sandbox: ParsableCommand {
   var cacheFields = "mixed"
 
   func run() throws {
-    _ = SecureMemory.protect()
-    var options = SandboxCommand.Options()
-    options.port = port
-    options.keyFiles = keyFile
-    options.keyID = keyID
-    options.teamID = teamID
-    options.dataFolder = data
-    options.isSecure = tls
-    options.certificateFile = certificateFile
-    options.hasWrongCertificate = wrongCertificate
-    options.rate = rate
-    options.limit = limit
-    options.retryAfter = retryAfter
-    options.latency = latency
-    options.faults = fault
-    options.clockSkew = clockSkew
-    options.cacheFields = cacheFields
-    try SandboxCommand(options).run { CommandResult.print($0, to: STDOUT_FILENO) }.finish()
+    var command = SandboxCommand()
+    command.port = port
+    command.keyFiles = keyFile
+    command.keyID = keyID
+    command.teamID = teamID
+    command.dataFolder = data
+    command.isSecure = tls
+    command.certificateFile = certificateFile
+    command.hasWrongCertificate = wrongCertificate
+    command.rate = rate
+    command.limit = limit
+    command.retryAfter = retryAfter
+    command.latency = latency
+    command.faults = fault
+    command.clockSkew = clockSkew
+    command.cacheFields = cacheFields
+    try command.run { CommandResult.print($0, to: STDOUT_FILENO) }.finish()
   }
 }

@@ -70,7 +70,6 @@ struct CheckConfig: ParsableCommand {
   @OptionGroup var settings: SettingsOptions
 
   func run() throws {
-    _ = SecureMemory.protect()
     try CheckConfigCommand(settings.input()).run().finish()
   }
 }
@@ -134,7 +133,6 @@ struct Doctor: ParsableCommand {
   }
 
   func run() throws {
-    _ = SecureMemory.protect()
     if let url {
       let caller = ServerDoctorCommand.Caller(credentialFile: credentialFile, origin: origin, path: path)
       return try ServerDoctorCommand(url: url, caller: caller, isJSON: json).run(input: STDIN_FILENO).finish()

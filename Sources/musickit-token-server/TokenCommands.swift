@@ -1,6 +1,5 @@
 import ArgumentParser
 import Commands
-import Cryptography
 import Glibc
 
 /// The command that explains a developer token.
@@ -24,7 +23,6 @@ struct Inspect: ParsableCommand {
   var json = false
 
   func run() throws {
-    _ = SecureMemory.protect()
     let command = InspectCommand(token: token, keyFile: keyFile, origin: origin, isJSON: json)
     try command.run(input: STDIN_FILENO, now: time(nil)).finish()
   }
@@ -54,7 +52,6 @@ struct Mint: ParsableCommand {
   var json = false
 
   func run() throws {
-    _ = SecureMemory.protect()
     let command = MintCommand(
       keyFile: keyFile, teamID: teamID, keyID: keyID, ttl: ttl, origins: origin, isJSON: json)
     try command.run(now: time(nil)).finish()
@@ -75,7 +72,6 @@ struct NewAPIKey: ParsableCommand {
   var json = false
 
   func run() throws {
-    _ = SecureMemory.protect()
     try NewAPIKeyCommand(isJSON: json).run().finish()
   }
 }
