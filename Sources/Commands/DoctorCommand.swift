@@ -16,7 +16,6 @@ public struct DoctorCommand: Sendable {
     case file(String)
   }
 
-  /// The option with a music user token as its value.
   static let userTokenOption = "--user-token"
 
   /// A music user token has at most 4 KiB, as the catalog forwards them.

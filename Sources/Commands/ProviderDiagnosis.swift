@@ -4,7 +4,6 @@ import TokenServer
 
 /// The check of `doctor` on identity providers: it fetches the keys of each, as a start does.
 struct ProviderDiagnosis {
-  /// The most providers in the report of those that work.
   private static let mostShown = 8
 
   let clients: [Client]

@@ -66,7 +66,6 @@ struct SandboxServer {
 
 /// The connection of the emulator to a server.
 extension Sandbox {
-  /// The maximum content of a request in bytes.
   static let maximumContent = 65_536
 
   /// A router that passes every request to the emulator.
@@ -123,7 +122,6 @@ extension SandboxResponse {
   /// Whether the content is sent at full speed, to its end.
   fileprivate var isPlain: Bool { number(.slow) == nil && number(.huge) == nil && !breaksOff }
 
-  /// Whether the content breaks off in the middle.
   fileprivate var breaksOff: Bool { number(.reset) != nil || number(.truncate) != nil }
 
   fileprivate func response(on loop: IOLoop) -> Response {

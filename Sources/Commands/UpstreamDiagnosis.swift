@@ -259,7 +259,6 @@ struct UpstreamDiagnosis {
     }
   }
 
-  /// Returns the `code` of the first error object.
   private static func errorCode(_ content: [UInt8]) -> String? {
     JSONReader.read(content, values: 1000)?["errors"]?.elements.first?["code"]?.string?.text
   }

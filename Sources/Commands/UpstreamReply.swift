@@ -11,7 +11,6 @@ import Locks
 /// The parts of a response that matter to a command.
 struct UpstreamReply: Sendable {
   let status: Int
-  /// The `Date`; nil without one.
   let date: String?
   /// The first bytes of the content, at most as many as the command wants.
   let content: [UInt8]

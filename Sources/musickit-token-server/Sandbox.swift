@@ -2,7 +2,6 @@ import ArgumentParser
 import Commands
 import Glibc
 
-/// The command that runs the Apple Music emulator.
 struct Sandbox: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "sandbox",

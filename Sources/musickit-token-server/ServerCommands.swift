@@ -7,7 +7,6 @@ import Glibc
 @unsafe @preconcurrency import Glibc
 import ServerSettings
 
-/// The command that runs the server.
 struct Serve: ParsableCommand {
   static let configuration = CommandConfiguration(commandName: "serve", abstract: "Run the server (the default).")
 
@@ -20,7 +19,6 @@ struct Serve: ParsableCommand {
   }
 }
 
-/// The command that runs a server without any configuration.
 struct Demo: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "demo",
@@ -45,7 +43,6 @@ struct Demo: ParsableCommand {
   }
 }
 
-/// The command that checks the health of a server.
 struct HealthCheck: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "healthcheck",
@@ -61,7 +58,6 @@ struct HealthCheck: ParsableCommand {
   }
 }
 
-/// The command that checks the settings.
 struct CheckConfig: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "check-config",
@@ -74,7 +70,6 @@ struct CheckConfig: ParsableCommand {
   }
 }
 
-/// The command that finds out why tokens fail.
 struct Doctor: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "doctor",

@@ -2,7 +2,6 @@ import ArgumentParser
 import Commands
 import Glibc
 
-/// The command that explains a developer token.
 struct Inspect: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "inspect",
@@ -28,7 +27,6 @@ struct Inspect: ParsableCommand {
   }
 }
 
-/// The command that prints one developer token.
 struct Mint: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "mint", abstract: "Print one developer token and nothing else.")
@@ -58,7 +56,6 @@ struct Mint: ParsableCommand {
   }
 }
 
-/// The command that generates an API key.
 struct NewAPIKey: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "new-api-key",

@@ -1,5 +1,4 @@
 import Access
-import HTTP1
 import HTTPMessages
 import HTTPServer
 import HTTPTypes

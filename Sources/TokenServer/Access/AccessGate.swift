@@ -1,16 +1,12 @@
 import Access
 import Bytes
-import DeveloperToken
 import EventLoop
 import Glibc
 import HTTP1
 import HTTPMessages
 import HTTPServer
 import HTTPTypes
-import Logging
-import ServerSettings
 import Telemetry
-import Tracing
 
 /// The gate of every request for a token or for the catalog, with the policy of one generation. It identifies the
 /// caller, applies the rate limits, and writes the result to the audit log. The admitted caller's ``Principal`` states
@@ -37,7 +33,6 @@ struct AccessGate: Sendable {
     case store(StrictTake, Principal)
   }
 
-  /// A caller that the gate admitted for one request.
   struct AuthorizedCaller: Sendable {
     let caller: Principal
     let auditContext: AuditContext

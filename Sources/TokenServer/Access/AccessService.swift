@@ -99,7 +99,6 @@ final class AccessService: Sendable {
     audit.flush()
   }
 
-  /// Writes a record of a change of the signing key to the audit log, and keeps it for the page.
   func record(_ record: KeyAuditRecord) {
     audit.write(record)
     recent?.keep(record)

@@ -7,7 +7,6 @@ import HTTPCache
 import HTTPMessages
 import HTTPServer
 import HTTPTypes
-import Telemetry
 import Tracing
 import UpstreamAdmission
 

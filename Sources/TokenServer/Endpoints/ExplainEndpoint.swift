@@ -4,7 +4,6 @@ import EventLoop
 import HTTP1
 import HTTPMessages
 import HTTPServer
-import HTTPTypes
 import Telemetry
 import Tracing
 
@@ -26,7 +25,6 @@ package struct ExplainEndpoint: Sendable {
   private static let bodyLimit = 40_960
   private static let rates = ClientRates(client: "explanations", perCaller: nil, total: RateLimits.explanations)
 
-  /// Returns the route of the listener with this rule.
   func route(_ rule: OwnPageRule) -> Route {
     Route(Self.path, [.post(bodyLimit: Self.bodyLimit, judge: { judge($0, rule) })])
   }

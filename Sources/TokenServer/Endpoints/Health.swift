@@ -48,7 +48,6 @@ final class Health: Sendable {
   struct Job: Sendable {
     let minter: TokenMinter
     let services: Services
-    /// Whether the server fetches keys of identity providers.
     let fetchesKeys: Bool
   }
 

@@ -5,7 +5,6 @@ import Locks
 import Telemetry
 
 extension Route {
-  /// Creates a route of a path that supports `GET` only.
   init(get path: StaticString, _ respond: @escaping @Sendable (Request) -> Response) {
     self.init(path, [.get(respond)])
   }

@@ -2,10 +2,8 @@ import Access
 import Bytes
 import DeveloperToken
 import Glibc
-import HTTP1
 import HTTPMessages
 import HTTPServer
-import HTTPTypes
 import JSON
 import Telemetry
 

@@ -1,7 +1,6 @@
 import Access
 import Dispatch
 import EventLoop
-import HTTPMessages
 import Locks
 import Logging
 
@@ -141,7 +140,6 @@ struct KeySetCounts: Sendable, Equatable {
 
   /// The fetches that have ended, whether they succeeded or failed.
   var fetches = 0
-  /// The fetches that returned no key set.
   var failures = 0
 
   // MARK: Present values

@@ -1,7 +1,6 @@
 import Access
 import Dispatch
 import EventLoop
-import HTTPMessages
 import Locks
 import Logging
 

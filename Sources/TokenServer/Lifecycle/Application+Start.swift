@@ -4,7 +4,6 @@ import EventLoop
 import Glibc
 package import ServerSettings
 
-/// The start of a process that serves.
 extension Application {
   /// Serves with these settings, which it reloads, until a signal ends the process.
   ///

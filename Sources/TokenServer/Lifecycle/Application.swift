@@ -3,7 +3,6 @@ import DeveloperToken
 package import EventLoop
 import Glibc
 import HTTP1
-import HTTPMessages
 import HTTPServer
 import Locks
 import Logging

@@ -21,7 +21,6 @@ final class CatalogService: Sendable {
   let tally = UpstreamTally()
   /// The trusted CAs for the upstream, which a reload replaces.
   let authorities: TLSClientContext
-  /// The exporter of spans; nil if the server exports none.
   let spans: SpanExporter?
   private let loops: [IOLoop]
   private let clients: [UpstreamClient]
@@ -162,7 +161,6 @@ package struct CatalogTokens: TokenSource {
 struct CatalogEvents: CatalogObserver {
   private let throttle: Throttle
   private let tally: UpstreamTally
-  /// Records the span of an attempt that is sampled.
   private let record: @Sendable (UpstreamAttempt) -> Void
 
   init(

@@ -216,7 +216,6 @@ extension FileConfinement.Grants {
     return named + swappedFolders(above: file)
   }
 
-  /// Whether everything is below the folder.
   private static func isOfSystem(_ folder: String) -> Bool { ["/", "/dev"].contains(canonical(folder)) }
 
   /// Whether a folder has files of others too (hier(7)): a home folder, or one that the system's programs share.

@@ -147,7 +147,6 @@ extension Reloader {
     noteKey(after: before, at: withNextKey ? .notice : .error, message, event)
   }
 
-  /// Publishes the state of every key for `/readyz` and `/metrics`.
   private func publishKeys(now: Int) {
     let files = current.source.files
     let lifetime = current.minter.policy.maxTTL

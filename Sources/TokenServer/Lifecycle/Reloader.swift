@@ -1,4 +1,3 @@
-import Access
 import DeveloperToken
 import Dispatch
 import Glibc

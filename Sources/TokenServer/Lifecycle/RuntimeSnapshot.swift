@@ -1,5 +1,4 @@
 import Access
-import Cryptography
 import DeveloperToken
 package import EventLoop
 import HTTPServer

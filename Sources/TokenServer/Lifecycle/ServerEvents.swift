@@ -14,11 +14,9 @@ import Tracing
 struct ServerEvents: ExchangeObserver {
   let sink: LogSink
   let logger: Logger
-  /// The metrics; nil if the listener has none.
   private let metrics: ServerMetrics?
   /// The tally of one loop; nil until there is a loop.
   private var tally: RequestTally?
-  /// The exporter of spans; nil if the listener has none.
   private let spans: SpanExporter?
   private let throttle: Throttle
   private let strangers = WarnedPeers()

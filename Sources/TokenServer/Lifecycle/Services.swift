@@ -19,7 +19,6 @@ struct Services: Sendable {
   /// Apple's quota and its responses; nil without the catalog, too.
   var quota: GroupQuota?
   var sharedCache: RedisSharedCache?
-  /// The exporter of spans; nil if the server exports none.
   var spans: SpanExporter?
   var health = Health()
   let metrics = ServerMetrics()

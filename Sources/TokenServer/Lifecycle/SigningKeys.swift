@@ -1,6 +1,5 @@
 import DeveloperToken
 import Locks
-import ServerSettings
 import Telemetry
 import UpstreamAdmission
 

@@ -30,7 +30,6 @@ struct LabelledMetric<Source>: Sendable {
 }
 
 extension MetricsText {
-  /// Adds metrics with labels, with their samples of `source`.
   mutating func add<Source>(_ metrics: [LabelledMetric<Source>], of source: Source) {
     for metric in metrics {
       begin(metric.metric)

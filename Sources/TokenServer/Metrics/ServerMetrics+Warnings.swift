@@ -73,7 +73,6 @@ extension ServerMetrics {
     }
   }
 
-  /// The metrics of each event loop.
   static let loops = [
     ofLoops(
       .gauge, "musickit_loop_lag_seconds",

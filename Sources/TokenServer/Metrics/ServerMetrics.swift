@@ -7,7 +7,6 @@ import HTTPMessages
 import HTTPServer
 import HTTPTypes
 import Locks
-import Memory
 import ServerSettings
 import TLS
 import Telemetry

@@ -1,6 +1,4 @@
-import Access
 import DeveloperToken
-import HTTPMessages
 import HTTPServer
 import ServerSettings
 import Telemetry

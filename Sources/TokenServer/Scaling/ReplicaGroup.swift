@@ -5,7 +5,6 @@ import Memory
 import Redis
 import ServerSettings
 import TLS
-import Telemetry
 
 /// The replicas that share a store, as this one sees them. Every 100 ms it settles with the others: one pipelined round
 /// trip with its heartbeat and the scripts of the participants. The other loops only have a client for their own commands.
@@ -89,7 +88,6 @@ final class ReplicaGroup: @unchecked Sendable {
   /// Returns the bytes before the payload of a message. On any thread.
   func header(_ kind: GroupMessage.Kind) -> [UInt8] { GroupMessage.header(kind, from: id) }
 
-  /// The client of a loop; nil for a loop that has none.
   func client(on loop: IOLoop) -> RedisClient? { clients.first { $0.loop === loop } }
 
   // MARK: Status
