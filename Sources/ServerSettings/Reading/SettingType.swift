@@ -76,16 +76,13 @@ extension SettingType {
         return placed
       }
     }
+    let list = SettingType<SettingElements<Element>>.elements(
+      of: element, atMost: most, remedy: remedy, ifEmpty: ifEmpty)
     return SettingType(
       isJSON5: true, values: nil,
       parse: { (content) throws(InvalidValue) in
-        guard case .json(.array(let values)) = content else { throw .wrongType(content, remedy: remedy) }
-        if values.isEmpty, let ifEmpty { throw InvalidValue(problem: "is empty", remedy: ifEmpty) }
-        guard values.count <= most else {
-          throw InvalidValue(problem: "has \(values.count) elements", remedy: "write \(most) at most")
-        }
         var elements: [Element] = []
-        for value in values { elements.append(try element.parse(.json(value))) }
+        for result in try list.parse(content).results { elements.append(try result.get()) }
         return elements
       },
       write: { "[" + $0.map(element.write).joined(separator: ", ") + "]" },
