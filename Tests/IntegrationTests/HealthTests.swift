@@ -74,7 +74,7 @@ struct HealthTests {
 
   @Test("is 503 on /readyz during the drain delay, and other requests still succeed on closing connections")
   func drainDelay() throws {
-    let server = try Ground().serve(["SERVER_DRAIN_DELAY": "2s"])
+    let server = try Ground().serve(["SERVER_DRAIN_DELAY": "2s", "SERVER_LOOPS": "1"])
     let old = try server.connect()
     old.send("GET /token HTTP/1.1\r\nHost: a\r\n\r\n")
     #expect(try old.response().status == 200)
@@ -84,7 +84,7 @@ struct HealthTests {
     while response.status == 200 { response = try server.request("/readyz") }
     #expect(response.status == 503)
     #expect(response.json?["status"]?.string == "draining")
-    // Each loop hears of it a moment later.
+    // The loop hears of it a moment later.
     try eventually("responses end their connections") {
       let token = try server.request("/token")
       #expect(token.status == 200)
