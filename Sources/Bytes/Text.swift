@@ -1,6 +1,6 @@
 import Glibc
 
-extension StringProtocol {
+extension String {
   /// Calls `body` with the text's UTF-8.
   ///
   /// `utf8.span` is not safe: the bytes of a short text are in the value itself, so the span of a temporary value points
@@ -8,7 +8,7 @@ extension StringProtocol {
   @inlinable
   @inline(__always)
   public func withUTF8Bytes<Result>(_ body: (Span<UInt8>) -> Result) -> Result {
-    var text = String(self)
+    var text = self
     // Safe: the span does not leave the closure that has the bytes.
     return text.withUTF8 { body(unsafe Span(_unsafeElements: $0)) }
   }

@@ -41,7 +41,7 @@ public struct UpstreamProxy: Sendable, Equatable, CustomStringConvertible, Custo
 
   private static func authorization(from rest: inout Substring) throws(InvalidURL) -> String? {
     guard let at = rest.lastIndex(of: "@") else { return nil }
-    let userInfo = rest[..<at]
+    let userInfo = String(rest[..<at])
     rest = rest[rest.index(after: at)...]
     guard let credentials = userInfo.withUTF8Bytes({ PercentEncoding.decode($0) }) else {
       throw InvalidURL(description: "The credentials in the proxy's URL are not percent-encoded properly.")

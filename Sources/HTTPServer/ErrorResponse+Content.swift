@@ -17,9 +17,10 @@ extension ErrorResponse {
     body.append(decimal: status.code)
     body.append(#"","code":""#)
     body.append(utf8: code.rawValue)
-    body.append(#"","title":"#)
-    body.append(jsonString: code.title)
-    body.append(#","detail":"#)
+    // A title has no character that JSON escapes.
+    body.append(#"","title":""#)
+    body.append(utf8: code.title)
+    body.append(#"","detail":"#)
     body.append(jsonString: detail)
     if let replaced { body.append(meta: replaced) }
     body.append("}]}\n")
