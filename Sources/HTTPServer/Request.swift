@@ -193,6 +193,8 @@ public final class Request {
   public func forEach(_ name: StaticString, _ body: (Span<UInt8>) -> Void) {
     let bytes = self.bytes
     let span = bytes.span
+    // Most requests have none of these fields: the head looks without a copy of the list.
+    guard parser.head.value(of: name, in: span) != .absent else { return }
     for line in parser.head.fields where span.equalsIgnoringCase(line.name, name) {
       body(span.extracting(line.value))
     }
