@@ -3,8 +3,9 @@ import Locks
 
 /// Counts requests against the limits of clients, for all event loops together.
 ///
-/// One limiter lives as long as the process. A reload brings other ``ClientRates``, but does not reset the buckets. The
-/// memory is bounded for any traffic (``RateLimits``), and a request allocates nothing in addition.
+/// One limiter lives as long as the process. A reload brings other ``ClientRates``, but does not reset the buckets, unless
+/// they are in a store, where a changed rate has new ones. The memory is bounded for any traffic (``RateLimits``), and a
+/// request allocates nothing in addition.
 public final class RateLimiter: Sendable {
   private let tables: Locked<Tables>
   private let failureBucket = TokenBucket(RateLimits.failures)

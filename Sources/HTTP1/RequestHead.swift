@@ -67,6 +67,8 @@ public struct RequestHead: Sendable, Equatable {
   package mutating func forget(keeping lowercaseName: StaticString, _ values: [[UInt8]]) -> [UInt8] {
     var kept: [UInt8] = []
     (methodRange, target, path, query, authority) = (0..<0, 0..<0, 0..<0, nil, 0..<0)
+    // They describe fields that are gone.
+    (forwarding, hasTraceParent, hasUserToken) = ([], false, false)
     fields = values.map { value in
       let start = kept.count
       kept.append(lowercaseName)

@@ -44,4 +44,16 @@ struct RefusedPartTests {
       #expect(!parser.head.hasUserToken)
     }
   }
+
+  @Test("keeps of a refused head only the lines of one field, and no mark of another")
+  func forgotten() {
+    var parser = RequestHeadParser()
+    let head =
+      "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: ::1\r\ntraceparent: a\r\nMusic-User-Token: a\r\nExpect: b\r\n\r\n"
+    #expect(throws: RequestError.self) { try parser.parse(array: Array(head.utf8)) }
+    #expect(parser.head.hasTraceParent && parser.head.hasUserToken && !parser.head.forwarding.isEmpty)
+    let kept = parser.head.forget(keeping: "origin", [Array("b".utf8)])
+    #expect(kept == Array("originb".utf8) && parser.head.fields.count == 1)
+    #expect(!parser.head.hasTraceParent && !parser.head.hasUserToken && parser.head.forwarding.isEmpty)
+  }
 }
