@@ -97,7 +97,7 @@ bench-check: toolchain ## Count the instructions of eight requests, against Benc
 	Benchmarks/run check
 
 fuzz: toolchain ## Fuzz for long: FUZZ_SECONDS (600) for each target
-	Fuzz/run $(FUZZ_SECONDS)
+	.ci/scratch Fuzz/run $(FUZZ_SECONDS)
 
 docs: toolchain ## Write the tables of the documents and config/example.json5 from the code
 	swift run $(QUIET) ReferenceTables
