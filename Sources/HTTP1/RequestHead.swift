@@ -106,7 +106,8 @@ extension RequestHead {
   }
 }
 
-extension RequestHead {
+// Of the lines, because a call of the whole head copies it.
+extension [FieldLine] {
   /// Returns the value of a field that may occur at most once; an attack may repeat it. Allocates nothing.
   ///
   /// - Parameters:
@@ -114,7 +115,7 @@ extension RequestHead {
   ///   - bytes: The buffer that was parsed.
   public func value(of lowercaseName: StaticString, in bytes: Span<UInt8>) -> FieldLines.Occurrence {
     var value = FieldLines.Occurrence.absent
-    for line in fields where bytes.equalsIgnoringCase(line.name, lowercaseName) {
+    for line in self where bytes.equalsIgnoringCase(line.name, lowercaseName) {
       guard value == .absent else { return .repeated }
       value = .single(line.value)
     }

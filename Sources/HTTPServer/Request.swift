@@ -169,7 +169,7 @@ public final class Request {
   public func field(_ name: StaticString) -> FieldValue {
     let bytes = self.bytes
     let span = bytes.span
-    return switch parser.head.value(of: name, in: span) {
+    return switch parser.head.fields.value(of: name, in: span) {
     case .absent: .absent
     case .single(let range): .single(bytes[range])
     case .repeated: .repeated
@@ -194,7 +194,7 @@ public final class Request {
     let bytes = self.bytes
     let span = bytes.span
     // Most requests have none of these fields: the head looks without a copy of the list.
-    guard parser.head.value(of: name, in: span) != .absent else { return }
+    guard parser.head.fields.value(of: name, in: span) != .absent else { return }
     for line in parser.head.fields where span.equalsIgnoringCase(line.name, name) {
       body(span.extracting(line.value))
     }

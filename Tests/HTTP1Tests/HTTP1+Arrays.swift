@@ -16,7 +16,7 @@ extension RequestHeadParser {
 
 extension RequestHead {
   func occurrence(_ name: StaticString, _ bytes: [UInt8]) -> FieldLines.Occurrence {
-    value(of: name, in: bytes.span)
+    fields.value(of: name, in: bytes.span)
   }
 
   func value(_ name: StaticString, _ bytes: [UInt8]) -> Range<Int>? {

@@ -76,9 +76,9 @@ func check(_ head: RequestHead, in bytes: [UInt8], length: Int) {
     end = line.value.upperBound
   }
   let span = bytes.span
-  let lengths = count(head.value(of: "content-length", in: span))
-  let codings = count(head.value(of: "transfer-encoding", in: span))
-  let hosts = count(head.value(of: "host", in: span))
+  let lengths = count(head.fields.value(of: "content-length", in: span))
+  let codings = count(head.fields.value(of: "transfer-encoding", in: span))
+  let hosts = count(head.fields.value(of: "host", in: span))
   precondition(lengths + codings <= 1, "framing fields exclude each other")
   precondition(hosts == 1 || (hosts == 0 && head.version == .http10))
   switch head.framing {
