@@ -167,7 +167,7 @@ let package = Package(
         "Access", "Bytes", "CatalogProxy", "CountedCalls", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1",
         "HTTP2", "HTTPCache", "HTTPMessages", "HTTPServer", "JSON", "MusicSandbox", "ServerSettings", "Telemetry",
         "TokenServer", "Tracing", httpTypes,
-      ], path: "Tests/ParserCost", swiftSettings: strict),
+      ], path: "Tests/ParserCost", swiftSettings: strict + hot),
     // Writes the tables of the documents, and the example configuration.
     .executableTarget(
       name: "ReferenceTables",
