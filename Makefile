@@ -72,11 +72,11 @@ test: toolchain $(VENV)/installed ## Run every test, count what parsers cost, ru
 	.ci/scratch Fuzz/run 0
 
 test-readme: ## Follow the first minute of README.md in a bare Debian 12 and 13 (RELEASES, else this Ubuntu); needs root
-	@.ci/need debootstrap
+	@.ci/need mmdebstrap
 	.ci/scratch Tests/readme $(RELEASES)
 
 test-deb: ## Install, start, upgrade and purge the package of a release (BINARY) in a bare Debian; needs root
-	@.ci/need curl debootstrap dpkg-dev lintian openssl
+	@.ci/need curl mmdebstrap dpkg-dev lintian openssl
 	.ci/scratch Tests/debian-package "$(BINARY)"
 
 test-image: ## Build the image of a release (BINARY), and run it read-only as its user; needs root
