@@ -197,6 +197,8 @@ struct AccessExplanationTests {
     let ground = try AccessGround(
       "{ id: 'slow', apiKey: { sha256: '\(try AccessGround.sha256("slow-key"))' }, catalog: true, rateLimit: { perSecond: 0.01, burst: 1 } }"
     )
+    // Otherwise the server tries its key by itself, some seconds after its start.
+    #expect(try ground.request(AccessGround.album).status == 200)
     let tokens = try MetricsPage(of: ground.server)["musickit_token_signatures_total"]
     for _ in 0..<3 {
       for caller in [DescribedCaller("token", "slow-key"), .init("catalog", "slow-key", AccessGround.album)] {
@@ -207,7 +209,7 @@ struct AccessExplanationTests {
     let page = try MetricsPage(of: ground.server)
     #expect(!page.values(of: "outcome").contains("explained") && !page.values(of: "reason").contains("unknown_api_key"))
     #expect(tokens != nil && page["musickit_token_signatures_total"] == tokens)
-    #expect(try ground.catalog.emulator.count() == 0)
+    #expect(try ground.catalog.emulator.count() == 1)
     // An address may fail a hundred times. With the explanations, these would be more.
     let connection = try ground.server.connect()
     for _ in 0..<90 {

@@ -122,7 +122,7 @@ struct CatalogUserTests {
     }
     #expect(try name() == "New")
     #expect(try ground.request(path, "-X", "DELETE", "-H", Self.token).status == 401, "as Apple is reported to")
-    try ground.emulator.fail("library-changes")
+    try ground.emulator.fail("library-changes", path: "/v1/me/")
     let change = "{\"attributes\":{\"name\":\"Newer\"}}"
     let changed = try ground.request(path, "-X", "PATCH", "-H", Self.token, "-H", type, "-d", change)
     #expect(changed.status == 204 && changed.body.isEmpty)
@@ -142,7 +142,7 @@ struct CatalogUserTests {
       _ = try ground.request("\(path)", "-X", "POST", "-H", "Music-User-Token: user-canary", "-d", "body-canary")
       _ = try ground.request("\(path)?query-canary", "-H", "Music-User-Token: user-canary,user-canary")
     }
-    try ground.emulator.fail("status=503")
+    try ground.emulator.fail("status=503", path: "/v1/me/")
     _ = try ground.request(Self.playlists, "-H", "Music-User-Token: user-canary")
     #expect(ground.server.stop() == 0)
     let written = ground.server.log + String(decoding: ground.server.process.standardOutput, as: UTF8.self)

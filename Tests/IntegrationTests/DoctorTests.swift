@@ -19,7 +19,7 @@ struct DoctorTests {
       ])
     #expect(report.failed.isEmpty && report.skipped.count == 4)
     #expect(report.warnings.isEmpty && !report.text.contains("\u{1B}"))
-    #expect(try emulator.requests().map(\.path) == ["/v1/test"])
+    #expect(try emulator.allRequests().map(\.path) == ["/v1/test"])
   }
 
   @Test("prints JSON for programs")

@@ -120,7 +120,7 @@ struct KeyRotationTests {
     let emulator = try Emulator(rotation.ground, ["--key-file", rotation.nextFile])
     let server = try rotation.serve(rotation.keys(), emulator)
     try server.process.waitForErrors("Signing key promoted")
-    #expect(try emulator.requests().map(\.path) == ["/v1/test"], "one proof")
+    #expect(try emulator.allRequests().map(\.path) == ["/v1/test"], "one proof")
     #expect(try server.keyID() == Rotation.nextID)
     #expect(try server.rotationCheck() == "ok")
     #expect(try server.state(Rotation.nextID, "signing") == 1)
@@ -128,7 +128,7 @@ struct KeyRotationTests {
     let expiry = try MetricsPage(of: server)[
       "musickit_signing_key_tokens_expire_timestamp_seconds", ["key": Ground.keyID]]
     #expect(try server.request(CatalogGround.album).status == 200)
-    #expect(try emulator.requests().last?.developerToken.hasPrefix("accepted: ") == true)
+    #expect(try emulator.allRequests().last?.developerToken.hasPrefix("accepted: ") == true)
     #expect(server.stop() == 0)
     let line = try #require(server.line("Signing key promoted"))
     #expect(line["key.id"]?.string == Rotation.nextID && line["key.previous"]?.string == Ground.keyID)

@@ -53,7 +53,7 @@ struct StartTests {
     let errors = refused.logLines.compactMap { $0 }.filter { $0["level"]?.string == "error" }
     #expect(errors.count == 1 && errors.first?["key.id"]?.string == Ground.keyID, "\(refused.log)")
     #expect(errors.first?["message"]?.string?.contains("key, key ID and team ID do not belong together") == true)
-    #expect(try (good.requestsSeen(), bad.requestsSeen()) == (1, 1))
+    #expect(try (good.allRequestsSeen(), bad.allRequestsSeen()) == (1, 1))
   }
 
   @Test("starts with a configuration file only")

@@ -46,7 +46,8 @@ struct UpstreamFailureTests {
   func responses(_ fault: String, _ status: Int, _ code: String, _ proxyStatus: String, _ logged: String) throws {
     let ground = try UpstreamGround()
     let sandbox = try ground.sandbox("--fault", fault)
-    let server = try ground.serve(sandbox, ["CATALOG_TIMEOUTS_FIRST_BYTE": "1s"])
+    // Only what never responds must end soon: a busy machine may take longer than that for the others.
+    let server = try ground.serve(sandbox, fault.hasPrefix("delay") ? ["CATALOG_TIMEOUTS_FIRST_BYTE": "1s"] : [:])
     try Self.expect(Report(status: status, code: code, proxyStatus: proxyStatus, logged: logged), of: server)
   }
 

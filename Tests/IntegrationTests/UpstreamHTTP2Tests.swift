@@ -60,7 +60,9 @@ struct UpstreamHTTP2Tests {
   func goAway() throws {
     let ground = try UpstreamGround()
     let nginx = try NginxUpstream(ground)
-    let server = try ground.serve(nginx.url, ["CATALOG_CA_FILE": ground.ground.certificateFile])
+    let patience = ["CATALOG_TIMEOUTS_FIRST_BYTE": "300s", "CATALOG_TIMEOUTS_WHOLE": "600s"]
+    let server = try ground.serve(
+      nginx.url, patience.merging(["CATALOG_CA_FILE": ground.ground.certificateFile]) { $1 })
     let (statuses, wrong) = try ground.load(server, 2000).loadReport()
     #expect(statuses == ["200": 2000])
     #expect(wrong == .array([]))

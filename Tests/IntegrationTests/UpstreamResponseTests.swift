@@ -174,7 +174,7 @@ struct UpstreamResponseTests {
   @Test("with status 5xx becomes 502 with an error object and Proxy-Status", arguments: [500, 503, 599])
   func failed(_ status: Int) throws {
     let ground = try CatalogGround(CatalogGround.forEverybody)
-    try ground.emulator.fail("status=\(status)")
+    try ground.emulator.fail("status=\(status)", path: "/v1/")
     for path in [CatalogGround.album, "/v1/me/library/songs"] {
       let response = try ground.request(path)
       #expect(response.status == 502)

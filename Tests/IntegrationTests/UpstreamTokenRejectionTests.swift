@@ -71,7 +71,7 @@ struct UpstreamTokenRejectionTests {
     #expect(response.status == 502)
     #expect(response.errorCode == "developer_token_rejected")
     #expect(try #require(response.errorDetail).contains(words))
-    #expect(try sandbox.requestsSeen() == 3, "with the old token, with a fresh one, and at /v1/test")
+    #expect(try sandbox.allRequestsSeen() == 3, "with the old token, with a fresh one, and at /v1/test")
     try server.process.waitForErrors(words)
   }
 

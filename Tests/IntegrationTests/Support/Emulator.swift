@@ -48,14 +48,25 @@ final class Emulator {
 
   // MARK: Received requests
 
-  /// The received requests, at most the last 256.
-  func requests() throws -> [EmulatedRequest] {
-    guard case .array(let elements)? = try log()["requests"] else { throw TestFailure("The emulator has no log.") }
-    return try elements.map { try EmulatedRequest($0) }
+  /// The received requests, at most the last 256, without what a server asks by itself: some seconds after its start, it
+  /// tries its key at `/v1/test`, unless it has forwarded a request by then, which depends on the machine.
+  func requests() throws -> [EmulatedRequest] { try allRequests().filter { !$0.isOwnTest } }
+
+  /// The received requests, also those that no caller has caused.
+  func allRequests() throws -> [EmulatedRequest] { try Self.requests(of: log()) }
+
+  /// The number of received requests, without those that a server sends by itself.
+  func count() throws -> Int { try Self.count(of: log()) }
+
+  /// The number in a log of the emulator.
+  static func count(of log: JSONValue) throws -> Int {
+    try (log["count"]?.integer ?? 0) - requests(of: log).count { $0.isOwnTest }
   }
 
-  /// The number of received requests.
-  func count() throws -> Int { try log()["count"]?.integer ?? 0 }
+  private static func requests(of log: JSONValue) throws -> [EmulatedRequest] {
+    guard case .array(let elements)? = log["requests"] else { throw TestFailure("The emulator has no log.") }
+    return try elements.map { try EmulatedRequest($0) }
+  }
 
   /// Waits until the emulator has received this number of requests, answered or not.
   func waitForRequests(_ count: Int) throws {
@@ -74,10 +85,10 @@ final class Emulator {
 
   // MARK: Faults
 
-  /// Makes later requests fail if their path has this prefix.
+  /// Makes later requests fail if their path has this prefix, which should not be one of `/v1/test`.
   ///
   /// - Parameter count: The number of requests that fail; nil for all.
-  func fail(_ fault: String, path: String = "/v1/", count: Int? = nil) throws {
+  func fail(_ fault: String, path: String = "/v1/catalog/", count: Int? = nil) throws {
     let count = count.map { ",\"count\":\($0)" } ?? ""
     let order = "{\"faults\":[{\"fault\":\"\(fault)\",\"path\":\"\(path)\"\(count)}]}"
     guard try request("/sandbox/faults", "-X", "PUT", "--data-binary", order).status == 200 else {
@@ -124,6 +135,9 @@ struct EmulatedRequest {
     let values = fields.filter { $0.name == name.lowercased() }.map(\.value)
     return values.isEmpty ? nil : values.joined(separator: ", ")
   }
+
+  /// Whether a server has sent it by itself, and forwards it for no caller (RFC 9110 §7.6.3).
+  var isOwnTest: Bool { path == "/v1/test" && self["via"] == nil }
 
   /// The names of the fields, sorted.
   var names: [String] { fields.map(\.name).sorted() }

@@ -71,7 +71,7 @@ extension RunningServer {
   // MARK: The emulator
 
   /// Sets a fault at the emulator, for the next `count` requests or for all.
-  func fault(_ fault: String, path: String = "/v1/", count: Int? = nil) throws {
+  func fault(_ fault: String, path: String = "/v1/catalog/", count: Int? = nil) throws {
     let count = count.map { ",\"count\":\($0)" } ?? ""
     let rule = "{\"faults\":[{\"fault\":\"\(fault)\",\"path\":\"\(path)\"\(count)}]}"
     _ = try request("/sandbox/faults", "-X", "PUT", "-d", rule, "--insecure")
@@ -80,8 +80,13 @@ extension RunningServer {
   /// Removes all faults.
   func endFaults() throws { _ = try request("/sandbox/faults", "-X", "DELETE", "--insecure") }
 
-  /// The number of requests that the emulator has received.
+  /// The number of requests that the emulator has received, without those that a server sends by itself.
   func requestsSeen() throws -> Int {
+    try Emulator.count(of: request("/sandbox/log", "--insecure").json ?? .null)
+  }
+
+  /// The number of requests that the emulator has received, also of those that no caller has caused.
+  func allRequestsSeen() throws -> Int {
     try request("/sandbox/log", "--insecure").json?["count"]?.integer ?? 0
   }
 
