@@ -1,7 +1,6 @@
 import Bytes
-import Dispatch
-import Glibc
-public import Tracing
+import DequeModule
+import Locks
 
 /// A log of audit records from any thread, written among the log's lines or to a separate file.
 public final class AuditLog: Sendable {
@@ -51,6 +50,18 @@ public final class AuditLog: Sendable {
     !hasLines || sink.log(record, refusesWhileFailing: isRequired)
   }
 
+  /// Writes the record of a change of the signing key.
+  public func write(_ record: KeyAuditRecord) {
+    guard hasLines else { return }
+    sink.append(.keyEvent) { bytes, format, time in record.append(to: &bytes, format: format, time: time) }
+  }
+
+  /// Writes the sum of refusals that have no line of their own.
+  public func write(_ sum: RefusalSums.Sum) {
+    guard hasLines else { return }
+    sink.append(.refusal) { bytes, format, time in sum.append(to: &bytes, format: format, time: time) }
+  }
+
   /// Whether grants have records: a log above the level of requests has none, nor has one for a person, because the line of
   /// the request shows them.
   public var keepsGrants: Bool { hasLines && !sink.isForPerson }
@@ -94,292 +105,172 @@ public final class AuditLog: Sendable {
   public var lostLines: Int { isFile ? sink.lostLines : 0 }
 }
 
-/// The audit record of one access decision.
-///
-/// A record contains no token, no credential, and no subject of a caller's JWT, which identifies a person.
-public struct AuditRecord: Sendable {
-  /// The developer token that the server issued.
-  public struct Token: Sendable {
-    /// The ID of the key that signed it.
-    public var keyID: String
-    /// The origins in the token; empty if the token is bound to no origin.
-    public var origins: [String]
-    /// Its `exp`, in seconds since 1970.
-    public var expiry: Int
-    /// The digest that identifies the token.
-    public var digest: TokenDigest
+/// The audit record of a change of the signing key.
+public struct KeyAuditRecord: Sendable {
+  /// The event in one word, such as `key_promoted`.
+  public var event: StaticString
+  /// The ID of the key: the one that signs now, or the one that Apple Music refused.
+  public var keyID: String
+  /// The SHA-256 of the key's public half, in hexadecimal.
+  public var fingerprint: String
+  /// The ID of the key that signed before. Nil if the same key still signs.
+  public var previous: String?
+  /// The time until which callers may hold tokens of that key, in seconds since 1970.
+  public var tokensExpire: Int?
 
-    /// Creates a token description with these properties.
-    public init(keyID: String, origins: [String], expiry: Int, digest: TokenDigest) {
-      self.keyID = keyID
-      self.origins = origins
-      self.expiry = expiry
-      self.digest = digest
-    }
-  }
-
-  /// The request's identifier.
-  public var requestID: RequestID
-  /// The request's trace, and the server's span in it.
-  public var trace: RequestTrace
-  /// The client's id in the settings; `-` if the caller belongs to no client.
-  public var client: String
-  /// The caller's address, without the port.
-  public var address: String
-  /// The route's template, never the path as it was sent.
-  public var route: StaticString
-  /// The outcome of the decision.
-  public var outcome: AuditOutcome
-  /// The reason in one word such as `origin_not_allowed`, or nil if there is nothing to explain.
-  public var reason: StaticString?
-  /// The refused web origin, or nil if the reason is another. It is a checked ASCII origin, or `null`.
-  public var origin: String?
-  /// The issued token, or nil if the server issued none.
-  public var token: Token?
-
-  /// Creates a record of one decision.
+  /// Creates a record of one event.
   public init(
-    requestID: RequestID, trace: RequestTrace, client: String, address: String, route: StaticString,
-    outcome: AuditOutcome, reason: StaticString? = nil, origin: String? = nil, token: Token? = nil
+    event: StaticString, keyID: String, fingerprint: String, previous: String? = nil, tokensExpire: Int? = nil
   ) {
-    self.requestID = requestID
-    self.trace = trace
-    self.client = client
-    self.address = address
-    self.route = route
-    self.outcome = outcome
-    self.reason = reason
-    self.origin = origin
-    self.token = token
+    self.event = event
+    self.keyID = keyID
+    self.fingerprint = fingerprint
+    self.previous = previous
+    self.tokensExpire = tokensExpire
   }
-}
 
-/// The outcome of a decision.
-public enum AuditOutcome: Sendable, CaseIterable {
-  /// The caller has access. The request may still fail for another reason.
-  case granted
-  /// The caller has no access, or the server does not know the caller.
-  case refused
-  /// The caller has access, but sends too many requests.
-  case limited
-  /// An operator asked for the decision about a request that no caller sent. The reason is that of the refusal; nil if
-  /// the server would grant the request.
-  case explained
-
-  /// The name in logs and metrics.
-  public var name: StaticString {
-    switch self {
-    case .granted: "granted"
-    case .refused: "refused"
-    case .limited: "limited"
-    case .explained: "explained"
-    }
-  }
-}
-
-extension AuditRecord {
   func append(to bytes: inout [UInt8], format: LogFormat, time: LineTime) {
-    let texts = client.utf8.count + address.utf8.count + (origin ?? "").utf8.count
-    let room = LogFormat.roomForRecord + LogFormat.room(forTexts: texts) + (token?.room ?? 0)
+    let texts = keyID.utf8.count + fingerprint.utf8.count + (previous ?? "").utf8.count
+    let room = LogFormat.roomForRecord + LogFormat.room(forTexts: texts)
     bytes.append(addingCapacity: room) { (line: inout OutputSpan<UInt8>) in
       format.begin(&line, time: time, level: "info", literal: "audit")
-      format.field(&line, json: #","request.id":"#, requestID)
-      format.field(&line, trace)
-      format.field(&line, json: #","client.id":"#, client)
-      format.field(&line, json: #","client.address":"#, address)
-      format.field(&line, json: #","http.route":"#, word: route)
-      format.field(&line, json: #","audit.outcome":"#, word: outcome.name)
-      if let reason { format.field(&line, json: #","audit.reason":"#, word: reason) }
-      if let origin { format.field(&line, json: #","request.origin":"#, origin) }
-      if let token { token.append(to: &line, format: format) }
+      format.field(&line, json: #","audit.event":"#, word: event)
+      format.field(&line, json: #","key.id":"#, keyID)
+      format.field(&line, json: #","key.fingerprint":"#, fingerprint)
+      if let previous { format.field(&line, json: #","key.previous":"#, previous) }
+      if let tokensExpire {
+        format.field(&line, json: #","tokens.expire":"#, "\(CivilTime(secondsSinceEpoch: tokensExpire))")
+      }
       format.end(&line)
     }
   }
 }
 
-/// A record for a person at a terminal:
-/// `15:04:05Z  refused  origin_not_allowed  -  https://evil.example  /token`, with a colour for the outcome.
-extension AuditRecord {
-  func appendForPerson(to bytes: inout [UInt8], time: LineTime) {
-    bytes.appendClock(time)
-    bytes.append("\u{1B}[33m")
-    bytes.appendWord(outcome.name.description, atMost: 7)
-    bytes.append("\u{1B}[0m  ")
-    bytes.appendWord(reason?.description ?? "-", atMost: 26)
-    bytes.append("  ")
-    bytes.appendWord(client, atMost: 20)
-    bytes.append("  ")
-    if let origin {
-      bytes.appendWord(origin, atMost: 32)
-      bytes.append("  ")
-    }
-    // The other parts have at most 104 of the 120 columns, with the time, which takes 11.
-    bytes.appendWord(route.description, atMost: AccessRecord.columns - 104)
-    bytes.append("\n")
-  }
-}
-
-extension AuditRecord.Token {
-  fileprivate func append(to line: inout OutputSpan<UInt8>, format: LogFormat) {
-    format.field(&line, json: #","token.key_id":"#, keyID)
-    format.field(&line, json: #","token.origins":"#, origins)
-    format.field(&line, json: #","token.expiry":"#, expiry)
-    format.field(&line, json: #","token.sha256":"#, digest)
-  }
-
-  /// Room in bytes for its texts: quotes and a comma around each origin.
-  fileprivate var room: Int {
-    origins.reduce(LogFormat.room(forTexts: keyID.utf8.count)) { $0 + LogFormat.room(forTexts: $1.utf8.count) + 3 }
-  }
-}
-
-/// A file that receives lines, reopened by its path after it was moved or removed.
+/// Counts the refusals of each address, so that an address leaves only so many lines in a second, and one with the sum of
+/// the others.
 ///
-/// For each batch of lines, so at most a hundred times a second, the log checks whether the path still leads to the
-/// open file. Lines from before the check are in the old file, and later lines are in the new file.
-final class AuditFile: LogTarget {
-  private(set) var descriptor: Int32
-  private let path: String
-  private var identity: FileIdentity?
-  private var openError: Int32 = 0
-  private var watch: FailureWatch
-  private let warn: @Sendable (AuditFileNotice) -> Void
+/// A stranger without a credential causes as many refusals as the network takes. A line for each would fill the audit log
+/// and push out what is of use to its reader. The value has no clock.
+public struct RefusalSums: Sendable {
+  /// The refusals of an address in one second that have no line of their own.
+  public struct Sum: Sendable, Equatable {
+    /// The address or network; `other` for those beyond the maximum number of addresses.
+    public var address: String
+    /// The number of refused requests.
+    public var refused = 0
+    /// The number of requests beyond a rate.
+    public var limited = 0
 
-  init(_ path: String, warn: @escaping @Sendable (AuditFileNotice) -> Void) throws(AuditFileError) {
-    descriptor = Self.open(path)
-    guard descriptor >= 0 else { throw AuditFileError(path: path, code: errno) }
-    identity = FileIdentity(descriptor: descriptor)
-    watch = FailureWatch(path: path)
-    self.path = path
-    self.warn = warn
+    var isEmpty: Bool { refused == 0 && limited == 0 }
   }
 
-  deinit { if descriptor >= 0 { close(descriptor) } }
+  /// The number of refusals in a second for which an address has lines. Above what a person or a test causes, and as many
+  /// as an address may have failed attempts at once.
+  public static let lines = 100
+  /// The maximum number of addresses in a second. Further ones count together.
+  static let addresses = 4096
 
-  func prepare() -> Bool {
-    if descriptor >= 0, let identity, identity == FileIdentity(path: path) {
-      openError = 0
-      return false
+  private struct Entry {
+    var lines = 0
+    var sum: Sum
+  }
+
+  private var entries: [ByteString: Entry] = [:]
+  /// Whether there was a refusal since the last sums.
+  private var isCounting = false
+
+  /// Creates empty counts.
+  public init() {}
+
+  /// Counts one refusal.
+  ///
+  /// - Parameters:
+  ///   - address: The address, or the smallest network that one customer holds.
+  ///   - isLimited: Whether the caller was beyond a rate.
+  /// - Returns: Whether it has a line of its own, and whether it is the first refusal since the last sums, so that the
+  ///   owner has to take them in a second.
+  public mutating func count(_ address: String, isLimited: Bool) -> (hasLine: Bool, isFirst: Bool) {
+    let isFirst = !isCounting
+    isCounting = true
+    var key = ByteString(address)
+    if entries[key] == nil, entries.count >= Self.addresses { key = "other" }
+    var entry = entries[key] ?? Entry(sum: Sum(address: key == "other" ? "other" : address))
+    defer { entries[key] = entry }
+    if entry.lines < Self.lines {
+      entry.lines += 1
+      return (true, isFirst)
     }
-    let new = Self.open(path)
-    guard new >= 0 else {
-      openError = errno
-      // The path cannot be opened. A file that was moved still receives lines. A removed file would lose them.
-      if !FileIdentity.isLinked(descriptor) { replaceDescriptor(-1) }
-      return false
+    if isLimited { entry.sum.limited += 1 } else { entry.sum.refused += 1 }
+    return (false, isFirst)
+  }
+
+  /// Returns the sums, the largest first, and begins another second with the next refusal.
+  public mutating func take() -> [Sum] {
+    defer {
+      entries.removeAll(keepingCapacity: entries.count < 64)
+      isCounting = false
     }
-    openError = 0
-    replaceDescriptor(new)
-    return true
-  }
-
-  func finish(lostLines: Int, error: Int32) {
-    let error = openError != 0 ? openError : error
-    if let notice = watch.note(error: error, lostLines: lostLines, now: DispatchTime.now().uptimeNanoseconds) {
-      warn(notice)
-    }
-  }
-
-  private func replaceDescriptor(_ new: Int32) {
-    if descriptor >= 0 { close(descriptor) }
-    descriptor = new
-    identity = new >= 0 ? FileIdentity(descriptor: new) : nil
-  }
-
-  /// Opens the file in append mode, so that lines go to the start of a file that another process truncates. The call
-  /// does not wait for a FIFO's reader. It follows symbolic links, which an operator may use to put a log elsewhere.
-  private static func open(_ path: String) -> Int32 {
-    unsafe Glibc.open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0o640)
-  }
-}
-
-/// The error when the audit file cannot be written.
-public struct AuditFileError: Error, Equatable, CustomStringConvertible {
-  /// The path of the audit file.
-  public let path: String
-  /// The error number of the system.
-  public let code: Int32
-
-  /// A sentence for the operator.
-  public var description: String {
-    // Opening a FIFO without a reader fails with ENXIO, and so does opening a socket, which `/dev/stdout` may be.
-    let reason =
-      switch code {
-      case ENXIO: "no process reads the FIFO, or it is a socket"
-      case ENOENT where isLink: "it is a symbolic link to a folder that does not exist; make the folder"
-      case EACCES where isPermitted:
-        "its folder is not the one of the start, and the server has given up all others; restart the server"
-      default: unsafe String(cString: strerror(code))
-      }
-    return "The server cannot write the audit file '\(path)': \(reason)."
-  }
-}
-
-extension AuditFileError {
-  /// Whether permissions allow writing, so that another restriction, such as Landlock, denies it: access(2) checks
-  /// permissions only.
-  private var isPermitted: Bool {
-    if unsafe access(path, W_OK) == 0 { return true }
-    let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
-    return unsafe access(path, F_OK) != 0 && access(folder, W_OK | X_OK) == 0
-  }
-
-  private var isLink: Bool {
-    var status = stat()
-    return unsafe lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFLNK
-  }
-}
-
-/// A notice to the operator about the audit file.
-public enum AuditFileNotice: Sendable, Equatable, CustomStringConvertible {
-  case failing(AuditFileError)
-  /// The file can be written again. `lostLines` is the number of records lost since the previous recovery.
-  case recovered(path: String, lostLines: Int)
-
-  /// A sentence for the log.
-  public var description: String {
-    switch self {
-    case .failing(let error): "\(error)"
-    case .recovered(let path, let lostLines):
-      "The server can write the audit file '\(path)' again. Records lost: \(lostLines)."
+    return entries.values.map(\.sum).filter { !$0.isEmpty }.sorted {
+      ($0.refused + $0.limited, $1.address) > ($1.refused + $1.limited, $0.address)
     }
   }
 }
 
-/// The identity of a file, independent of its name.
-struct FileIdentity: Equatable {
-  private let device: dev_t
-  private let number: ino_t
-
-  /// Returns the identity of an open file, or nil if the descriptor is not open.
-  init?(descriptor: Int32) {
-    var status = stat()
-    guard unsafe fstat(descriptor, &status) == 0 else { return nil }
-    (device, number) = (status.st_dev, status.st_ino)
-  }
-
-  /// Returns the identity of the file at a path, following symbolic links, or nil if there is no accessible file.
-  init?(path: String) {
-    var status = stat()
-    guard unsafe stat(path, &status) == 0 else { return nil }
-    (device, number) = (status.st_dev, status.st_ino)
-  }
-
-  /// Returns whether an open file still has a name.
-  static func isLinked(_ descriptor: Int32) -> Bool {
-    var status = stat()
-    return unsafe fstat(descriptor, &status) == 0 && status.st_nlink > 0
+extension RefusalSums.Sum {
+  /// Appends the sum as a line of `format` to `bytes`.
+  func append(to bytes: inout [UInt8], format: LogFormat, time: LineTime) {
+    let room = LogFormat.roomForRecord + LogFormat.room(forTexts: address.utf8.count)
+    bytes.append(addingCapacity: room) { (line: inout OutputSpan<UInt8>) in
+      format.begin(&line, time: time, level: "info", literal: "audit")
+      format.field(&line, json: #","audit.event":"#, word: "refusals_summed_up")
+      format.field(&line, json: #","client.address":"#, address)
+      format.field(&line, json: #","audit.refused":"#, refused)
+      format.field(&line, json: #","audit.limited":"#, limited)
+      format.end(&line)
+    }
   }
 }
 
-/// The SHA-256 of a token in its compact form, which identifies the token where the token itself must not appear.
-///
-/// A separate type instead of text, so that no token can be passed by mistake.
-public struct TokenDigest: Sendable {
-  let bytes: InlineArray<32, UInt8>
+/// The last records of the audit log, for a person who looks at them. They have the form of the file, so they contain no
+/// token, no credential, and no subject of a caller's JWT.
+public final class RecentAuditRecords: Sendable {
+  /// The number of records. A record has 20 kB at most, with 32 origins of a token, so all have 1 MB.
+  public static let capacity = 50
 
-  /// Creates the digest with these bytes.
-  public init(_ bytes: InlineArray<32, UInt8>) {
-    self.bytes = bytes
+  /// The lines in JSON, without their ends, the oldest one first.
+  private let lines = Locked<Deque<[UInt8]>>([])
+
+  /// Creates an empty list.
+  public init() {}
+
+  /// Keeps a record, and drops the oldest one if there are too many.
+  public func keep(_ record: AuditRecord) {
+    keep { record.append(to: &$0, format: .json, time: .now()) }
+  }
+
+  /// Keeps a record of a change of the signing key.
+  public func keep(_ record: KeyAuditRecord) {
+    keep { record.append(to: &$0, format: .json, time: .now()) }
+  }
+
+  /// The records as an array of JSON objects, the newest first.
+  public var json: [UInt8] {
+    var json = Array("[".utf8)
+    for line in lines.withLock({ $0 }).reversed() {
+      if json.count > 1 { json.append(UInt8(ascii: ",")) }
+      json += line
+    }
+    return json + "]".utf8
+  }
+
+  private func keep(_ write: (inout [UInt8]) -> Void) {
+    var written: [UInt8] = []
+    write(&written)
+    // A copy, because a record is written with room for escapes that it seldom needs.
+    let line = Array(written.last == UInt8(ascii: "\n") ? written.dropLast() : written[...])
+    lines.withLock { lines in
+      if lines.count == Self.capacity { lines.removeFirst() }
+      lines.append(line)
+    }
   }
 }

@@ -328,3 +328,22 @@ extension OutputSpan<UInt8> {
     append(copying: time.text.span.extracting(11..<19))
   }
 }
+
+extension [UInt8] {
+  /// Appends the time of day for a person: `15:04:05Z` and two spaces.
+  mutating func appendClock(_ time: LineTime) {
+    append(addingCapacity: 11) { (line: inout OutputSpan<UInt8>) in
+      line.appendClock(time)
+      line.append("Z  ")
+    }
+  }
+
+  /// Appends the first `limit` bytes of `text`. Bytes that are not printable ASCII become `?`.
+  mutating func appendWord(_ text: String, atMost limit: Int) {
+    appendWord(text.utf8, atMost: limit)
+  }
+
+  mutating func appendWord(_ text: some Sequence<UInt8>, atMost limit: Int) {
+    for byte in text.prefix(limit) { append((0x21..<0x7F).contains(byte) ? byte : UInt8(ascii: "?")) }
+  }
+}

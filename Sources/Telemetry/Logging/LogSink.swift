@@ -98,10 +98,7 @@ public final class LogSink: @unchecked Sendable {
     }
   }
 
-  /// Logs one access decision. For a person, a grant has no line, because the line of the request shows it.
-  ///
-  /// - Parameter refusesWhileFailing: Whether to take no grant after a failed write.
-  /// - Returns: Whether the line was taken.
+  /// Logs one access decision, as `append` does. For a person, a grant has no line, because that of the request shows it.
   @discardableResult
   func log(_ record: AuditRecord, refusesWhileFailing: Bool = false) -> Bool {
     if isForPerson, record.outcome == .granted { return true }
@@ -266,69 +263,138 @@ public final class LogSink: @unchecked Sendable {
   }
 }
 
-/// The destination of a ``LogSink``. The sink calls it only on its own thread, where it may block.
-protocol LogTarget: AnyObject {
-  /// The present descriptor, or -1 if the file is not open.
-  var descriptor: Int32 { get }
+/// A buffer of log lines that wait to be written: a value with a maximum size in bytes.
+///
+/// Lines and records share the buffer in the order of their arrival, and each have a maximum of their own. When there is
+/// no room, lines are dropped and counted. Once there is room again, a line reports their number.
+struct LogBuffer {
+  private let capacity: Int
+  private let format: LogFormat
+  private(set) var bytes: [UInt8] = []
+  /// The places of the records in `bytes`.
+  private var records: [Range<Int>] = []
+  /// The number of bytes of waiting lines, without records.
+  private var lineBytes = 0
+  /// The number of bytes of records that are not written yet: those in `bytes`, and those in the batch that was taken.
+  private(set) var recordBytes = 0
+  /// The number of lost lines that are not reported yet.
+  private(set) var dropped = 0
+  /// The number of lost lines since the start.
+  private(set) var droppedInAll = 0
 
-  /// Prepares the destination for lines that the sink is about to write.
-  ///
-  /// - Returns: Whether these lines go to another file than the lines before.
-  func prepare() -> Bool
-
-  /// Receives the result of writing these lines.
-  ///
-  /// - Parameters:
-  ///   - lostLines: The number of lines that could not be written.
-  ///   - error: The error number of the failed write, or 0.
-  func finish(lostLines: Int, error: Int32)
-}
-
-/// A target for a descriptor that its owner opened and keeps open.
-final class FixedTarget: LogTarget {
-  let descriptor: Int32
-
-  init(_ descriptor: Int32) {
-    self.descriptor = descriptor
+  init(capacity: Int, format: LogFormat) {
+    self.capacity = capacity
+    self.format = format
   }
 
-  func prepare() -> Bool { false }
-  func finish(lostLines: Int, error: Int32) {}
-}
-
-/// A filter for failures of a file: it reports that they begin and that they are over, but not ten times a second. It
-/// is a value that maps errors and times to notices.
-struct FailureWatch {
-  private let path: String
-  /// The error of the last notice of failure; 0 before, and after the recovery.
-  private var toldError: Int32 = 0
-  private var lostLines = 0
-  private var quietUntil: UInt64 = 0
-
-  /// The minimum time between two notices of failure, in nanoseconds.
-  static let pause: UInt64 = 10_000_000_000
-
-  init(path: String) {
-    self.path = path
+  /// Whether there is room for a line of this rank.
+  func hasRoom(for rank: LineRank) -> Bool {
+    (rank.isRecord ? recordBytes : lineBytes) < rank.room(in: capacity)
   }
 
-  /// Records the result of writing a batch of lines, and returns the notice to report, if any.
+  /// Appends the line that `write` writes, if there is room for it.
   ///
-  /// - Parameters:
-  ///   - error: An error number, or 0.
-  ///   - now: The time in nanoseconds of a monotonic clock.
-  mutating func note(error: Int32, lostLines lost: Int, now: UInt64) -> AuditFileNotice? {
-    lostLines += lost
-    if error != 0 {
-      // Another error may need another action.
-      guard error != toldError, now >= quietUntil else { return nil }
-      toldError = error
-      quietUntil = now + Self.pause
-      return .failing(AuditFileError(path: path, code: error))
+  /// - Returns: Whether there was.
+  @discardableResult
+  mutating func append(_ rank: LineRank = .message, _ write: (inout [UInt8]) -> Void) -> Bool {
+    let before = bytes.count
+    write(&bytes)
+    let length = bytes.count - before
+    guard (rank.isRecord ? recordBytes : lineBytes) + length <= rank.room(in: capacity) else {
+      bytes.removeSubrange(before...)
+      drop(1)
+      return false
     }
-    guard toldError != 0 else { return nil }
-    toldError = 0
-    defer { lostLines = 0 }
-    return .recovered(path: path, lostLines: lostLines)
+    if rank.isRecord {
+      recordBytes += length
+      records.append(before..<bytes.count)
+    } else {
+      lineBytes += length
+    }
+    return true
+  }
+
+  /// Moves the waiting bytes into `batch`, and keeps the memory of `batch` for new lines.
+  ///
+  /// - Parameter isProbe: Whether a failed write is tried again. If nothing waits, the report of the lost lines is then
+  ///   the batch, so that a log recovers although no caller causes another line.
+  mutating func take(into batch: inout Batch, isProbe: Bool = false) {
+    batch.reported = isProbe && bytes.isEmpty ? reportDropped(time: .now()) : 0
+    batch.bytes.removeAll(keepingCapacity: true)
+    batch.records.removeAll(keepingCapacity: true)
+    swap(&batch.bytes, &bytes)
+    swap(&batch.records, &records)
+    lineBytes = 0
+  }
+
+  /// Whether records have used a quarter of their room.
+  var isFilling: Bool { recordBytes > capacity / 4 }
+
+  /// Whether there is something to write: lines, or the report of lost ones.
+  var hasNews: Bool { !bytes.isEmpty || dropped > 0 }
+
+  /// Keeps the records of a batch that could not be written, before the lines that came since, and its report.
+  mutating func finish(_ batch: borrowing Batch, unwritten: Int) {
+    if unwritten > 0 { dropped += batch.reported }
+    let written = batch.bytes.count - unwritten
+    var kept: [UInt8] = []
+    var places: [Range<Int>] = []
+    for record in batch.records {
+      guard record.upperBound > written else {
+        recordBytes -= record.count
+        continue
+      }
+      places.append(kept.count..<kept.count + record.count)
+      kept.append(contentsOf: batch.bytes[record])
+    }
+    guard !kept.isEmpty else { return }
+    records = places + records.map { $0.lowerBound + kept.count..<$0.upperBound + kept.count }
+    bytes = kept + bytes
+  }
+
+  mutating func drop(_ lines: Int) {
+    dropped += lines
+    droppedInAll += lines
+  }
+
+  /// Appends a line with the number of lost lines, if any were lost and the line fits.
+  ///
+  /// - Returns: The number in the line, or 0.
+  @discardableResult
+  mutating func reportDropped(time: LineTime) -> Int {
+    guard dropped > 0 else { return 0 }
+    let lost = dropped
+    let format = format
+    dropped = 0
+    append { bytes in
+      bytes.append(addingCapacity: LogFormat.roomForRecord) { (line: inout OutputSpan<UInt8>) in
+        format.begin(&line, time: time, level: "warning", message: "log lines were dropped")
+        format.field(&line, json: #","log.dropped":"#, lost)
+        format.end(&line)
+      }
+    }
+    // If the report itself does not fit, `append` has counted it as one dropped line.
+    guard dropped > 0 else { return lost }
+    dropped = lost
+    droppedInAll -= 1
+    return 0
+  }
+
+  /// Bytes that are being written.
+  struct Batch {
+    fileprivate(set) var bytes: [UInt8] = []
+    /// The places of the records.
+    fileprivate(set) var records: [Range<Int>] = []
+    /// The number of lost lines that the batch, one line, reports; 0 for a batch of other lines.
+    fileprivate(set) var reported = 0
+
+    /// The number of lines that are lost if so many bytes at the end are not written. A record and a report are not: they
+    /// stay.
+    func lostLines(unwritten: Int) -> Int {
+      guard unwritten > 0, reported == 0 else { return 0 }
+      let written = bytes.count - unwritten
+      let lines = bytes[written...].count { $0 == UInt8(ascii: "\n") }
+      return lines - records.count { $0.upperBound > written }
+    }
   }
 }

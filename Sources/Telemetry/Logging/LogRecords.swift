@@ -1,0 +1,359 @@
+import Bytes
+public import Logging
+import Synchronization
+public import Tracing
+
+/// The access log record of one request. It contains no query, token or credential.
+public struct AccessRecord: Sendable {
+  /// The request's identifier.
+  public var requestID: RequestID
+  /// The request's trace, and the server's span in it.
+  public var trace: RequestTrace
+  /// The client's address, without the port.
+  public var client: String
+  /// The request method. The caller replaces unknown methods, because a client may send any text.
+  public var method: String
+  /// The route's template such as `/token`, never the path as it was sent.
+  public var route: StaticString
+  /// The path as it was sent, for a person at a terminal; empty for all other logs.
+  public var path: [UInt8]
+  /// The response's status code.
+  public var status: Int
+  /// The response's content in bytes.
+  public var bytes: Int
+  /// The time from the request's first byte to its response, before the response is written.
+  public var duration: Duration
+  /// What the upstream said in the response that the server has replaced; nil if it has replaced none.
+  public var upstream: Upstream?
+
+  /// What an upstream said, in printable texts.
+  public struct Upstream: Sendable {
+    let status: Int
+    let texts: [(name: StaticString, value: String)]
+
+    /// Creates a record of one response.
+    public init(
+      status: Int, code: String?, id: String?, title: String?, correlationKey: String?, requestUUID: String?
+    ) {
+      self.status = status
+      let texts: [(StaticString, String?)] = [
+        (#","upstream.code":"#, code), (#","upstream.id":"#, id), (#","upstream.title":"#, title),
+        (#","upstream.correlation_key":"#, correlationKey), (#","upstream.request_uuid":"#, requestUUID),
+      ]
+      self.texts = texts.compactMap { name, value in value.map { (name, $0) } }
+    }
+
+    /// Room in bytes for the names and the status.
+    fileprivate static let room = 256
+  }
+
+  /// Creates a record of one request.
+  public init(
+    requestID: RequestID, trace: RequestTrace, client: String, method: String, route: StaticString, path: [UInt8] = [],
+    status: Int, bytes: Int, duration: Duration
+  ) {
+    self.requestID = requestID
+    self.trace = trace
+    self.client = client
+    self.method = method
+    self.route = route
+    self.path = path
+    self.status = status
+    self.bytes = bytes
+    self.duration = duration
+  }
+
+  func append(to bytes: inout [UInt8], format: LogFormat, time: LineTime) {
+    var texts = client.utf8.count + method.utf8.count
+    if let upstream { texts += Upstream.room + upstream.texts.reduce(0) { $0 + $1.value.utf8.count } }
+    let room = LogFormat.roomForRecord + LogFormat.room(forTexts: texts)
+    bytes.append(addingCapacity: room) { (line: inout OutputSpan<UInt8>) in
+      format.begin(&line, time: time, level: "info", literal: "access")
+      format.field(&line, json: #","request.id":"#, requestID)
+      format.field(&line, trace)
+      format.field(&line, json: #","client.address":"#, client)
+      format.field(&line, json: #","http.method":"#, method)
+      format.field(&line, json: #","http.route":"#, word: route)
+      format.field(&line, json: #","http.status":"#, status)
+      format.field(&line, json: #","response.bytes":"#, self.bytes)
+      format.field(&line, json: #","duration.ms":"#, milliseconds: duration)
+      if let upstream {
+        format.field(&line, json: #","upstream.status":"#, upstream.status)
+        for (name, value) in upstream.texts { format.field(&line, json: name, value) }
+      }
+      format.end(&line)
+    }
+  }
+}
+
+/// A record for a person at a terminal: `15:04:05Z  200  GET /v1/catalog/us/songs/1  1.234 ms`, with a colour for the status.
+extension AccessRecord {
+  /// The maximum number of columns in a line, without escape sequences.
+  public static let columns = 120
+
+  func appendForPerson(to bytes: inout [UInt8], time: LineTime) {
+    bytes.appendClock(time)
+    bytes.append(colour)
+    bytes.append(decimal: status)
+    bytes.append("\u{1B}[0m  ")
+    bytes.appendWord(method, atMost: 8)
+    bytes.append(" ")
+    // The other parts have at most 44 columns: time 11, status 5, method 9, and a duration below 100 days 19.
+    if path.isEmpty {
+      bytes.appendWord(route.description, atMost: Self.columns - 44)
+    } else {
+      bytes.appendWord(path, atMost: Self.columns - 44)
+    }
+    bytes.append("  ")
+    bytes.append(addingCapacity: 32) { (line: inout OutputSpan<UInt8>) in
+      line.appendMilliseconds(duration)
+      line.append(" ms\n")
+    }
+  }
+
+  private var colour: StaticString {
+    switch status {
+    case ..<300: "\u{1B}[32m"
+    case ..<400: "\u{1B}[36m"
+    case ..<500: "\u{1B}[33m"
+    default: "\u{1B}[31m"
+    }
+  }
+}
+
+/// The audit record of one access decision.
+///
+/// A record contains no token, no credential, and no subject of a caller's JWT, which identifies a person.
+public struct AuditRecord: Sendable {
+  /// The developer token that the server issued.
+  public struct Token: Sendable {
+    /// The ID of the key that signed it.
+    public var keyID: String
+    /// The origins in the token; empty if the token is bound to no origin.
+    public var origins: [String]
+    /// Its `exp`, in seconds since 1970.
+    public var expiry: Int
+    /// The digest that identifies the token.
+    public var digest: TokenDigest
+
+    /// Creates a token description with these properties.
+    public init(keyID: String, origins: [String], expiry: Int, digest: TokenDigest) {
+      self.keyID = keyID
+      self.origins = origins
+      self.expiry = expiry
+      self.digest = digest
+    }
+  }
+
+  /// The request's identifier.
+  public var requestID: RequestID
+  /// The request's trace, and the server's span in it.
+  public var trace: RequestTrace
+  /// The client's id in the settings; `-` if the caller belongs to no client.
+  public var client: String
+  /// The caller's address, without the port.
+  public var address: String
+  /// The route's template, never the path as it was sent.
+  public var route: StaticString
+  /// The outcome of the decision.
+  public var outcome: AuditOutcome
+  /// The reason in one word such as `origin_not_allowed`, or nil if there is nothing to explain.
+  public var reason: StaticString?
+  /// The refused web origin, or nil if the reason is another. It is a checked ASCII origin, or `null`.
+  public var origin: String?
+  /// The issued token, or nil if the server issued none.
+  public var token: Token?
+
+  /// Creates a record of one decision.
+  public init(
+    requestID: RequestID, trace: RequestTrace, client: String, address: String, route: StaticString,
+    outcome: AuditOutcome, reason: StaticString? = nil, origin: String? = nil, token: Token? = nil
+  ) {
+    self.requestID = requestID
+    self.trace = trace
+    self.client = client
+    self.address = address
+    self.route = route
+    self.outcome = outcome
+    self.reason = reason
+    self.origin = origin
+    self.token = token
+  }
+}
+
+/// The outcome of a decision.
+public enum AuditOutcome: Sendable, CaseIterable {
+  /// The caller has access. The request may still fail for another reason.
+  case granted
+  /// The caller has no access, or the server does not know the caller.
+  case refused
+  /// The caller has access, but sends too many requests.
+  case limited
+  /// An operator asked for the decision about a request that no caller sent. The reason is that of the refusal; nil if
+  /// the server would grant the request.
+  case explained
+
+  /// The name in logs and metrics.
+  public var name: StaticString {
+    switch self {
+    case .granted: "granted"
+    case .refused: "refused"
+    case .limited: "limited"
+    case .explained: "explained"
+    }
+  }
+}
+
+extension AuditRecord {
+  func append(to bytes: inout [UInt8], format: LogFormat, time: LineTime) {
+    let texts = client.utf8.count + address.utf8.count + (origin ?? "").utf8.count
+    let room = LogFormat.roomForRecord + LogFormat.room(forTexts: texts) + (token?.room ?? 0)
+    bytes.append(addingCapacity: room) { (line: inout OutputSpan<UInt8>) in
+      format.begin(&line, time: time, level: "info", literal: "audit")
+      format.field(&line, json: #","request.id":"#, requestID)
+      format.field(&line, trace)
+      format.field(&line, json: #","client.id":"#, client)
+      format.field(&line, json: #","client.address":"#, address)
+      format.field(&line, json: #","http.route":"#, word: route)
+      format.field(&line, json: #","audit.outcome":"#, word: outcome.name)
+      if let reason { format.field(&line, json: #","audit.reason":"#, word: reason) }
+      if let origin { format.field(&line, json: #","request.origin":"#, origin) }
+      if let token { token.append(to: &line, format: format) }
+      format.end(&line)
+    }
+  }
+}
+
+/// A record for a person at a terminal:
+/// `15:04:05Z  refused  origin_not_allowed  -  https://evil.example  /token`, with a colour for the outcome.
+extension AuditRecord {
+  func appendForPerson(to bytes: inout [UInt8], time: LineTime) {
+    bytes.appendClock(time)
+    bytes.append("\u{1B}[33m")
+    bytes.appendWord(outcome.name.description, atMost: 7)
+    bytes.append("\u{1B}[0m  ")
+    bytes.appendWord(reason?.description ?? "-", atMost: 26)
+    bytes.append("  ")
+    bytes.appendWord(client, atMost: 20)
+    bytes.append("  ")
+    if let origin {
+      bytes.appendWord(origin, atMost: 32)
+      bytes.append("  ")
+    }
+    // The other parts have at most 104 of the 120 columns, with the time, which takes 11.
+    bytes.appendWord(route.description, atMost: AccessRecord.columns - 104)
+    bytes.append("\n")
+  }
+}
+
+extension AuditRecord.Token {
+  fileprivate func append(to line: inout OutputSpan<UInt8>, format: LogFormat) {
+    format.field(&line, json: #","token.key_id":"#, keyID)
+    format.field(&line, json: #","token.origins":"#, origins)
+    format.field(&line, json: #","token.expiry":"#, expiry)
+    format.field(&line, json: #","token.sha256":"#, digest)
+  }
+
+  /// Room in bytes for its texts: quotes and a comma around each origin.
+  fileprivate var room: Int {
+    origins.reduce(LogFormat.room(forTexts: keyID.utf8.count)) { $0 + LogFormat.room(forTexts: $1.utf8.count) + 3 }
+  }
+}
+
+/// The SHA-256 of a token in its compact form, which identifies the token where the token itself must not appear.
+///
+/// A separate type instead of text, so that no token can be passed by mistake.
+public struct TokenDigest: Sendable {
+  let bytes: InlineArray<32, UInt8>
+
+  /// Creates the digest with these bytes.
+  public init(_ bytes: InlineArray<32, UInt8>) {
+    self.bytes = bytes
+  }
+}
+
+/// What a line is, in the order in which lines give way if a log has no room for all.
+///
+/// A caller that the server refuses can cause any number of access lines and refusals. So these leave room for the
+/// server's own messages, and records of grants and of keys have room of their own: nothing that a stranger can cause
+/// without a credential takes it.
+enum LineRank: Sendable, CaseIterable {
+  /// The line of a request.
+  case access
+  /// The audit record of a refusal.
+  case refusal
+  /// A message of the server.
+  case message
+  /// The audit record of a grant without a token, such as a catalog request.
+  case grant
+  /// The audit record of a developer token.
+  case tokenGrant
+  /// The audit record of a signing key.
+  case keyEvent
+
+  init(_ record: AuditRecord) {
+    self = record.outcome != .granted ? .refusal : record.token == nil ? .grant : .tokenGrant
+  }
+
+  /// Whether the line is a record of what the server gave, which must not be lost.
+  var isRecord: Bool {
+    switch self {
+    case .access, .refusal, .message: false
+    case .grant, .tokenGrant, .keyEvent: true
+    }
+  }
+
+  /// Whether the line is one of the audit log.
+  var isOfAudit: Bool { isRecord || self == .refusal }
+
+  /// The number of bytes that may wait, of lines or of records, with one of this rank.
+  func room(in capacity: Int) -> Int {
+    switch self {
+    case .access, .grant: capacity / 2
+    case .refusal: capacity / 4 * 3
+    case .tokenGrant: capacity / 16 * 15
+    case .message, .keyEvent: capacity
+    }
+  }
+}
+
+/// Which lines a log has. A reload may change it at any time, and every line asks it, so there is no lock.
+public final class LogFilter: Sendable {
+  private let leastLevel: Atomic<Int>
+  /// The bits of the part of all requests that have a line.
+  private let accessPart: Atomic<UInt64>
+
+  /// Creates a filter.
+  ///
+  /// - Parameter access: The part of the requests without an error that have an access line, from 0 to 1.
+  public init(level: Logger.Level = .info, access: Double = 1) {
+    leastLevel = Atomic(Self.index(of: level))
+    accessPart = Atomic(access.bitPattern)
+  }
+
+  /// Changes what the log has from now on.
+  public func set(level: Logger.Level, access: Double) {
+    leastLevel.store(Self.index(of: level), ordering: .relaxed)
+    accessPart.store(access.bitPattern, ordering: .relaxed)
+  }
+
+  /// In order. `allCases` makes a new array each time.
+  private static let levels = Logger.Level.allCases
+
+  private static func index(of level: Logger.Level) -> Int { levels.firstIndex(of: level) ?? 0 }
+
+  /// The least severe level that the log has.
+  public var level: Logger.Level { Self.levels[leastLevel.load(ordering: .relaxed)] }
+
+  /// Whether the log has lines of requests and decisions at all.
+  public var hasRequests: Bool { leastLevel.load(ordering: .relaxed) <= Self.info }
+  private static let info = index(of: .info)
+
+  /// Returns whether a request has an access line. Errors always have one. The choice depends on the trace, by the rule of
+  /// spans, so that services with one part have lines of the same requests.
+  public func hasAccessLine(status: Int, of trace: RequestTrace) -> Bool {
+    guard hasRequests else { return false }
+    let part = Double(bitPattern: accessPart.load(ordering: .relaxed))
+    return part >= 1 || status >= 400 || Sampler(.ratio(part), isParentBased: false).records(trace)
+  }
+}

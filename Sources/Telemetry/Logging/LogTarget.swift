@@ -1,0 +1,208 @@
+import Dispatch
+import Glibc
+
+/// The destination of a ``LogSink``. The sink calls it only on its own thread, where it may block.
+protocol LogTarget: AnyObject {
+  /// The present descriptor, or -1 if the file is not open.
+  var descriptor: Int32 { get }
+
+  /// Prepares the destination for lines that the sink is about to write.
+  ///
+  /// - Returns: Whether these lines go to another file than the lines before.
+  func prepare() -> Bool
+
+  /// Receives the result of writing these lines.
+  ///
+  /// - Parameters:
+  ///   - lostLines: The number of lines that could not be written.
+  ///   - error: The error number of the failed write, or 0.
+  func finish(lostLines: Int, error: Int32)
+}
+
+/// A target for a descriptor that its owner opened and keeps open.
+final class FixedTarget: LogTarget {
+  let descriptor: Int32
+
+  init(_ descriptor: Int32) {
+    self.descriptor = descriptor
+  }
+
+  func prepare() -> Bool { false }
+  func finish(lostLines: Int, error: Int32) {}
+}
+
+/// A filter for failures of a file: it reports that they begin and that they are over, but not ten times a second. It
+/// is a value that maps errors and times to notices.
+struct FailureWatch {
+  private let path: String
+  /// The error of the last notice of failure; 0 before, and after the recovery.
+  private var toldError: Int32 = 0
+  private var lostLines = 0
+  private var quietUntil: UInt64 = 0
+
+  /// The minimum time between two notices of failure, in nanoseconds.
+  static let pause: UInt64 = 10_000_000_000
+
+  init(path: String) {
+    self.path = path
+  }
+
+  /// Records the result of writing a batch of lines, and returns the notice to report, if any.
+  ///
+  /// - Parameters:
+  ///   - error: An error number, or 0.
+  ///   - now: The time in nanoseconds of a monotonic clock.
+  mutating func note(error: Int32, lostLines lost: Int, now: UInt64) -> AuditFileNotice? {
+    lostLines += lost
+    if error != 0 {
+      // Another error may need another action.
+      guard error != toldError, now >= quietUntil else { return nil }
+      toldError = error
+      quietUntil = now + Self.pause
+      return .failing(AuditFileError(path: path, code: error))
+    }
+    guard toldError != 0 else { return nil }
+    toldError = 0
+    defer { lostLines = 0 }
+    return .recovered(path: path, lostLines: lostLines)
+  }
+}
+
+/// A file that receives lines, reopened by its path after it was moved or removed.
+///
+/// For each batch of lines, so at most a hundred times a second, the log checks whether the path still leads to the
+/// open file. Lines from before the check are in the old file, and later lines are in the new file.
+final class AuditFile: LogTarget {
+  private(set) var descriptor: Int32
+  private let path: String
+  private var identity: FileIdentity?
+  private var openError: Int32 = 0
+  private var watch: FailureWatch
+  private let warn: @Sendable (AuditFileNotice) -> Void
+
+  init(_ path: String, warn: @escaping @Sendable (AuditFileNotice) -> Void) throws(AuditFileError) {
+    descriptor = Self.open(path)
+    guard descriptor >= 0 else { throw AuditFileError(path: path, code: errno) }
+    identity = FileIdentity(descriptor: descriptor)
+    watch = FailureWatch(path: path)
+    self.path = path
+    self.warn = warn
+  }
+
+  deinit { if descriptor >= 0 { close(descriptor) } }
+
+  func prepare() -> Bool {
+    if descriptor >= 0, let identity, identity == FileIdentity(path: path) {
+      openError = 0
+      return false
+    }
+    let new = Self.open(path)
+    guard new >= 0 else {
+      openError = errno
+      // The path cannot be opened. A file that was moved still receives lines. A removed file would lose them.
+      if !FileIdentity.isLinked(descriptor) { replaceDescriptor(-1) }
+      return false
+    }
+    openError = 0
+    replaceDescriptor(new)
+    return true
+  }
+
+  func finish(lostLines: Int, error: Int32) {
+    let error = openError != 0 ? openError : error
+    if let notice = watch.note(error: error, lostLines: lostLines, now: DispatchTime.now().uptimeNanoseconds) {
+      warn(notice)
+    }
+  }
+
+  private func replaceDescriptor(_ new: Int32) {
+    if descriptor >= 0 { close(descriptor) }
+    descriptor = new
+    identity = new >= 0 ? FileIdentity(descriptor: new) : nil
+  }
+
+  /// Opens the file in append mode, so that lines go to the start of a file that another process truncates. The call
+  /// does not wait for a FIFO's reader. It follows symbolic links, which an operator may use to put a log elsewhere.
+  private static func open(_ path: String) -> Int32 {
+    unsafe Glibc.open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0o640)
+  }
+}
+
+/// The error when the audit file cannot be written.
+public struct AuditFileError: Error, Equatable, CustomStringConvertible {
+  /// The path of the audit file.
+  public let path: String
+  /// The error number of the system.
+  public let code: Int32
+
+  /// A sentence for the operator.
+  public var description: String {
+    // Opening a FIFO without a reader fails with ENXIO, and so does opening a socket, which `/dev/stdout` may be.
+    let reason =
+      switch code {
+      case ENXIO: "no process reads the FIFO, or it is a socket"
+      case ENOENT where isLink: "it is a symbolic link to a folder that does not exist; make the folder"
+      case EACCES where isPermitted:
+        "its folder is not the one of the start, and the server has given up all others; restart the server"
+      default: unsafe String(cString: strerror(code))
+      }
+    return "The server cannot write the audit file '\(path)': \(reason)."
+  }
+}
+
+extension AuditFileError {
+  /// Whether permissions allow writing, so that another restriction, such as Landlock, denies it: access(2) checks
+  /// permissions only.
+  private var isPermitted: Bool {
+    if unsafe access(path, W_OK) == 0 { return true }
+    let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
+    return unsafe access(path, F_OK) != 0 && access(folder, W_OK | X_OK) == 0
+  }
+
+  private var isLink: Bool {
+    var status = stat()
+    return unsafe lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFLNK
+  }
+}
+
+/// A notice to the operator about the audit file.
+public enum AuditFileNotice: Sendable, Equatable, CustomStringConvertible {
+  case failing(AuditFileError)
+  /// The file can be written again. `lostLines` is the number of records lost since the previous recovery.
+  case recovered(path: String, lostLines: Int)
+
+  /// A sentence for the log.
+  public var description: String {
+    switch self {
+    case .failing(let error): "\(error)"
+    case .recovered(let path, let lostLines):
+      "The server can write the audit file '\(path)' again. Records lost: \(lostLines)."
+    }
+  }
+}
+
+/// The identity of a file, independent of its name.
+struct FileIdentity: Equatable {
+  private let device: dev_t
+  private let number: ino_t
+
+  /// Returns the identity of an open file, or nil if the descriptor is not open.
+  init?(descriptor: Int32) {
+    var status = stat()
+    guard unsafe fstat(descriptor, &status) == 0 else { return nil }
+    (device, number) = (status.st_dev, status.st_ino)
+  }
+
+  /// Returns the identity of the file at a path, following symbolic links, or nil if there is no accessible file.
+  init?(path: String) {
+    var status = stat()
+    guard unsafe stat(path, &status) == 0 else { return nil }
+    (device, number) = (status.st_dev, status.st_ino)
+  }
+
+  /// Returns whether an open file still has a name.
+  static func isLinked(_ descriptor: Int32) -> Bool {
+    var status = stat()
+    return unsafe fstat(descriptor, &status) == 0 && status.st_nlink > 0
+  }
+}
