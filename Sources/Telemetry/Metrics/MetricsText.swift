@@ -15,11 +15,11 @@ public struct MetricsText: Sendable {
   /// Creates an empty text.
   public init() {}
 
-  /// Adds metrics without labels, with their values in `source`.
+  /// Adds metrics with their values in `source`.
   public mutating func add<Source>(_ readings: [MetricReading<Source>], of source: Source) {
     for reading in readings {
       begin(reading.metric)
-      sample(of: reading.metric, reading.value(source))
+      for sample in reading.samples(source) { self.sample(of: reading.metric, sample.value, sample.labels) }
     }
   }
 
@@ -144,18 +144,41 @@ public enum MetricLabel: Sendable {
   }
 }
 
-/// A metric without labels and the function that reads its value: definition and measurement in one line.
+/// A metric and the function that reads its samples: definition and measurement in one place.
 public struct MetricReading<Source>: Sendable {
+  /// The values of the metric's labels in their order, and the value of the metric.
+  public typealias Sample = (labels: [MetricLabel], value: Double)
+
   /// The metric.
   public let metric: Metric
-  let value: @Sendable (Source) -> Double
+  let samples: @Sendable (Source) -> [Sample]
+
+  /// Creates a metric with labels.
+  public init(
+    _ kind: Metric.Kind, _ name: String, _ help: String, labels: [String],
+    _ samples: @escaping @Sendable (Source) -> [Sample]
+  ) {
+    metric = Metric(kind, name, help, labels: labels)
+    self.samples = samples
+  }
+
+  /// Creates a metric with a sample for each case of an enumeration that has a value.
+  ///
+  /// - Parameter word: Returns the label's value for a case.
+  public init<Case: CaseIterable & Sendable>(
+    _ kind: Metric.Kind, _ name: String, _ help: String, by label: String, of _: Case.Type,
+    _ word: @escaping @Sendable (Case) -> MetricLabel, _ value: @escaping @Sendable (Source, Case) -> Int?
+  ) {
+    self.init(kind, name, help, labels: [label]) { source in
+      Case.allCases.compactMap { each in value(source, each).map { ([word(each)], Double($0)) } }
+    }
+  }
 
   /// Creates a metric with a floating-point value of `Source`.
   public init(
     _ kind: Metric.Kind, _ name: String, _ help: String, _ value: @escaping @Sendable (Source) -> Double
   ) {
-    metric = Metric(kind, name, help)
-    self.value = value
+    self.init(kind, name, help, labels: []) { [([], value($0))] }
   }
 
   /// Creates a metric with an integer value of `Source`.

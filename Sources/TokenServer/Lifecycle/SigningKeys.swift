@@ -77,8 +77,8 @@ extension SigningKeys {
   /// The keys, and the time at which Apple Music last accepted a token of the key that signs.
   typealias Reading = (keys: [Key], accepted: Int?)
 
-  static let metrics: [LabelledMetric<Reading>] = [
-    LabelledMetric(
+  static let metrics: [MetricReading<Reading>] = [
+    MetricReading(
       .gauge, "musickit_signing_key_state",
       "1 for the present state of each key, 0 for all others. Exactly one key is `signing`. A key that a reload has "
         + "replaced is `retired` while its tokens may live.",
@@ -90,7 +90,7 @@ extension SigningKeys {
         }
       }
     },
-    LabelledMetric(
+    MetricReading(
       .gauge, "musickit_signing_key_last_proof_timestamp_seconds",
       "Unix time at which Apple Music last accepted a token of the key, or the key signed its probe at a load. 0 before.",
       labels: ["key"]
@@ -100,7 +100,7 @@ extension SigningKeys {
         return ([.configured("\(key.id)")], Double(proof))
       }
     },
-    LabelledMetric(
+    MetricReading(
       .gauge, "musickit_signing_key_tokens_expire_timestamp_seconds",
       "Unix time until which callers may hold tokens of a key that does not sign any more: do not revoke it before.",
       labels: ["key"]

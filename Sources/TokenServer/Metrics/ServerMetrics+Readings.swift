@@ -1,3 +1,4 @@
+import Access
 import CatalogProxy
 import DeveloperToken
 import Glibc
@@ -12,24 +13,21 @@ import Telemetry
 extension ServerMetrics {
   /// All metrics, in the order of the page.
   static let all: [Metric] =
-    [build, readiness.metric] + [RequestMetrics.requests, RequestMetrics.durations, RequestMetrics.bytes]
-    + [RequestMetrics.clientDurations]
-    + [AccessTally.decisions] + AccessTally.audit.map(\.metric) + keySets.map(\.metric)
-    + reloads.map(\.metric) + [needingRestart.metric]
-    + refusals.map(\.metric) + loops.map(\.metric)
-    + openConnections.map(\.metric) + memory.map(\.metric) + [memoryRefusals.metric] + failedConnections.map(\.metric)
-    + [tlsFailures.metric] + tokens.map(\.metric) + latestTokens.map(\.metric)
-    + SigningKeys.metrics.map(\.metric) + [certificate.metric] + otherCertificates.map(\.metric)
-    + catalog.map(\.metric) + clients.map(\.metric) + [UpstreamTally.responseTimes, UpstreamTally.failures.metric]
+    [build.metric, readiness.metric] + [RequestMetrics.requests, RequestMetrics.durations, RequestMetrics.bytes]
+    + [RequestMetrics.clientDurations, AccessTally.decisions] + AccessTally.audit.map(\.metric)
+    + keySets.map(\.metric) + reloads.map(\.metric) + refusals.map(\.metric) + loops.map(\.metric)
+    + openConnections.map(\.metric) + memory.map(\.metric) + failedConnections.map(\.metric) + [tlsFailures.metric]
+    + tokens.map(\.metric) + SigningKeys.metrics.map(\.metric) + [certificate.metric] + otherCertificates.map(\.metric)
+    + catalog.map(\.metric) + [UpstreamTally.responseTimes, UpstreamTally.failures.metric]
     + upstreamConnections.map(\.metric) + group.map(\.metric) + [replicasDiffer.metric, sharedMessages.metric]
-    + sharedRates.map(\.metric) + [sharedLookups.metric] + sharedStores.map(\.metric)
-    + spansExported.map(\.metric) + [spansDropped.metric] + log.map(\.metric) + start.map(\.metric)
-    + process.map(\.metric)
+    + sharedRates.map(\.metric) + sharedCache.map(\.metric) + spans.map(\.metric) + log.map(\.metric)
+    + start.map(\.metric) + process.map(\.metric)
 
-  static let build = Metric(
-    .gauge, "musickit_build_info", "Always 1; the label has the release.", labels: ["version"])
+  static let build = MetricReading<StaticString>(
+    .gauge, "musickit_build_info", "Always 1; the label has the release.", labels: ["version"]
+  ) { [([.word($0)], 1)] }
 
-  static let tlsFailures = LabelledMetric<ConnectionTally.Counts>(
+  static let tlsFailures = MetricReading<ConnectionTally.Counts>(
     .counter, "musickit_tls_failures_total", "TLS sessions that failed, mostly handshakes, by cause.",
     by: "cause", of: TLSFailure.self, { .word($0.label) }, { $0.tlsFailures[$1, default: 0] })
 
@@ -47,11 +45,10 @@ extension ServerMetrics {
   static let memory: [MetricReading<MemoryBudget>] = [
     MetricReading(.gauge, "musickit_memory_budget_bytes", "The memory budget, server.limits.memory.", \.limit),
     MetricReading(.gauge, "musickit_memory_budget_used_bytes", "The part of the memory budget in use.", \.used),
+    MetricReading(
+      .counter, "musickit_memory_refusals_total", "Requests for memory that exceeded the memory budget.",
+      by: "cause", of: MemoryBudget.Purpose.self, { .word($0.label) }, { $0.refusals(for: $1) }),
   ]
-
-  static let memoryRefusals = LabelledMetric<MemoryBudget>(
-    .counter, "musickit_memory_refusals_total", "Requests for memory that exceeded the memory budget.",
-    by: "cause", of: MemoryBudget.Purpose.self, { .word($0.label) }, { $0.refusals(for: $1) })
 
   static let failedConnections: [MetricReading<ConnectionTally.Counts>] = [
     MetricReading(
@@ -77,13 +74,6 @@ extension ServerMetrics {
       "Requests with a Forwarded, X-Forwarded-For or X-Request-ID that is ignored: of an untrusted peer, or not the field of "
         + "`server.forwarded`, or contradictory.",
       \.forwardingIgnored),
-  ]
-
-  /// The signatures of a replaced key no longer count. Prometheus treats a counter that decreases as a restarted one.
-  static let tokens: [MetricReading<TokenMinter>] = [
-    MetricReading(
-      .counter, "musickit_token_signatures_total", "Developer tokens signed, for callers and for the upstream.",
-      \.signatureCount)
   ]
 
   static let keySets: [MetricReading<KeySetCounts>] = [
@@ -114,14 +104,14 @@ extension ServerMetrics {
     MetricReading(
       .gauge, "musickit_settings_timestamp_seconds",
       "Time of the last successful reload, or of the start, in seconds since 1970.", \.lastSuccess),
+    MetricReading(
+      .gauge, "musickit_setting_needs_restart",
+      "1 for each setting that has changed in the files and needs a restart; no sample without one.",
+      labels: ["setting"]
+    ) { $0.needingRestart.map { ([.configured($0)], 1) } },
   ]
 
-  static let needingRestart = LabelledMetric<ReloadTally.Counts>(
-    .gauge, "musickit_setting_needs_restart",
-    "1 for each setting that has changed in the files and needs a restart; no sample without one.", labels: ["setting"]
-  ) { $0.needingRestart.map { ([.configured($0)], 1) } }
-
-  static let certificate = LabelledMetric<TLSContext>(
+  static let certificate = MetricReading<TLSContext>(
     .gauge, "musickit_tls_certificate_remaining_seconds",
     "Time until a certificate in use expires; negative if it has expired. The default one has no label, and others "
       + "have their first name.",
@@ -195,9 +185,6 @@ extension ServerMetrics {
       \.cache.evictions),
     MetricReading(.gauge, "musickit_cache_entries", "Resources with a response in the cache.", \.cache.entries),
     MetricReading(.gauge, "musickit_cache_bytes", "Memory that the cache uses.", \.cache.bytes),
-  ]
-
-  static let clients = [
     ofClients(
       "musickit_upstream_client_attempts_total", "Requests of a client sent to Apple Music, retries included.",
       \.attempts),
@@ -208,8 +195,8 @@ extension ServerMetrics {
 
   private static func ofClients(
     _ name: String, _ help: String, _ count: @escaping @Sendable (ClientCounts) -> Int
-  ) -> LabelledMetric<CatalogStatus> {
-    LabelledMetric(.counter, name, help, labels: ["client"]) { status in
+  ) -> MetricReading<CatalogStatus> {
+    MetricReading(.counter, name, help, labels: ["client"]) { status in
       status.clients.sorted { $0.key < $1.key }.map { ([.configured($0.key)], Double(count($0.value))) }
     }
   }
@@ -242,19 +229,18 @@ extension ServerMetrics {
       "HTTP/1.1 connections to Apple Music that sent bytes without a request.", \.unsolicitedResponses),
   ]
 
-  static let spansExported: [MetricReading<SpanCounts>] = [
-    MetricReading(.counter, "musickit_spans_exported_total", "Spans that the collector accepted.", \.exported)
+  static let spans: [MetricReading<SpanCounts>] = [
+    MetricReading(.counter, "musickit_spans_exported_total", "Spans that the collector accepted.", \.exported),
+    MetricReading(
+      .counter, "musickit_spans_dropped_total",
+      "Spans that the server did not export: the queue was full, the collector failed, or it rejected them.",
+      labels: ["reason"]
+    ) { counts in
+      [("queue_full", counts.droppedByQueue), ("failed", counts.failed), ("rejected", counts.rejected)].map {
+        ([.word($0)], Double($1))
+      }
+    },
   ]
-
-  static let spansDropped = LabelledMetric<SpanCounts>(
-    .counter, "musickit_spans_dropped_total",
-    "Spans that the server did not export: the queue was full, the collector failed, or it rejected them.",
-    labels: ["reason"]
-  ) { counts in
-    [("queue_full", counts.droppedByQueue), ("failed", counts.failed), ("rejected", counts.rejected)].map {
-      ([.word($0)], Double($1))
-    }
-  }
 
   static let log: [MetricReading<LogSink>] = [
     MetricReading(
@@ -281,6 +267,83 @@ extension MemoryBudget.Purpose {
     case .response: "response"
     case .waiting: "waiting"
     case .upstream: "upstream"
+    }
+  }
+}
+
+extension ServerMetrics {
+  static let group: [MetricReading<ReplicaGroup>] = [
+    MetricReading(
+      "musickit_shared_store_usable", "1 while the store of shared.url responds and accepts commands, else 0."
+    ) { $0.problem == nil },
+    MetricReading(
+      .gauge, "musickit_shared_replicas", "Replicas that share the store, this one included, as last known."
+    ) { $0.state.count },
+    MetricReading(
+      .counter, "musickit_shared_settlements_total", "Settlements with the store that had a response in time."
+    ) { $0.counts.settlements },
+    MetricReading(
+      .counter, "musickit_shared_settlements_missed_total",
+      "Settlements without a response in time. Until the next one, the replica keeps limits of its own."
+    ) { $0.counts.missed },
+    MetricReading(
+      .counter, "musickit_shared_commands_refused_total", "Commands that the store refused with an error."
+    ) { $0.counts.refused },
+    MetricReading(
+      .counter, "musickit_shared_messages_invalid_total",
+      "Messages on the group's channel that this version does not understand."
+    ) { $0.counts.invalidMessages },
+  ]
+
+  static let replicasDiffer = MetricReading<[GroupFacts.Part]>(
+    .gauge, "musickit_shared_replicas_differ",
+    "1 while another replica at the store differs from this one in the signing key or team, in the rateLimit of a client, "
+      + "or in the version, else 0.",
+    by: "part", of: GroupFacts.Part.self, { .configured($0.rawValue) }, { $0.contains($1) ? 1 : 0 })
+
+  static let sharedRates: [MetricReading<GroupRates>] = [
+    MetricReading(
+      .counter, "musickit_shared_rates_unrecorded_total",
+      "Granted requests that count on this replica only, because too many different callers wait for a settlement."
+    ) { $0.rates.unrecorded }
+  ]
+
+  static let sharedMessages = MetricReading<GroupCounts>(
+    .counter, "musickit_shared_messages_total", "Messages of other replicas, by what they are about.",
+    by: "kind", of: GroupMessage.Kind.self, { .word($0.label) }, { $0.messages[$1, default: 0] })
+
+  static let sharedCache: [MetricReading<SharedCacheCounts>] = [
+    MetricReading(
+      .counter, "musickit_shared_cache_lookups_total",
+      "Lookups of responses at the store before a request to Apple Music, by result.",
+      by: "result", of: SharedLookupResult.self, { .word($0.label) }, { $0.lookups[$1, default: 0] }),
+    MetricReading(.counter, "musickit_shared_cache_stores_total", "Responses that the store has taken.", \.stores),
+    MetricReading(
+      .counter, "musickit_shared_cache_stores_failed_total",
+      "Responses that the store has not taken, because it is full, read-only or slow.", \.failedStores),
+  ]
+}
+
+extension GroupMessage.Kind {
+  fileprivate var label: StaticString {
+    switch self {
+    case .rates: "rates"
+    case .quota: "quota"
+    case .cache: "cache"
+    }
+  }
+}
+
+extension SharedLookupResult {
+  fileprivate var label: StaticString {
+    switch self {
+    case .hit: "hit"
+    case .waited: "waited"
+    case .miss: "miss"
+    case .invalid: "invalid"
+    case .timeout: "timeout"
+    case .vain: "vain"
+    case .skipped: "skipped"
     }
   }
 }

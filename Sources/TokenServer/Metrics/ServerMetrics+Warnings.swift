@@ -9,7 +9,7 @@ import Telemetry
 /// The metrics that change before something fails: tokens, certificates, readiness, delays of event loops, and what the
 /// server lacked when it refused requests.
 extension ServerMetrics {
-  static let readiness = LabelledMetric<ReadinessReport>(
+  static let readiness = MetricReading<ReadinessReport>(
     .gauge, "musickit_readiness",
     "The checks of the admin listener's /readyz: 1 for the present status of each check, 0 for the others.",
     labels: ["check", "status"]
@@ -21,8 +21,12 @@ extension ServerMetrics {
     }
   }
 
-  /// The metrics of the latest tokens for each use. Most have no sample before the first token.
-  static let latestTokens = [
+  /// The metrics of tokens. Most of those for each use have no sample before the first token.
+  static let tokens = [
+    // The signatures of a replaced key no longer count. Prometheus treats a counter that decreases as a restarted one.
+    MetricReading<TokenMinter>(
+      .counter, "musickit_token_signatures_total", "Developer tokens signed, for callers and for the upstream.",
+      \.signatureCount),
     ofTokens(
       .gauge, "musickit_token_remaining_seconds",
       "Time until the newest developer token expires; negative if it has expired. For callers, the token with the "
@@ -42,8 +46,8 @@ extension ServerMetrics {
 
   private static func ofTokens(
     _ kind: Metric.Kind, _ name: String, _ help: String, _ value: @escaping @Sendable (MintingRecord) -> Int?
-  ) -> LabelledMetric<TokenMinter> {
-    LabelledMetric(
+  ) -> MetricReading<TokenMinter> {
+    MetricReading(
       kind, name, help, by: "use", of: MintingRecord.Use.self, { .word($0.name) }, { value($0.record(of: $1)) })
   }
 
@@ -67,8 +71,8 @@ extension ServerMetrics {
 
   private static func ofCertificate(
     _ name: String, _ help: String, _ notAfter: @escaping @Sendable (Certificates) -> Int?
-  ) -> LabelledMetric<Certificates> {
-    LabelledMetric(.gauge, name, help, labels: []) { source in
+  ) -> MetricReading<Certificates> {
+    MetricReading(.gauge, name, help, labels: []) { source in
       notAfter(source).map { [([], Double($0 - Glibc.time(nil)))] } ?? []
     }
   }
@@ -89,18 +93,18 @@ extension ServerMetrics {
 
   private static func ofLoops(
     _ kind: Metric.Kind, _ name: String, _ help: String, _ value: @escaping @Sendable (LoopLag) -> Double
-  ) -> LabelledMetric<[LoopLag]> {
-    LabelledMetric(kind, name, help, labels: ["loop"]) { lags in
+  ) -> MetricReading<[LoopLag]> {
+    MetricReading(kind, name, help, labels: ["loop"]) { lags in
       lags.enumerated().map { ([.number($0)], value($1)) }
     }
   }
 
   static let refusals = [
-    LabelledMetric<ConnectionTally.Counts>(
+    MetricReading<ConnectionTally.Counts>(
       .counter, "musickit_unavailable_total",
       "Connections and requests that the server refused because it lacked something, by cause.",
       by: "cause", of: Shortage.self, { .word($0.name) }, { $0.shortages[$1, default: 0] }),
-    LabelledMetric<ConnectionTally.Counts>(
+    MetricReading<ConnectionTally.Counts>(
       .counter, "musickit_http2_misconduct_total",
       "Streams and connections of HTTP/2 that the server ended because their client broke the protocol or a limit.",
       by: "reason", of: HTTP2Misconduct.self, { .configured($0.rawValue) }, { $0.http2Misconduct[$1, default: 0] }),

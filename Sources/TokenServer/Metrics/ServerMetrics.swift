@@ -63,8 +63,7 @@ final class ServerMetrics: Sendable {
     _ minter: TokenMinter, _ tls: TLSContext?, _ services: Services, _ readiness: ReadinessReport
   ) -> MetricsText {
     var text = MetricsText()
-    text.begin(Self.build)
-    text.sample(of: Self.build, 1, [.word(Release.version)])
+    text.add([Self.build], of: Release.version)
     text.add([Self.readiness], of: readiness)
     requests.write(to: &text)
     if let server = watched.withLock({ $0.server }) {
@@ -72,7 +71,6 @@ final class ServerMetrics: Sendable {
       text.add(Self.loops, of: server.loopLags)
     }
     text.add(Self.memory, of: services.memory)
-    text.add([Self.memoryRefusals], of: services.memory)
     let connections = connections.counts
     text.add(Self.failedConnections, of: connections)
     text.add(Self.refusals, of: connections)
@@ -80,19 +78,14 @@ final class ServerMetrics: Sendable {
     services.access.tally.write(to: &text)
     text.add(AccessTally.audit, of: services.access.audit)
     text.add(Self.keySets, of: services.access.keySets.counts)
-    let reloads = reloads.counts
-    text.add(Self.reloads, of: reloads)
-    text.add([Self.needingRestart], of: reloads)
+    text.add(Self.reloads, of: reloads.counts)
     text.add(Self.tokens, of: minter)
-    text.add(Self.latestTokens, of: minter)
     let accepted = services.catalog?.proxy.status.tokenAcceptedAt
     text.add(SigningKeys.metrics, of: (keys: signingKeys.all, accepted: accepted))
     if let tls { text.add([Self.certificate], of: tls) }
     text.add(Self.otherCertificates, of: (tls: tls, upstream: services.catalog?.authorities))
     if let catalog = services.catalog {
-      let status = catalog.proxy.status
-      text.add(Self.catalog, of: status)
-      text.add(Self.clients, of: status)
+      text.add(Self.catalog, of: catalog.proxy.status)
       catalog.tally.write(to: &text)
       text.add(Self.upstreamConnections, of: catalog.counters)
     }
@@ -102,14 +95,8 @@ final class ServerMetrics: Sendable {
       text.add([Self.sharedMessages], of: group.counts)
     }
     if let rates = services.rates { text.add(Self.sharedRates, of: rates) }
-    if let counts = services.sharedCache?.counts {
-      text.add([Self.sharedLookups], of: counts)
-      text.add(Self.sharedStores, of: counts)
-    }
-    if let counts = services.spans?.counts {
-      text.add(Self.spansExported, of: counts)
-      text.add([Self.spansDropped], of: counts)
-    }
+    if let cache = services.sharedCache { text.add(Self.sharedCache, of: cache.counts) }
+    if let spans = services.spans { text.add(Self.spans, of: spans.counts) }
     text.add(Self.log, of: services.sink)
     text.add(Self.start, of: startTime)
     text.add(Self.process, of: ProcessFigures())

@@ -181,7 +181,7 @@ final class UpstreamTally: Sendable {
   static let responseTimes = Metric(
     .histogram, "musickit_upstream_response_seconds",
     "Time from an attempt's start to the head of Apple Music's response, including the wait for a connection.")
-  static let failures = LabelledMetric<[Cause: Int]>(
+  static let failures = MetricReading<[Cause: Int]>(
     .counter, "musickit_upstream_errors_total", "Failed attempts to send a request to Apple Music, by cause.",
     by: "cause", of: Cause.self, { .configured($0.rawValue) }, { $0[$1, default: 0] })
 
