@@ -74,8 +74,6 @@ extension AccessPolicy {
     "The server cannot verify the token, because it has no keys of the identity provider at present. Send the request "
       + "again in 5 s.", retryAfter: 5, shortage: .providerKeys)
 
-  // MARK: With a credential
-
   private func holder(
     of credential: PresentedCredentials.Credential,
     jwt judge: (ArraySlice<UInt8>) throws(Interruption) -> (Client, subject: ByteString?)
@@ -136,17 +134,13 @@ extension AccessPolicy {
     }
   }
 
-  // MARK: Without a credential
-
   private func callerWithoutCredential(_ origin: PresentedCredentials.RequestOrigin) throws(Interruption) -> Principal {
-    if case .present(let origin) = origin, let client = client(of: origin) {
-      return Principal(client: client, subject: nil, origin: origin)
-    }
     switch origin {
     case .absent:
       guard let anonymous else { throw .denied(missingCredentials) }
       return Principal(client: anonymous, subject: nil, origin: nil)
     case .present(let origin):
+      if let client = client(of: origin) { return Principal(client: client, subject: nil, origin: origin) }
       if let anonymous, anonymous.origins.allows(origin) {
         return Principal(client: anonymous, subject: nil, origin: origin)
       }

@@ -29,8 +29,6 @@ extension AccessPolicy {
     }
   }
 
-  // MARK: Origins
-
   private func particulars(of origin: PresentedCredentials.RequestOrigin, _ id: String?) -> [String] {
     let everyClient = clients + [anonymous].compactMap { $0 }
     let owners = everyClient.filter { $0.origins.isRestricted && (id == nil || $0.id == id) }
@@ -58,8 +56,6 @@ extension AccessPolicy {
     return nil
   }
 
-  // MARK: API keys and certificates
-
   private func particulars(ofKey key: ArraySlice<UInt8>) -> [String] {
     guard !key.isEmpty, keys.count > 0, let digest = try? APIKeyDigest(of: key.span) else { return [] }
     let isGenuine = APIKeyForm(of: key.span) == .genuine
@@ -75,8 +71,6 @@ extension AccessPolicy {
     }
     return ["The certificate has \(Self.list(names.map(\.description), "name"))."]
   }
-
-  // MARK: JWTs
 
   private func particulars(
     ofBearer text: ArraySlice<UInt8>, now: Int, keys: (KeySetSource) -> JSONWebKeySet?

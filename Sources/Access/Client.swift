@@ -123,6 +123,50 @@ public enum SubjectName: Sendable, Hashable, CustomStringConvertible {
   }
 }
 
+/// The web origins of a client.
+public enum AllowedOrigins: Sendable, Equatable {
+  /// Any `http` or `https` origin.
+  case any
+  /// Origins of this machine, `localhost` and loopback addresses, on any port.
+  case loopback
+  case only([OriginPattern])
+
+  /// No origin.
+  public static let none = AllowedOrigins.only([])
+
+  /// Returns whether a page of `origin` is allowed.
+  public func allows(_ origin: Origin) -> Bool {
+    switch self {
+    case .any: true
+    case .loopback: origin.isLoopback
+    case .only(let patterns):
+      patterns.contains(.exact(origin))
+        || OriginPattern.pattern(of: origin).map { patterns.contains(.anyLabel($0)) } ?? false
+    }
+  }
+
+  /// The number of listed patterns.
+  public var count: Int { patterns.count }
+
+  /// The listed patterns; empty if there is no list.
+  var patterns: [OriginPattern] {
+    if case .only(let patterns) = self { patterns } else { [] }
+  }
+
+  /// Whether there is a list, which may be empty.
+  var isList: Bool {
+    if case .only = self { true } else { false }
+  }
+
+  /// Whether there is a list of origins. If so, a token without an origin would allow more than any origin on the list.
+  public var isRestricted: Bool {
+    switch self {
+    case .any, .loopback: false
+    case .only(let patterns): !patterns.isEmpty
+    }
+  }
+}
+
 /// A caller that the server has identified, with the rights of its client.
 public struct Principal: Sendable {
   /// The client of the caller.

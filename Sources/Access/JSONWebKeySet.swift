@@ -81,8 +81,6 @@ public struct JSONWebKeySet: Sendable {
     return hasRival ? "has the kid of another key; the server tries both on JWTs with this kid." : nil
   }
 
-  // MARK: Common mistakes
-
   private static func notAnObject(_ json: [UInt8]) -> String {
     let start = json.drop { $0 <= 0x20 }
     if start.starts(with: "-----BEGIN".utf8) {
@@ -148,8 +146,6 @@ struct JSONWebKey: Sendable, Equatable {
     key.kind.algorithms.contains(algorithm) && (self.algorithm ?? algorithm) == algorithm
   }
 
-  // MARK: Purpose
-
   private static func checkSecrecy(_ value: JSONValue) throws(UnusableKey) {
     guard !privateMembers.contains(where: { value[$0] != nil }), value["kty"] != .string("oct") else {
       throw .init(
@@ -184,8 +180,6 @@ struct JSONWebKey: Sendable, Equatable {
     }
     return text
   }
-
-  // MARK: Material
 
   private static func material(_ value: JSONValue) throws(UnusableKey) -> PublicKey {
     switch (value["kty"], value["crv"]) {

@@ -134,8 +134,6 @@ struct JWTClaims: Sendable {
     return (subject, expiresAt)
   }
 
-  // MARK: Issuer and audience
-
   private func checkIssuer(_ expected: String) throws(JWTRefusal) {
     guard let value = object["iss"] else { throw .wrongIssuer }
     guard let issuer = value.string else { throw .invalidClaim(.issuer) }
@@ -153,8 +151,6 @@ struct JWTClaims: Sendable {
       throw .wrongAudience
     }
   }
-
-  // MARK: Times
 
   /// Checks `exp`, `nbf` and `iat`, and returns the time of expiry.
   private func checkTimes(now: Int) throws(JWTRefusal) -> Int {
@@ -174,8 +170,6 @@ struct JWTClaims: Sendable {
     guard let date = NumericDate(value) else { throw .invalidClaim(claim) }
     return date
   }
-
-  // MARK: Subject and others
 
   private func subject() throws(JWTRefusal) -> ByteString? {
     guard let value = object["sub"] else { return nil }

@@ -60,6 +60,18 @@ public final class RateLimiter: Sendable {
     return RateVerdict(caller: own, total: total, now: now)
   }
 
+  /// Returns the tokens to take from the store; nil if this process decides alone: the client is not strict, or there is
+  /// no store now.
+  package func strictTake(_ rates: ClientRates, for caller: Caller, now: UInt64) -> StrictTake? {
+    guard rates.isStrict else { return nil }
+    return shared?.strictTake(rates, for: caller, now: TokenBucket.moment(now))
+  }
+
+  /// Counts the store's decision. Returns the verdict; nil if the reply makes no sense.
+  package func verdict(_ reply: StrictReply, on take: StrictTake, now: UInt64) -> RateVerdict? {
+    shared?.verdict(reply, on: take, now: TokenBucket.moment(now))
+  }
+
   /// Counts a failed credential. The server does not count valid credentials here, so it never slows them down.
   ///
   /// - Returns: The seconds until the address may try again, for `Retry-After`; nil if it may continue now.
@@ -165,6 +177,10 @@ struct BucketKey: Sendable, Equatable {
     self.init { $0.combine(address) }
   }
 
+  init(credential: ArraySlice<UInt8>) {
+    self.init { hasher in unsafe credential.withUnsafeBytes { unsafe hasher.combine(bytes: $0) } }
+  }
+
   init(_ fill: (inout Hasher) -> Void) {
     var hasher = Hasher()
     fill(&hasher)
@@ -187,5 +203,128 @@ extension Caller {
     case .address(let text): ByteString(text)
     case .subject(let bytes): bytes
     }
+  }
+}
+
+/// The credentials that were valid lately.
+///
+/// An address with many failed attempts has to wait before the server judges another credential of it. A caller who
+/// shares the address, and whose credential was valid before, does not have to wait. The memory grants nothing: the
+/// server judges a remembered credential like any other. So it needs 64 bits of SipHash of each, under a new key in
+/// each process, and never the credential.
+public final class RecentCredentials: Sendable {
+  private let table: Locked<BucketTable<LocalBucket>>
+
+  init(maximum: Int = RateLimits.validCredentials) {
+    table = Locked(BucketTable(maximum: maximum))
+  }
+
+  /// Remembers a valid credential.
+  ///
+  /// - Parameter now: The time in nanoseconds of the monotonic clock.
+  public func remember(_ credential: ArraySlice<UInt8>, now: UInt64) {
+    let (key, now) = (BucketKey(credential: credential), TokenBucket.moment(now))
+    table.withLock { $0.set(key, fullAt: now + RateLimits.memoryOfCredentials, now: now) }
+  }
+
+  /// Returns whether the credential was valid within the last hour.
+  ///
+  /// - Parameter now: The time in nanoseconds of the monotonic clock.
+  public func remembers(_ credential: ArraySlice<UInt8>, now: UInt64) -> Bool {
+    let (key, now) = (BucketKey(credential: credential), TokenBucket.moment(now))
+    return table.withLock { $0[key] } > now
+  }
+}
+
+/// What a ``BucketTable`` keeps for a key.
+protocol BucketTableEntry {
+  var key: UInt64 { get }
+  /// The table may give the place to another key after this moment. In a full table, the earliest goes first.
+  var fullAt: Int64 { get }
+
+  /// An entry that is no key's.
+  static var free: Self { get }
+}
+
+/// A bucket of this process alone.
+struct LocalBucket: BucketTableEntry {
+  let key: UInt64
+  let fullAt: Int64
+
+  static let free = LocalBucket(key: 0, fullAt: .min)
+}
+
+/// A table of the buckets that are not full, by key. It starts small and grows to a fixed maximum.
+struct BucketTable<Entry: BucketTableEntry> {
+  private static var ways: Int { 8 }
+
+  private var entries: [Entry]
+  let maximum: Int
+
+  /// A table of at most `maximum` entries, a power of two and at least 128.
+  init(maximum: Int) {
+    self.maximum = maximum
+    entries = Array(repeating: Entry.free, count: min(128, maximum))
+  }
+
+  /// The present number of places.
+  var capacity: Int { entries.count }
+
+  /// The size of the table in bytes.
+  var bytes: Int { entries.count * MemoryLayout<Entry>.stride }
+
+  /// The moment when the bucket is full; in the distant past if the table does not contain it.
+  subscript(key: BucketKey) -> Int64 { place(of: key.bits).map { entries[$0].fullAt } ?? Entry.free.fullAt }
+
+  func place(of key: UInt64) -> Int? {
+    for index in places(of: key) where entries[index].key == key { return index }
+    return nil
+  }
+
+  /// The entry at a place of ``place(of:)``.
+  subscript(place place: Int) -> Entry {
+    get { entries[place] }
+    _modify { yield &entries[place] }
+  }
+
+  /// Stores an entry. In a full table it replaces the one in its set that goes first.
+  mutating func set(_ entry: Entry, now: Int64) {
+    var place = place(for: entry.key)
+    while entries[place].key != entry.key, entries[place].fullAt > now, entries.count < maximum {
+      grow(now: now)
+      place = self.place(for: entry.key)
+    }
+    entries[place] = entry
+  }
+
+  /// Returns the place of the key or, if it is absent, the place in its set to evict first.
+  private func place(for key: UInt64) -> Int {
+    let places = places(of: key)
+    var best = places.lowerBound
+    for index in places {
+      if entries[index].key == key { return index }
+      if entries[index].fullAt < entries[best].fullAt { best = index }
+    }
+    return best
+  }
+
+  private func places(of key: UInt64) -> Range<Int> {
+    let sets = UInt64(entries.count / Self.ways)
+    let first = Int(key & (sets - 1)) * Self.ways
+    return first..<first + Self.ways
+  }
+
+  /// Doubles the table. Every set splits into two, so all buckets in use fit.
+  private mutating func grow(now: Int64) {
+    let old = entries
+    entries = Array(repeating: Entry.free, count: old.count * 2)
+    for entry in old where entry.fullAt > now { entries[place(for: entry.key)] = entry }
+  }
+}
+
+extension BucketTable<LocalBucket> {
+  /// Stores the moment when a bucket is full.
+  mutating func set(_ key: BucketKey, fullAt: Int64, now: Int64) {
+    set(LocalBucket(key: key.bits, fullAt: fullAt), now: now)
   }
 }

@@ -54,8 +54,6 @@ struct SharedBuckets {
   /// The size of everything in bytes.
   var bytes: Int { tables.reduce(records.capacity * MemoryLayout<Record>.stride) { $0 + $1.bytes } }
 
-  // MARK: Taking
-
   /// A rate and the ID of its bucket.
   typealias Bucket = (rate: TokenBucket, id: BucketID)
 
@@ -123,8 +121,6 @@ struct SharedBuckets {
     tables[id.table][place: place] = entry
   }
 
-  // MARK: Records
-
   private mutating func record(_ bucket: Bucket, in entry: inout SharedBucket, before: Int64, now: Int64) {
     let interval = bucket.rate.interval
     if let index = index(of: entry), index >= sent {
@@ -154,8 +150,6 @@ struct SharedBuckets {
     let index = Int(entry.record &- firstNumber)
     return index < records.count && records[index].id.bits == entry.key ? index : nil
   }
-
-  // MARK: Settlement
 
   /// Returns the next settlement; nil if there is nothing to settle, or no store.
   mutating func settlement(now: Int64) -> RateSettlement? {
@@ -231,8 +225,6 @@ struct SharedBuckets {
     if let place { tables[id.table][place: place] = entry } else { tables[id.table].set(entry, now: now) }
   }
 
-  // MARK: Strict decisions
-
   /// Returns what the store needs to know of a bucket.
   func part(_ policy: ServiceLimit.Policy, _ bucket: Bucket, now: Int64) -> StrictTake.Part {
     let most = mostDebt(bucket.rate)
@@ -251,8 +243,6 @@ struct SharedBuckets {
     tables[id.table][place: place].fullAt = max(tables[id.table][place: place].fullAt, fullAt)
     if isTaken { tables[id.table][place: place].heard = mark(now) }
   }
-
-  // MARK: The group
 
   /// Takes the state of the group. While the store does not work, each bucket has its part of the rate.
   mutating func changed(isTogether: Bool, replicas count: Int, now: Int64) {

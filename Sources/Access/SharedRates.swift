@@ -59,8 +59,6 @@ package final class SharedRates: Sendable {
   /// The grants so far that the store was not told of, because too many buckets waited.
   package var unrecorded: Int { state.withLock { $0.buckets.unrecorded } }
 
-  // MARK: Taking
-
   func take(_ rates: ClientRates, for caller: Caller, now: Int64) -> RateVerdict {
     guard !rates.isUnlimited else { return .unlimited }
     let (own, total) = buckets(of: rates, for: caller, now: now)
@@ -109,8 +107,6 @@ package final class SharedRates: Sendable {
     return id
   }
 
-  // MARK: Strict clients
-
   func strictTake(_ rates: ClientRates, for caller: Caller, now: Int64) -> StrictTake? {
     guard !rates.isUnlimited else { return nil }
     let (own, total) = buckets(of: rates, for: caller, now: now)
@@ -140,8 +136,6 @@ package final class SharedRates: Sendable {
     }
     return RateVerdict(caller: outcome(.caller), total: outcome(.total), now: now)
   }
-
-  // MARK: The group
 
   /// Returns the next settlement; nil if there is nothing to settle, or no store.
   package func settlement(now: UInt64) -> RateSettlement? {
@@ -184,4 +178,46 @@ struct KnownBucket: BucketTableEntry {
   let id: BucketID
 
   static let free = KnownBucket(key: 0, fullAt: .min, id: BucketID(.caller, code: 0))
+}
+
+/// The tokens that a strict client's caller needs from the store, for ``SharedRateScripts/strict``.
+package struct StrictTake: Sendable {
+  struct Part: Sendable {
+    let policy: ServiceLimit.Policy
+    let id: BucketID
+    let bucket: TokenBucket
+    let mostDebt: Int64
+    /// The debt that a store which came back may have lost.
+    let knownDebt: Int64
+  }
+
+  let parts: [Part]
+
+  /// The ends of the buckets' keys.
+  package var names: [[UInt8]] { parts.map(\.id.bytes) }
+
+  /// The buckets, as the script reads them.
+  package var buckets: [UInt8] {
+    var bytes: [UInt8] = []
+    for part in parts {
+      bytes.append(littleEndian: part.id.bits)
+      bytes.append(littleEndian: UInt64(part.bucket.interval.microseconds))
+      // Rounded down, so that the store never takes a token that is not there.
+      bytes.append(littleEndian: UInt64((part.bucket.span - part.bucket.interval) / 1000))
+      bytes.append(littleEndian: UInt64(part.mostDebt.microseconds))
+      bytes.append(littleEndian: UInt64(part.knownDebt.microseconds))
+    }
+    return bytes
+  }
+}
+
+/// The store's decision about a ``StrictTake``. It comes from outside.
+package struct StrictReply: Sendable, Equatable {
+  package let isTaken: Bool
+  /// The debt of each bucket before, in microseconds.
+  package let debts: [Int64]
+
+  package init(isTaken: Bool, debts: [Int64]) {
+    (self.isTaken, self.debts) = (isTaken, debts)
+  }
 }

@@ -65,8 +65,6 @@ import Cryptography
     }
   }
 
-  // MARK: Preparation
-
   private static func engine(_ algorithm: JWTAlgorithm, _ key: OpaquePointer) -> Engine? {
     guard algorithm != .edDSA else {
       guard unsafe EVP_PKEY_up_ref(key) == 1 else { return nil }
