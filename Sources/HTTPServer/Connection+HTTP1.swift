@@ -92,8 +92,6 @@ extension Connection {
     if let request = receiver.request { recordGone(request) }
   }
 
-  // MARK: The request
-
   /// Returns whether a whole head has arrived. It is then the receiver's request, and its bytes are consumed.
   private func parseHead() throws(CloseReason) -> Bool {
     let bytes = transport.input
@@ -107,10 +105,12 @@ extension Connection {
     let request = receiver.request ?? borrowRequest()
     let length: Int
     do throws(RequestError) {
-      guard let whole = try HTTP1Receiver.takeHead(unread, into: request) else { return false }
+      guard let whole = try request.parser.parse(unread) else { return false }
+      request.keep(unread.extracting(..<whole))
       length = whole
     } catch {
-      receiver.refuseHead(unread, of: request, error, keeping: worker.router.lastingField)
+      let refusal = ErrorResponse(error, showing: error.part(of: unread.extracting(request.head.target)))
+      receiver.refused = RefusedHead(refusal, of: error, keeping: worker.router.lastingField)
       return try readRefusedHead(unread)
     }
     transport.consumed += length
@@ -156,8 +156,6 @@ extension Connection {
     record(request, response, bytes: write(response, to: request, goesOn: false))
   }
 
-  // MARK: Content that is read before the next step
-
   private func beginContent(_ use: PendingContent.Use, _ framing: MessageFraming) {
     receiver.content = PendingContent(use, framing: framing, limits: worker.limits.http1)
     state.contentBegan(at: now, isForResponse: use.isForResponse)
@@ -190,8 +188,6 @@ extension Connection {
       bytes.span.extracting(transport.consumed...), of: request.head, limits: worker.limits.http1,
       limit: worker.limits.unreadBody)
   }
-
-  // MARK: The response
 
   /// Returns whether the connection serves another request after this response. First skips content that has arrived
   /// whole.

@@ -2,7 +2,6 @@ import EventLoop
 import HTTP1
 import HTTP2
 import HTTPMessages
-import HTTPTypes
 import Memory
 import TLS
 
@@ -36,9 +35,6 @@ extension Connection {
     /// The kernel's maximum of bytes that the server does not read: twice `Listener.receiveBuffer`.
     static let receiveBuffer = 65_536
   }
-
-  /// The minimum size of a response body that is sent from the handler's own array, possibly shared, without a copy.
-  static let leastShared = 16_384
 
   /// Charges the held memory. Returns false if the budget refuses the growth; the connection must then end.
   func account() -> Bool {
@@ -115,9 +111,4 @@ extension Connection {
     if transport.isPending { channel.resetOnClose() }
     close()
   }
-}
-
-extension Response {
-  /// Whether the status allows content (RFC 9110 §6.4.1).
-  var hasContent: Bool { status.code != 204 && status.code != 304 }
 }

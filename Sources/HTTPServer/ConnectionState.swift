@@ -1,6 +1,6 @@
 import EventLoop
+import HTTP1
 import HTTPMessages
-import TLS
 
 /// The state machine of a connection: the event that it waits for, the deadline, and the next action.
 ///
@@ -24,15 +24,6 @@ struct ConnectionState {
     /// The connection only waits for the peer to acknowledge the bytes that the kernel still has.
     case unread(until: Deadline)
     case closed
-  }
-
-  /// The stages of closing an HTTP/2 connection (RFC 9113 §6.8).
-  enum GoAway: Equatable {
-    case none
-    /// The first GOAWAY is sent, so the client should open no more streams. The GOAWAY with the last stream follows at
-    /// the deadline.
-    case announced(until: Deadline)
-    case sent
   }
 
   enum Occupation: Equatable {
@@ -81,8 +72,6 @@ struct ConnectionState {
     self.limits = limits
   }
 
-  // MARK: Before the first request
-
   mutating func opened(at now: Deadline, awaitsProxyHeader: Bool, isSecure: Bool) {
     let deadline = now.advanced(by: limits.values.tlsHandshake)
     if awaitsProxyHeader {
@@ -104,8 +93,6 @@ struct ConnectionState {
     phase = isClosing ? .head(until: now.advanced(by: limits.values.headerSection)) : .idle(until: nil)
     return true
   }
-
-  // MARK: At rest
 
   /// Records that the connection rests, which means that it waits without a task, and returns its deadline.
   ///
@@ -191,28 +178,6 @@ struct ConnectionState {
     return .wait(until: earlier)
   }
 
-  // MARK: HTTP/2
-
-  /// Records that the client has sent the preface of HTTP/2. `grace` is nil unless the server is closing. In that case
-  /// the first GOAWAY is sent at once.
-  mutating func upgraded(at now: Deadline, grace: Duration?) -> Action {
-    phase = .http2(grace.map { .announced(until: now.advanced(by: $0)) } ?? .none)
-    return grace == nil ? .nothing : .announceGoAway
-  }
-
-  /// Records that the GOAWAY with the last stream is sent. Returns false if it was sent before.
-  mutating func goAwaySent() -> Bool {
-    switch phase {
-    case .http2(.none), .http2(.announced):
-      phase = .http2(.sent)
-      return true
-    default:
-      return false
-    }
-  }
-
-  // MARK: The end
-
   /// Records that the last response is sent and the peer may still be sending.
   mutating func lingerBegan(at now: Deadline) {
     phase = .lingering(until: now.advanced(by: limits.values.linger), discarded: 0)
@@ -237,11 +202,7 @@ struct ConnectionState {
   mutating func closed() {
     phase = .closed
   }
-}
 
-// MARK: Queries
-
-extension ConnectionState {
   var isHandshaking: Bool {
     switch phase {
     case .proxyHeader, .handshake: true
@@ -283,11 +244,7 @@ extension ConnectionState {
     case .proxyHeader, .handshake, .http2, .lingering: false
     }
   }
-}
 
-// MARK: Work
-
-extension ConnectionState {
   mutating func workBegan() {
     occupation = .working(watchesHangup: false)
     hadWork.sinceRest = true
@@ -354,25 +311,88 @@ extension ConnectionState {
   func cancelledWorkDeadline(at now: Deadline) -> Deadline { now.advanced(by: limits.values.cancelledWork) }
 
   func writeDeadline(at now: Deadline) -> Deadline { now.advanced(by: limits.values.writeProgress) }
-}
 
-/// The limits, shared by all connections of a loop, because a copy would be a quarter of each connection's memory.
-final class SharedLimits: Sendable {
-  let values: ServerLimits
+  /// Records the first byte of a header section, which has one deadline, however slowly the bytes arrive.
+  mutating func headBegan(at now: Deadline) {
+    phase = .head(until: now.advanced(by: limits.values.headerSection))
+  }
 
-  init(_ values: ServerLimits) { self.values = values }
-}
+  mutating func headCompleted() {
+    phase = .exchange
+    hasCarriedRequest = true
+  }
 
-/// The reason why a connection ends. The errors are indirect, because every connection has room for a reason.
-enum CloseReason: Error, Equatable {
-  /// The peer is gone or does not read, so nothing more is sent.
-  case gone
-  /// The last response announces the close. `lingers` is true if the peer may still be sending.
-  case finished(lingers: Bool)
-  /// A response has broken off: the peer must not treat it as complete.
-  case brokenOff
-  /// A request is refused in a way that makes the following bytes of the connection meaningless.
-  indirect case refused(ErrorResponse)
-  /// The TLS session is over. Its last bytes are in `outgoing`.
-  indirect case failedTLS(TLSError)
+  mutating func contentBegan(at now: Deadline, isForResponse: Bool) {
+    phase = .content(ContentDeadlines(at: now, limits: limits.values), isForResponse: isForResponse)
+  }
+
+  /// Records that all received content has been read, and the content is not complete.
+  mutating func contentContinues(at now: Deadline) {
+    guard case .content(var deadlines, let isForResponse) = phase else { return }
+    deadlines.waitBegan(at: now, limits: limits.values)
+    phase = .content(deadlines, isForResponse: isForResponse)
+  }
+
+  mutating func contentCompleted() {
+    guard case .content(_, let isForResponse) = phase else { return }
+    phase = isForResponse ? .exchange : .idle(until: nil)
+  }
+
+  /// The facts that decide whether a connection serves another request.
+  struct KeepAlive {
+    /// Whether the client wants to send another request on the connection (RFC 9112 §9.3).
+    var clientKeepsAlive: Bool
+    /// The framing of the content that the server has not read, or `none` if it has read all content.
+    var unreadContent: MessageFraming
+    /// Whether the client waits for status 100 before it sends the content.
+    var expectsContinue: Bool
+    /// The number of bytes that were read from the connection and are not used yet.
+    var bufferedBytes: Int
+    var readWouldBlock: Bool
+    var peerHasFinished: Bool
+  }
+
+  /// Returns whether the connection serves another request after the response to this one.
+  func goesOn(after exchange: KeepAlive, isDraining: Bool) -> Bool {
+    guard exchange.clientKeepsAlive else { return false }
+    let hasUnreadContent = exchange.unreadContent != .none
+    if hasUnreadContent {
+      // A client that waits for 100 may or may not send the content after another status, so the next bytes are
+      // ambiguous.
+      if exchange.expectsContinue { return false }
+      // Chunked content may turn out to be too long or malformed, and by then the response cannot announce the close.
+      guard case .fixed(let length) = exchange.unreadContent, length <= limits.values.unreadBody else { return false }
+    }
+    if exchange.peerHasFinished, hasUnreadContent || exchange.bufferedBytes == 0 { return false }
+    // During a drain, only the last response to the received requests announces the close.
+    return !isDraining || isFollowed(exchange)
+  }
+
+  /// Returns whether more bytes may have arrived after the request. After unread content, only buffered bytes count.
+  private func isFollowed(_ exchange: KeepAlive) -> Bool {
+    switch exchange.unreadContent {
+    case .none: exchange.bufferedBytes > 0 || !exchange.readWouldBlock
+    case .fixed(let length): exchange.bufferedBytes > length
+    case .chunked: false
+    }
+  }
+
+  enum Next: Equatable {
+    case request
+    /// Read the content of this request, which precedes the next request.
+    case unreadContent
+    case end(CloseReason)
+  }
+
+  /// Records that the response is complete, and returns the next step.
+  mutating func responded(to exchange: KeepAlive, goesOn: Bool) -> Next {
+    let hasUnreadContent = exchange.unreadContent != .none
+    guard goesOn else {
+      let clientMayBeSending = exchange.clientKeepsAlive || hasUnreadContent || exchange.bufferedBytes > 0
+      return .end(.finished(lingers: clientMayBeSending))
+    }
+    guard !hasUnreadContent else { return .unreadContent }
+    phase = .idle(until: nil)
+    return .request
+  }
 }

@@ -13,32 +13,11 @@ struct HTTP1Receiver {
   /// The content of `request` that is not complete, or nil if the connection waits for none.
   var content: PendingContent?
 
-  // MARK: The head
-
   /// Returns whether the bytes are only an empty line. Some clients send one after content (RFC 9112 §2.2); then no
   /// request has begun.
   func isEmptyLine(_ bytes: Span<UInt8>) -> Bool {
     request == nil && bytes.count == 2 && bytes[0] == 0x0D && bytes[1] == 0x0A
   }
-
-  /// Parses the head at the start of `bytes` into `request`. Returns its length, or nil if the head is not complete.
-  static func takeHead(_ bytes: Span<UInt8>, into request: Request) throws(RequestError) -> Int? {
-    guard let length = try request.parser.parse(bytes) else { return nil }
-    request.keep(bytes.extracting(..<length))
-    return length
-  }
-
-  /// Takes note of a head that the codec has refused.
-  ///
-  /// - Parameter name: The field that the refusal needs, in lower case; nil for none.
-  mutating func refuseHead(
-    _ bytes: Span<UInt8>, of request: Request, _ error: RequestError, keeping name: StaticString?
-  ) {
-    let refusal = ErrorResponse(error, showing: error.part(of: bytes.extracting(request.head.target)))
-    refused = RefusedHead(refusal, of: error, keeping: name)
-  }
-
-  // MARK: Content that is read without a task
 
   /// Reads content from the front of `bytes`. Returns the number of bytes, and the content if it is complete. An error
   /// ends the content.
@@ -59,8 +38,6 @@ struct HTTP1Receiver {
     }
   }
 
-  // MARK: Content that its operation does not read
-
   /// Returns the length of the content at the front of `bytes`, or nil if it continues beyond the received bytes or
   /// `limit`.
   ///
@@ -69,7 +46,6 @@ struct HTTP1Receiver {
   static func lengthOfArrivedContent(
     _ bytes: Span<UInt8>, of head: RequestHead, limits: HTTP1Limits, limit: Int
   ) throws(CloseReason) -> Int? {
-    guard head.framing != .none else { return 0 }
     // A client that waits for 100 may send the next request instead of the content.
     guard !head.expectsContinue else { return nil }
     var body = ContentDecoder(head.framing, limits: limits)
@@ -120,6 +96,24 @@ struct PendingContent {
       discarded += part.count
       guard discarded <= limit else { throw .finished(lingers: true) }
     }
+  }
+}
+
+/// The deadlines of request content: for the whole content, and for the next part. A slow client makes progress, but is
+/// not served forever.
+struct ContentDeadlines: Equatable {
+  private let end: Deadline
+  private var progress: Deadline
+
+  init(at now: Deadline, limits: ServerLimits) {
+    end = now.advanced(by: limits.body)
+    progress = now.advanced(by: limits.bodyProgress)
+  }
+
+  var next: Deadline { min(progress, end) }
+
+  mutating func waitBegan(at now: Deadline, limits: ServerLimits) {
+    progress = now.advanced(by: limits.bodyProgress)
   }
 }
 

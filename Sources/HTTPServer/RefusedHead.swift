@@ -61,9 +61,6 @@ final class RefusedHead {
     let bytes = line
     let isNamed = bytes.span.equalsIgnoringCase(0..<length, name)
     guard isNamed else { return }
-    let isBlank: (UInt8) -> Bool = { $0 == 0x20 || $0 == 0x09 }
-    let value = line[(length + 1)...].drop(while: isBlank)
-    let end = value.lastIndex { !isBlank($0) }.map { $0 + 1 } ?? value.startIndex
-    values.append(Array(value[..<end]))
+    values.append(Array(bytes[bytes.span.trimmingWhitespace(length + 1..<bytes.count)]))
   }
 }

@@ -141,8 +141,6 @@ public final class Request {
     bytes = parser.head.forget(keeping: name, values)
   }
 
-  // MARK: Parts of the head
-
   /// Returns whether the path equals `path`, byte for byte.
   public func hasPath(_ path: StaticString) -> Bool {
     let bytes = bytes

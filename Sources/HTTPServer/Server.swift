@@ -1,11 +1,8 @@
 public import EventLoop
 import Glibc
 public import HTTP1
-public import HTTPMessages
 public import Memory
 public import TLS
-public import Telemetry
-public import Tracing
 
 /// An HTTP server with one endpoint, served by every loop that it receives.
 ///
@@ -144,60 +141,6 @@ public final class Server: Sendable {
 extension SocketAddress {
   /// Whether the address is only reachable from this machine.
   fileprivate var isLocal: Bool { ipAddress?.isLoopback ?? true }
-}
-
-/// The record of one request and its response.
-public struct CompletedRequest {
-  /// The request's ID.
-  public let id: RequestID
-  /// The request's trace, and the server's span in it.
-  public let trace: RequestTrace
-  /// The request's method, or nil if no request line could be parsed.
-  public let method: RequestHead.Method?
-  /// The route's template, or nil if no route matched.
-  public let route: StaticString?
-  /// The beginning of the path as it was sent, without the query; empty if the observer records no path.
-  public let path: [UInt8]
-  /// The status code of the response.
-  public let status: Int
-  /// The number of content bytes sent.
-  public let bytes: Int
-  /// The time from the first byte of the request to the response.
-  public let duration: Duration
-  /// The client's address, without the port.
-  public let clientAddress: String
-  /// The HTTP version of the request: `2`, `1.1` or `1.0`; nil if the request line states no supported version.
-  public let version: StaticString?
-  /// Whether the connection is encrypted.
-  public let isSecure: Bool
-  /// What the server lacked to serve the request; nil if nothing.
-  public let shortage: Shortage?
-  /// What the upstream said in the response that the server has replaced; nil if it has replaced none.
-  public let replaced: ReplacedResponse?
-  /// The client that access control has admitted; nil without one.
-  public let client: String?
-}
-
-/// An observer of responses and notices. The server calls it on an event loop, so it must not block.
-public protocol ExchangeObserver: Sendable {
-  /// Returns the observer for one loop. A server calls it once per loop, when it starts. An observer with state per
-  /// loop returns a separate observer, so that loops share no state. Other observers return themselves.
-  func forOneLoop() -> any ExchangeObserver
-  /// Whether the observer records responses at present. The server reads it for each response.
-  var recordsExchanges: Bool { get }
-  /// The number of bytes of each path that the observer records. The server reads it for each new `Request` object.
-  var recordedPathBytes: Int { get }
-  /// Receives the record of a response that is about to be written.
-  func completed(_ exchange: borrowing CompletedRequest)
-  /// Receives a notice for the operator about an event outside of any request.
-  func noticed(_ notice: ServerNotice)
-}
-
-extension ExchangeObserver {
-  /// Returns this observer.
-  public func forOneLoop() -> any ExchangeObserver { self }
-  /// No path is recorded.
-  public var recordedPathBytes: Int { 0 }
 }
 
 /// A notice for the operator about connections.

@@ -60,3 +60,10 @@ public struct ServerLimits: Sendable, Equatable {
   /// Creates the default limits.
   public init() {}
 }
+
+/// The limits, shared by all connections of a loop, because a copy would be a quarter of each connection's memory.
+final class SharedLimits: Sendable {
+  let values: ServerLimits
+
+  init(_ values: ServerLimits) { self.values = values }
+}

@@ -93,7 +93,6 @@ struct TurnQueue<Element> {
 
   var isEmpty: Bool { lines.isEmpty }
 
-  /// Returns whether to refuse more work of `address`, because its line is full. Lines are only full under overload.
   mutating func refuses(_ address: Holder?, at now: Deadline, limits: ServerLimits) -> Bool {
     if exceedsBurst(at: now, limits: limits) { lastRefusal = now }
     guard isOverloaded(at: now, limits: limits), let line = lines[address],
@@ -108,8 +107,6 @@ struct TurnQueue<Element> {
 
   private static var few: Int { 6 }
 
-  /// Adds work at the end of the line of `address`, which is nil for all trusted proxies. It has waited since `arrival`, if
-  /// that is known.
   mutating func add(_ element: Element, of address: Holder?, since arrival: Deadline? = nil, at now: Deadline) {
     if count == 0 { spell = (now, 0) }
     count += 1

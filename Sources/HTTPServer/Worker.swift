@@ -96,8 +96,6 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     strictTransportSecurity.map { [.strictTransportSecurity: $0] } ?? [:]
   }
 
-  // MARK: Connections
-
   func start(_ listeners: [Listener]) {
     loop.assertCurrent()
     self.listeners = listeners
@@ -200,8 +198,6 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     spares.refill()
   }
 
-  // MARK: Overload
-
   /// Whether a client with this address is one of those that are too much for the server: many requests of the address wait
   /// for their turn, or many connections of it are deprioritised.
   func isCrowding(_ address: MemoryBudget.Holder?) -> Bool {
@@ -238,8 +234,6 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     deprioritisedOfAddress[address] = count > 1 ? count - 1 : nil
   }
 
-  // MARK: Drain
-
   func beginDrain() {
     loop.assertCurrent()
     stage = .draining
@@ -271,8 +265,6 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     for connection in connections { connection.abandon() }
   }
 
-  // MARK: Lending
-
   /// Lends an object for a request that begins now.
   func lendRequest(to connection: Connection) -> Request {
     let request =
@@ -295,8 +287,6 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     request.reset()
     requests.append(request)
   }
-
-  // MARK: Writing
 
   /// Sends the responses of a connection at the end of the turn, right after those of others. A client or proxy on this
   /// machine that waits for them then wakes up once for all; waking it takes as long as a cached response.

@@ -53,8 +53,6 @@ final class HTTP2Stream: @unchecked Sendable {
 
   private var session: HTTP2Session { streams.session }
 
-  // MARK: The request
-
   /// Handles the head. The following frames show whether there is content; a declared length already shows it.
   func receive(_ head: HTTP2ReceivedRequest) {
     connection.channel.loop.assertCurrent()
@@ -142,8 +140,6 @@ final class HTTP2Stream: @unchecked Sendable {
     heldBytes = bytes
   }
 
-  // MARK: The steps that wait
-
   /// Takes a step of the request, and then the one that waits.
   private func perform(_ step: () throws(CloseReason) -> ExchangeStep) {
     guard let request else { return }
@@ -203,8 +199,6 @@ final class HTTP2Stream: @unchecked Sendable {
     noteHeld()
     if !isRequestInUse { connection.worker.takeBack(request) }
   }
-
-  // MARK: The end
 
   /// Ends what has taken too long: the client's content, its reading, or the handler's work.
   func look(at now: Deadline) {

@@ -1,3 +1,4 @@
+import Bytes
 import EventLoop
 import HTTP1
 import HTTP2
@@ -116,6 +117,68 @@ extension HTTP2Streams: HTTP2SessionDelegate {
   }
 }
 
+/// The received content of a request on a stream, and its waiting reader. Unread content counts against the stream's
+/// window, so that the client sends no more of it.
+final class HTTP2Content: ContentReader, @unchecked Sendable {
+  // Sendable by confinement, like the connection.
+  private let stream: HTTP2StreamID
+  private weak var streams: HTTP2Streams?
+  private var received: [UInt8] = []
+  private(set) var isFinished = false
+  private(set) var count = 0
+  var isEmpty: Bool { received.isEmpty }
+  private var failure: ContentError?
+  private var wake: (() -> Void)?
+
+  init(_ stream: HTTP2StreamID, of streams: HTTP2Streams) {
+    self.stream = stream
+    self.streams = streams
+  }
+
+  func append(_ bytes: Span<UInt8>) {
+    received.append(copying: bytes)
+    count += bytes.count
+    wake.take()?()
+  }
+
+  func finish() {
+    isFinished = true
+    wake.take()?()
+  }
+
+  func fail(_ error: ContentError) {
+    guard !isFinished else { return }
+    failure = failure ?? error
+    wake.take()?()
+  }
+
+  func discardHeld() -> Int {
+    defer { received = [] }
+    return received.count
+  }
+
+  func cancel() { fail(.cancelled) }
+
+  func read() async throws(ContentError) -> [UInt8]? {
+    while received.isEmpty {
+      if let failure { throw failure }
+      if isFinished { return nil }
+      await unsafe withUnsafeContinuation { continuation in
+        wake = { unsafe continuation.resume() }
+      }
+    }
+    let part = received
+    received = []
+    if let streams {
+      streams.contentBytes -= part.count
+      // The client gets more window.
+      streams.session.consume(part.count, on: stream)
+      streams.connection.flushHTTP2()
+    }
+    return part
+  }
+}
+
 /// A connection that speaks HTTP/2: chosen by ALPN over TLS, or by its preface in plaintext (RFC 9113 §3.2, §3.3).
 ///
 /// Unlike HTTP/1.1, nothing here needs a task: the session determines how to process received bytes, and the socket is
@@ -223,6 +286,43 @@ extension Connection {
 
   /// The maximum number of writes that fill the socket before the loop's other connections have a turn.
   private static let roundsInOneGo = 16
+}
+
+/// The transitions of HTTP/2.
+extension ConnectionState {
+  /// The stages of closing an HTTP/2 connection (RFC 9113 §6.8).
+  enum GoAway: Equatable {
+    case none
+    /// The first GOAWAY is sent, so the client should open no more streams. The GOAWAY with the last stream follows at
+    /// the deadline.
+    case announced(until: Deadline)
+    case sent
+  }
+
+  /// Records bytes that may be the preface of HTTP/2 or a request. Unlike `headBegan`, a further part does not change
+  /// the deadline.
+  mutating func prefaceBegan(at now: Deadline) {
+    if case .head = phase { return }
+    headBegan(at: now)
+  }
+
+  /// Records that the client has sent the preface of HTTP/2. `grace` is nil unless the server is closing. In that case
+  /// the first GOAWAY is sent at once.
+  mutating func upgraded(at now: Deadline, grace: Duration?) -> Action {
+    phase = .http2(grace.map { .announced(until: now.advanced(by: $0)) } ?? .none)
+    return grace == nil ? .nothing : .announceGoAway
+  }
+
+  /// Records that the GOAWAY with the last stream is sent. Returns false if it was sent before.
+  mutating func goAwaySent() -> Bool {
+    switch phase {
+    case .http2(.none), .http2(.announced):
+      phase = .http2(.sent)
+      return true
+    default:
+      return false
+    }
+  }
 }
 
 extension HTTP2Limits {

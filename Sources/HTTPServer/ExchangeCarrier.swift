@@ -1,8 +1,11 @@
 import EventLoop
-import HTTP1
-import HTTPMessages
+public import HTTP1
+public import HTTPMessages
 import HTTPTypes
 import Memory
+import TLS
+public import Telemetry
+public import Tracing
 
 /// The life of a request, whatever the version of the protocol:
 ///
@@ -127,6 +130,20 @@ enum ExchangeStep {
   var isDone: Bool { if case .done = self { true } else { false } }
 }
 
+/// The reason why a connection ends. The errors are indirect, because every connection has room for a reason.
+enum CloseReason: Error, Equatable {
+  /// The peer is gone or does not read, so nothing more is sent.
+  case gone
+  /// The last response announces the close. `lingers` is true if the peer may still be sending.
+  case finished(lingers: Bool)
+  /// A response has broken off: the peer must not treat it as complete.
+  case brokenOff
+  /// A request is refused in a way that makes the following bytes of the connection meaningless.
+  indirect case refused(ErrorResponse)
+  /// The TLS session is over. Its last bytes are in `outgoing`.
+  indirect case failedTLS(TLSError)
+}
+
 /// What carries the requests and responses: a connection of HTTP/1.1 carries one exchange after the other, and a stream of
 /// HTTP/2 carries one.
 protocol ExchangeCarrier: AnyObject {
@@ -167,66 +184,6 @@ protocol ExchangeCarrier: AnyObject {
   func conclude(_ request: Request, goesOn: Bool) throws(CloseReason) -> ExchangeStep
 }
 
-/// The work of a request: it waits for its turn, and then for its response, without a task of the server.
-final class RequestWork: AwaitedTurn, @unchecked Sendable {
-  // Sendable by confinement, like the connection.
-  let request: Request
-  private let work: DeferredWork
-  private var context: RequestContext
-  private let carrier: any ExchangeCarrier
-  private let began: Deadline
-  /// The work, once its turn has come.
-  private var running: (any CancellableWork)?
-  private var isCancelled = false
-  private var hasEnded = false
-
-  init(_ work: DeferredWork, of request: Request, _ context: RequestContext, on carrier: any ExchangeCarrier) {
-    (self.work, self.request, self.context, self.carrier) = (work, request, context, carrier)
-    began = context.loop.now
-  }
-
-  func lineUp() {
-    carrier.connection.worker.lineUp(self, .request, of: request.holder, since: request.arrival)
-  }
-
-  /// Begins the work when its turn comes, unless that is too late.
-  func isDue(isTimely: Bool) {
-    guard isTimely, !isCancelled else {
-      return end(carrier.connection.withoutWork(work, for: request, isTimely: isTimely))
-    }
-    context.waited = Deadline.now.duration(since: began)
-    switch work.form {
-    case .call(let begin):
-      let running = begin(context) { self.end($0) }
-      if !hasEnded { self.running = running }
-    case .task(let perform):
-      // An unstructured task does not inherit the preference, and without it would run on the global pool.
-      running = Task(executorPreference: context.loop) { [context] in self.end(await perform(context)) }
-    }
-  }
-
-  func cancel() {
-    context.loop.assertCurrent()
-    isCancelled = true
-    running?.cancel()
-  }
-
-  private func end(_ response: consuming Response) {
-    context.loop.assertCurrent()
-    hasEnded = true
-    running = nil
-    carrier.workEnded(self, response)
-  }
-}
-
-/// The content of a request that has none, or whose content was read before.
-final class NoContent: ContentReader {
-  static let shared = NoContent()
-
-  func read() async throws(ContentError) -> [UInt8]? { nil }
-  func cancel() {}
-}
-
 /// The framing of content that is sent in parts (RFC 9112 §6). HTTP/2 has frames of its own for content of any length.
 enum StreamFraming: Equatable {
   /// No content, because the status or the method does not allow it. The length is that of the response to a GET, if
@@ -260,8 +217,15 @@ enum StreamFraming: Equatable {
   }
 }
 
-/// The records of requests.
+extension Response {
+  /// Whether the status allows content (RFC 9110 §6.4.1).
+  var hasContent: Bool { status.code != 204 && status.code != 304 }
+}
+
 extension Connection {
+  /// The minimum size of a response body that is sent from the handler's own array, possibly shared, without a copy.
+  static let leastShared = 16_384
+
   /// The status in logs for a response that the client did not wait for. nginx uses the same number.
   static let clientClosedRequest = 499
 
@@ -290,4 +254,58 @@ extension Connection {
   func recordGone(_ request: Request) {
     record(request, status: Self.clientClosedRequest, bytes: 0)
   }
+}
+
+/// The record of one request and its response.
+public struct CompletedRequest {
+  /// The request's ID.
+  public let id: RequestID
+  /// The request's trace, and the server's span in it.
+  public let trace: RequestTrace
+  /// The request's method, or nil if no request line could be parsed.
+  public let method: RequestHead.Method?
+  /// The route's template, or nil if no route matched.
+  public let route: StaticString?
+  /// The beginning of the path as it was sent, without the query; empty if the observer records no path.
+  public let path: [UInt8]
+  /// The status code of the response.
+  public let status: Int
+  /// The number of content bytes sent.
+  public let bytes: Int
+  /// The time from the first byte of the request to the response.
+  public let duration: Duration
+  /// The client's address, without the port.
+  public let clientAddress: String
+  /// The HTTP version of the request: `2`, `1.1` or `1.0`; nil if the request line states no supported version.
+  public let version: StaticString?
+  /// Whether the connection is encrypted.
+  public let isSecure: Bool
+  /// What the server lacked to serve the request; nil if nothing.
+  public let shortage: Shortage?
+  /// What the upstream said in the response that the server has replaced; nil if it has replaced none.
+  public let replaced: ReplacedResponse?
+  /// The client that access control has admitted; nil without one.
+  public let client: String?
+}
+
+/// An observer of responses and notices. The server calls it on an event loop, so it must not block.
+public protocol ExchangeObserver: Sendable {
+  /// Returns the observer for one loop. A server calls it once per loop, when it starts. An observer with state per
+  /// loop returns a separate observer, so that loops share no state. Other observers return themselves.
+  func forOneLoop() -> any ExchangeObserver
+  /// Whether the observer records responses at present. The server reads it for each response.
+  var recordsExchanges: Bool { get }
+  /// The number of bytes of each path that the observer records. The server reads it for each new `Request` object.
+  var recordedPathBytes: Int { get }
+  /// Receives the record of a response that is about to be written.
+  func completed(_ exchange: borrowing CompletedRequest)
+  /// Receives a notice for the operator about an event outside of any request.
+  func noticed(_ notice: ServerNotice)
+}
+
+extension ExchangeObserver {
+  /// Returns this observer.
+  public func forOneLoop() -> any ExchangeObserver { self }
+  /// No path is recorded.
+  public var recordedPathBytes: Int { 0 }
 }
