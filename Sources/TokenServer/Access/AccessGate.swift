@@ -7,6 +7,7 @@ import HTTPMessages
 import HTTPServer
 import HTTPTypes
 import Telemetry
+import Tracing
 
 /// The gate of every request for a token or for the catalog, with the policy of one generation. It identifies the
 /// caller, applies the rate limits, and writes the result to the audit log. The admitted caller's ``Principal`` states
@@ -129,6 +130,71 @@ struct AccessGate: Sendable {
     }
   }
 
+  /// Identifies the caller.
+  ///
+  /// - Parameter isDescribed: Whether an operator describes the request, so that nothing is postponed.
+  private func identification(
+    of presented: PresentedCredentials, _ auditContext: AuditContext, after wanted: AccessPolicy.WantedKeys? = nil,
+    isDescribed: Bool = false
+  ) -> AccessPolicy.Identification {
+    // Only a bearer token can be a JWT or a developer token of this server. Both cost a signature to verify.
+    guard case .bearer(let token)? = presented.credential else {
+      return policy.identify(presented, now: Glibc.time(nil), after: wanted, keys: keys.present)
+    }
+    return identification(
+      ofBearer: token, presented, auditContext, after: wanted,
+      from: isDescribed ? nil : auditContext.rateLimitPrefix)
+  }
+
+  /// Identifies the caller by a bearer token. One that belongs to no client may be a developer token of this server: then
+  /// the request counts as one without a credential.
+  @inline(never)
+  private func identification(
+    ofBearer token: ArraySlice<UInt8>, _ presented: PresentedCredentials, _ auditContext: AuditContext,
+    after wanted: AccessPolicy.WantedKeys?, from address: String?
+  ) -> AccessPolicy.Identification {
+    let identification = judge(presented, after: wanted, from: address)
+    guard case .denied(var denial) = identification,
+      denial.response.code == .invalidCredentials || denial.response.code == .rateLimited
+    else { return identification }
+    switch ownTokens.judge(token, now: Glibc.time(nil), mayVerify: { mayVerify(auditContext) }) {
+    case .own:
+      var rest = presented
+      rest.credential = nil
+      return judge(rest, after: wanted, from: address)
+    case .refused(let reason, let isGuess) where denial.response.code == .invalidCredentials:
+      denial.response.detail = "\(reason) \(denial.response.detail)"
+      denial.isGuess = isGuess
+      return .denied(denial)
+    case .refused, .other: return identification
+    }
+  }
+
+  /// Identifies the caller by the policy. A JWT of an address with too many failed attempts is not judged, because its
+  /// signature costs as much as many requests, unless the same JWT was valid lately.
+  ///
+  /// - Parameter address: The address for rate limits; nil for a request that an operator describes.
+  private func judge(
+    _ presented: PresentedCredentials, after wanted: AccessPolicy.WantedKeys?, from address: String?
+  ) -> AccessPolicy.Identification {
+    let limiter = service.limiter
+    var judged: ArraySlice<UInt8>?
+    let identification = policy.identify(
+      presented, now: Glibc.time(nil), after: wanted,
+      postpones: { token in
+        guard let address else { return nil }
+        judged = token
+        let now = Deadline.now.nanoseconds
+        guard let seconds = limiter.failureWait(of: address, now: now), !limiter.validJWTs.remembers(token, now: now)
+        else { return nil }
+        return Self.tooManyFailures("The server has not judged this one.", retryAfter: seconds)
+      }, keys: keys.present)
+    if case .known = identification, let judged {
+      limiter.validJWTs.remember(judged, now: Deadline.now.nanoseconds)
+    }
+    return identification
+  }
+
   /// Returns the facts behind a denial, for the operator only.
   func particulars(of denial: Denial, _ presented: PresentedCredentials) -> [String] {
     policy.particulars(of: denial, presented, now: Glibc.time(nil), keys: keys.present)
@@ -177,8 +243,6 @@ struct AccessGate: Sendable {
       return .refused(response)
     }
   }
-
-  // MARK: The audit log
 
   /// Records that a caller got what it requested.
   ///
@@ -249,7 +313,7 @@ struct AccessGate: Sendable {
       denial.response.detail, retryAfter: seconds, client: denial.client, origin: denial.origin)
   }
 
-  static func tooManyFailures(
+  private static func tooManyFailures(
     _ detail: String, retryAfter seconds: Int, client: String? = nil, origin: String? = nil
   ) -> Denial {
     Denial(
@@ -271,4 +335,39 @@ struct AccessGate: Sendable {
 enum AccessDecision {
   case admitted(AccessGate.AuthorizedCaller)
   case refused(Response)
+}
+
+/// The facts of a request that the audit log needs, even after the request ends.
+struct AuditContext: Sendable {
+  let id: RequestID
+  let trace: RequestTrace
+  let address: String
+  /// The address for rate limits: an IPv4 address, an IPv6 network of /64, or `unix`.
+  let rateLimitPrefix: String
+  let route: StaticString
+
+  init(_ request: Request) {
+    id = request.id
+    trace = request.trace
+    address = request.clientAddress
+    rateLimitPrefix = request.rateLimitPrefix
+    route = request.route ?? "-"
+  }
+
+  /// Whether the path is one of Apple's. Below `/v1/`, the server's own refusals are never 403, because apps take a 403
+  /// as the sign to fetch a new music user token.
+  var isOfApple: Bool { route.description.hasPrefix("/v1/") }
+
+  /// Returns the record of a decision about the request. Inlined, because every grant and every refusal makes one.
+  ///
+  /// - Parameter client: The client's id in the settings; `-` if the caller belongs to no client.
+  @inline(__always)
+  func record(
+    _ outcome: AuditOutcome, of client: String, reason: StaticString? = nil, origin: String? = nil,
+    token: AuditRecord.Token? = nil
+  ) -> AuditRecord {
+    AuditRecord(
+      requestID: id, trace: trace, client: client, address: address, route: route, outcome: outcome, reason: reason,
+      origin: origin, token: token)
+  }
 }

@@ -1,6 +1,10 @@
+import Access
 import Bytes
 import Cryptography
 import DeveloperToken
+import EventLoop
+import Glibc
+import HTTPServer
 import JSON
 import Locks
 
@@ -87,5 +91,31 @@ final class OwnDeveloperTokens: Sendable {
   /// An app fetches a new token after a 401, so an expired one is no guess.
   private static func expired(_ expiry: Int, now: Int) -> Recognition {
     .refused("The developer token expired \(now - expiry) s ago.", isGuess: false)
+  }
+}
+
+extension AccessGate {
+  /// Returns whether a bearer token is a developer token of this server, which counts as no credential.
+  func isOwn(_ token: ArraySlice<UInt8>, _ auditContext: AuditContext) -> Bool {
+    ownTokens.judge(token, now: Glibc.time(nil), mayVerify: { mayVerify(auditContext) }) == .own
+  }
+
+  /// Returns whether an address may cause another verification of a developer token: as many as it may have failures, so
+  /// that forged tokens cannot use up processor time.
+  func mayVerify(_ auditContext: AuditContext) -> Bool {
+    let verdict = service.verifications.take(
+      Self.verifications, for: .address(auditContext.rateLimitPrefix), now: Deadline.now.nanoseconds)
+    if case .limited = verdict { return false }
+    return true
+  }
+
+  private static let verifications = ClientRates(client: "verifications", perCaller: RateLimits.failures, total: nil)
+
+  /// Reads the credentials of a request again, as if it had no developer token of this server beside another credential.
+  ///
+  /// Apart from `admit`, because what a closure captures there costs every request 600 instructions.
+  @inline(never)
+  func withoutOwnToken(_ request: Request, _ auditContext: AuditContext) -> PresentedCredentials {
+    PresentedCredentials(request, to: policy, authorities: clientAuthorities) { isOwn($0, auditContext) }
   }
 }

@@ -94,11 +94,11 @@ struct CrossOrigin: Sendable {
 extension Span<UInt8> {
   /// The elements of a list, without surrounding white space and without empty ones.
   fileprivate var elements: [String] {
-    let isBlank: (UInt8) -> Bool = { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\t") }
     var copy: [UInt8] = []
     copy.append(copying: self)
     return copy.split(separator: UInt8(ascii: ",")).map { element in
-      String(decoding: element.drop(while: isBlank).reversed().drop(while: isBlank).reversed(), as: UTF8.self)
+      let text = element.span.trimmingWhitespace(0..<element.count)
+      return String(decoding: element.dropFirst(text.lowerBound).prefix(text.count), as: UTF8.self)
     }.filter { !$0.isEmpty }
   }
 }

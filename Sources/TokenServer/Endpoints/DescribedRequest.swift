@@ -94,8 +94,6 @@ struct DescribedRequest: Sendable {
 
   private static func list(_ values: [ByteString]) -> String { values.map(\.text).joined(separator: ", ") }
 
-  // MARK: The request
-
   var hasCredential: Bool { credential != nil || certificate != nil }
 
   var certificate: PresentedCredentials.Credential? {

@@ -75,8 +75,6 @@ struct InspectionEndpoint: Sendable {
     ).response(id: context.id)
   }
 
-  // MARK: The verdict
-
   private func response(to content: [UInt8], _ context: AuditContext) -> Response {
     do throws(ErrorResponse) {
       return .json(try report(on: content).utf8)

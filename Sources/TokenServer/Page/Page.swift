@@ -1,5 +1,11 @@
+import Access
 import DeveloperToken
+import EventLoop
+import HTTPMessages
 import HTTPServer
+import HTTPTypes
+import JSON
+import Locks
 import ServerSettings
 import Telemetry
 import WebFiles
@@ -57,4 +63,124 @@ struct Page: Sendable {
       return .json("{\"records\":".utf8 + records + "}".utf8)
     }
   }
+}
+
+/// What the page of a listener can offer, from the settings. On the public listener, they say what `/openapi.json` says
+/// too; only the admin listener and the demo name clients.
+struct PageFacts: Sendable {
+  private let members: [(String, JSONValue?)]
+  private let isDemo: Bool
+  private let isAdmin: Bool
+
+  init(_ settings: Settings, isDemo: Bool, isAdmin: Bool) {
+    (self.isDemo, self.isAdmin) = (isDemo, isAdmin)
+    let known = OpenAPI.Facts(settings)
+    let callers = settings.access.clients + [settings.access.anonymous].compactMap { $0 }
+    let kinds = [
+      known.knowsAPIKeys ? "apiKey" : nil, known.knowsJWTs ? "jwt" : nil,
+      known.knowsCertificates ? "certificate" : nil,
+    ]
+    members = [
+      ("listener", isAdmin ? "admin" : "public"), ("demo", .bool(isDemo)), ("catalog", .bool(settings.catalog != nil)),
+      ("me", .bool(settings.catalog?.me ?? false)), ("explains", .bool(isAdmin || isDemo)),
+      ("live", .bool(isAdmin || isDemo)), ("anonymous", .bool(known.servesWithoutCredential)),
+      ("credentials", .strings(kinds.compactMap { $0 })),
+      ("lifetime", ["default": .whole(known.defaultTTL), "maximum": .whole(known.maximumTTL)]),
+      ("clients", isAdmin || isDemo ? .array(callers.map(Self.object)) : nil),
+    ]
+  }
+
+  func json(_ listeners: BoundListeners) -> String {
+    let url = isAdmin ? listeners.publicURL : nil
+    return JSONValue.object(of: members + [("publicURL", url.map { JSONValue.text($0) })]).ascii
+  }
+
+  private static func object(_ client: Client) -> JSONValue {
+    [
+      "id": .text(client.id), "kind": .text(client.credential.name), "origins": .strings(client.origins.patterns),
+    ]
+  }
+}
+
+extension Client.Credential {
+  fileprivate var name: String {
+    switch self {
+    case .apiKeys: "apiKey"
+    case .jwt: "jwt"
+    case .certificate: "certificate"
+    case .origin: "origin"
+    case .anonymous: "anonymous"
+    }
+  }
+}
+
+extension AllowedOrigins {
+  fileprivate var patterns: [String] {
+    switch self {
+    case .only(let patterns): patterns.map { "\($0)" }
+    case .any, .loopback: []
+    }
+  }
+}
+
+/// The URL at which this machine reaches the public listener. The system picks some ports, so it is known after the start.
+final class BoundListeners: Sendable {
+  private let known = Locked<String?>(nil)
+
+  /// The URL; nil before the start.
+  var publicURL: String? { known.withLock { $0 } }
+
+  func use(_ addresses: Application.Addresses) {
+    let first = addresses.public.first { $0.ipAddress?.isIPv4 ?? false } ?? addresses.public.first
+    known.withLock { $0 = first.map(addresses.url) }
+  }
+}
+
+/// What a browser may load for the page, and to whom it may show the page.
+struct PageSecurity {
+  private var scripts = ["'self'"]
+  private var connections = ["'self'"]
+  private var images = ["'self'"]
+  /// Whether the page runs only its own scripts, so that no code may make scripts from text (Trusted Types).
+  private var isClosed = true
+
+  /// Allows nothing outside of the listener.
+  init() {}
+
+  /// Allows Apple's artwork, and MusicKit JS if users can sign in. In the demo the emulator takes Apple's place.
+  init(publicPageOf settings: Settings, isDemo: Bool) {
+    guard let catalog = settings.catalog else { return }
+    images.append(isDemo ? catalog.upstream.description : "https://*.mzstatic.com")
+    guard catalog.me, !isDemo else { return }
+    scripts.append("https://js-cdn.music.apple.com")
+    connections.append("https://*.music.apple.com")
+    isClosed = false
+  }
+
+  var fields: HTTPFields {
+    var fields = Self.ofParts
+    fields[.contentSecurityPolicy] = policy
+    // MusicKit JS opens a window of Apple, which responds to the page.
+    fields[.crossOriginOpenerPolicy] = isClosed ? "same-origin" : "same-origin-allow-popups"
+    return fields
+  }
+
+  /// The fields of everything that the document loads.
+  static let ofParts: HTTPFields = [.referrerPolicy: "no-referrer", .crossOriginResourcePolicy: "same-origin"]
+
+  private var policy: String {
+    let directives = [
+      "default-src 'none'", "script-src \(scripts.joined(separator: " "))", "style-src 'self'",
+      "img-src \(images.joined(separator: " "))", "connect-src \(connections.joined(separator: " "))",
+      "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'",
+    ]
+    return (directives + (isClosed ? ["require-trusted-types-for 'script'", "trusted-types 'none'"] : []))
+      .joined(separator: "; ")
+  }
+}
+
+extension HTTPField.Name {
+  fileprivate static let referrerPolicy = HTTPField.Name.literal("Referrer-Policy")
+  fileprivate static let crossOriginOpenerPolicy = HTTPField.Name.literal("Cross-Origin-Opener-Policy")
+  fileprivate static let crossOriginResourcePolicy = HTTPField.Name.literal("Cross-Origin-Resource-Policy")
 }

@@ -5,8 +5,8 @@ import HTTPClient
 import HTTPMessages
 import Locks
 import Logging
-import ServerSettings
-import TLS
+package import ServerSettings
+package import TLS
 import Tracing
 
 /// Sends finished spans to a collector by OTLP over HTTP, in batches, in one task of the first loop.
@@ -81,8 +81,6 @@ package final class SpanExporter: Sendable {
     return counts
   }
 
-  // MARK: Life
-
   func start() {
     state.withLock { state in
       // An unstructured task does not inherit the preference, and without it would run on the global pool.
@@ -144,8 +142,6 @@ package final class SpanExporter: Sendable {
   private func pause(for time: Duration) -> Task<Void, Never> {
     Task(executorPreference: client.loop) { [client] in _ = try? await client.pause(for: time) }
   }
-
-  // MARK: A batch
 
   /// Sends the spans, and again if the collector cannot take them yet. Returns the pause before the next batch that a
   /// collector wants that did not take this one; nil if it wants none.
@@ -254,6 +250,39 @@ package final class SpanExporter: Sendable {
       The server cannot export spans to \(settings.endpoint). \(reason) It drops them until the collector takes them \
       again.
       """)
+  }
+}
+
+extension SpanExporter {
+  /// Sends the collector one request without any span on a loop of its own, and blocks this thread until the response.
+  ///
+  /// - Parameters:
+  ///   - authorities: The trusted CAs for the collector; nil only without TLS.
+  ///   - proxy: The URL of the proxy to the collector; nil for direct connections.
+  /// - Returns: The reason why the collector does not take spans, a sentence; nil if it takes them.
+  /// - Throws: `SocketError` if there is no loop, or if the URL of the proxy is unusable.
+  package static func refusal(
+    of settings: Settings.SpanExport, authorities: TLSClientContext?, proxy: String?, within time: Duration
+  ) throws -> String? {
+    let loop = try IOLoop.start(label: "doctor")
+    defer { loop.stopAndWait() }
+    let client = try client(settings, authorities: authorities, proxy: proxy, loop: loop)
+    defer { client.close() }
+    let document = document(settings)
+    let batch = SpanBatch(document: document.finish(), settings: settings)
+    let result = Locked<SpanBatch.Result?>(nil)
+    let isDone = DispatchSemaphore(value: 0)
+    Task(executorPreference: loop) {
+      let outcome = await batch.send(by: client, within: time)
+      result.withLock { $0 = outcome }
+      isDone.signal()
+    }
+    // The timeouts of the client bound this wait.
+    isDone.wait()
+    return switch result.withLock({ $0 }) {
+    case .accepted, nil: nil
+    case .failed(let reason), .failedForNow(let reason, _): reason
+    }
   }
 }
 
