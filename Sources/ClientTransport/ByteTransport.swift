@@ -103,8 +103,6 @@ package final class ByteTransport: ChannelDelegate {
     watch()
   }
 
-  // MARK: Reading
-
   /// The received bytes that the owner has not consumed.
   package var unread: ArraySlice<UInt8> { input[consumed...] }
 
@@ -176,8 +174,6 @@ package final class ByteTransport: ChannelDelegate {
     if phase == .closedByPeer { throw .closed(inOrder: true) }
     return reading
   }
-
-  // MARK: Writing
 
   /// The number of bytes still to be sent.
   package var backlog: Int { output.count + outgoing.count - sent }
@@ -257,8 +253,6 @@ package final class ByteTransport: ChannelDelegate {
     output.removeAll(keepingCapacity: output.capacity <= Self.keptCapacity)
   }
 
-  // MARK: TLS
-
   /// Starts a handshake. The link encrypts everything written from now on.
   package func secure(with session: TLSSession) {
     channel.loop.assertCurrent()
@@ -268,8 +262,6 @@ package final class ByteTransport: ChannelDelegate {
       flushSoon()
     }
   }
-
-  // MARK: Events
 
   package func channel(_ channel: Channel, became readiness: Readiness) {
     channel.loop.assertCurrent()
@@ -310,8 +302,6 @@ package final class ByteTransport: ChannelDelegate {
     if sent < outgoing.count { interest.insert(.write) }
     channel.watch(for: interest, until: min(deadline, writeDeadline), self)
   }
-
-  // MARK: The end
 
   /// Sends what the kernel accepts at once, and closes the link without a call to the owner.
   package func close() {

@@ -152,3 +152,42 @@ public struct FieldLine: Sendable, Equatable {
   /// The field value without surrounding optional white space. It may be empty.
   public var value: Range<Int> { Int(valueStart)..<Int(valueEnd) }
 }
+
+/// The elements of a comma-separated list (RFC 9110 §5.6.1), without surrounding white space.
+///
+/// It does not support quoted strings, because no list that the codec reads has a valid element with one.
+struct ListElements {
+  private var rest: Range<Int>?
+
+  /// Creates the list for the field value in `range`. An empty value has one empty element.
+  init(_ range: Range<Int>) {
+    rest = range
+  }
+
+  /// Returns the next element, which may be empty, or nil after the last.
+  mutating func next(in bytes: Span<UInt8>) -> Range<Int>? {
+    guard let rest else { return nil }
+    guard let comma = bytes.firstIndex(of: .comma, in: rest) else {
+      self.rest = nil
+      return bytes.trimmingWhitespace(rest)
+    }
+    self.rest = comma + 1..<rest.upperBound
+    return bytes.trimmingWhitespace(rest.lowerBound..<comma)
+  }
+}
+
+extension Span<UInt8> {
+  /// Returns whether a field of this name belongs to a connection, and not to the message that it carries (RFC 9110
+  /// §7.6.1, and other such fields of HTTP/1.1).
+  func isOfConnection(_ name: Range<Int>) -> Bool {
+    switch name.count {
+    case 2: equalsIgnoringCase(name, "te")
+    case 7: equalsIgnoringCase(name, "upgrade") || equalsIgnoringCase(name, "trailer")
+    case 10: equalsIgnoringCase(name, "connection") || equalsIgnoringCase(name, "keep-alive")
+    case 14: equalsIgnoringCase(name, "content-length")
+    case 16: equalsIgnoringCase(name, "proxy-connection")
+    case 17: equalsIgnoringCase(name, "transfer-encoding")
+    default: false
+    }
+  }
+}

@@ -55,8 +55,6 @@ public struct FieldLines: Sendable {
   public var cost: Int { bytes.count + lines.count * MemoryLayout<Line>.stride + 64 }
 }
 
-// MARK: Look up
-
 extension FieldLines {
   /// The value of a field that may occur at most once.
   public enum Occurrence: Sendable, Equatable {
@@ -130,8 +128,6 @@ extension FieldLines {
     bytes.span.equalsIgnoringCase(line.name, text: name.canonicalName)
   }
 }
-
-// MARK: Change
 
 extension FieldLines {
   /// Appends a line.
@@ -255,8 +251,6 @@ extension [UInt8] {
   }
 }
 
-// MARK: Conversions
-
 extension FieldLines: Equatable {
   /// Returns whether both have the same lines in the same order. The case of names does not count (RFC 9110 §5.1).
   public static func == (left: FieldLines, right: FieldLines) -> Bool {
@@ -299,4 +293,68 @@ extension HTTPFields {
       append(field)
     }
   }
+}
+
+/// Field lines as a header section of HTTP/1.1 (RFC 9112 §5), to keep them outside of the process.
+extension FieldLines {
+  /// Appends the lines, each with its CRLF, and the empty line that ends a section.
+  package func appendSection(to output: inout [UInt8]) {
+    output.reserveCapacity(output.count + bytes.count + 2)
+    for line in lines { output.append(line, of: self) }
+    output.append("\r\n")
+  }
+
+  /// Parses a whole section, as strictly as that of a received message. Returns nil if it is malformed, exceeds the
+  /// limits, or does not end with the bytes.
+  package init?(section bytes: Span<UInt8>, limits: HTTP1Limits = HTTP1Limits()) {
+    var scanner = FieldLineScanner(limits: limits)
+    var position = 0
+    var lines: [FieldLine] = []
+    while true {
+      guard let event = try? scanner.next(in: bytes, from: &position) else { return nil }
+      switch event {
+      case .needMore: return nil
+      case .line(let name, let content): lines.append(FieldLine(name: name, content: content, in: bytes))
+      case .end:
+        guard position == bytes.count else { return nil }
+        self.init(received: bytes, from: 0, lines)
+        return
+      }
+    }
+  }
+}
+
+/// The names that responses often have. To make a name of bytes takes three strings; these exist already.
+enum CommonFieldName {
+  /// Returns the name with exactly these bytes, if it is a common one.
+  static func find(_ name: Range<Int>, in bytes: Span<UInt8>) -> HTTPField.Name? {
+    guard name.count < byLength.count else { return nil }
+    return byLength[name.count].first { entry in
+      let expected = entry.bytes.span
+      for offset in 0..<name.count where bytes[name.lowerBound &+ offset] != expected[offset] { return false }
+      return true
+    }?.name
+  }
+
+  private typealias Entry = (bytes: [UInt8], name: HTTPField.Name)
+
+  /// Apple's, those of content delivery networks, and those of every server.
+  private static let spellings = [
+    "Access-Control-Allow-Origin", "Age", "Apple-Seq", "Apple-Timing-App", "Apple-TK", "Cache-Control",
+    "Content-Encoding", "Content-Language", "Content-Type", "Date", "ETag", "Expires", "Last-Modified", "Retry-After",
+    "Server", "Set-Cookie", "Strict-Transport-Security", "Vary", "Via", "X-Apple-Application-Instance",
+    "X-Apple-Application-Site", "X-Apple-Jingle-Correlation-Key", "X-Apple-Request-UUID", "X-Cache",
+    "X-Content-Type-Options", "X-Daiquiri-Instance", "X-Responding-Instance",
+  ]
+
+  /// As servers of HTTP/1.1 write them, and as HTTP/2 does.
+  private static let byLength: [[Entry]] = {
+    var table: [[Entry]] = []
+    for text in spellings + spellings.map({ $0.lowercased() }) {
+      guard let name = HTTPField.Name(text) else { continue }
+      while table.count <= text.utf8.count { table.append([]) }
+      table[text.utf8.count].append((Array(text.utf8), name))
+    }
+    return table
+  }()
 }

@@ -26,7 +26,7 @@ public enum RequestSerializer {
   ) throws(RequestError) {
     guard isOriginForm(target) else { throw .malformedTarget }
     appendLine(method, target, host, to: &output)
-    output.appendLines(of: fields) { name, bytes in !ConnectionFields.hasRequestField(name, in: bytes) }
+    output.appendLines(of: fields) { name, bytes in !isOmitted(name, in: bytes) }
     output.appendLines(of: credential) { _, _ in true }
     switch framing {
     case .none where [.post, .put, .patch].contains(method): output.append("Content-Length: 0\r\n")
@@ -38,6 +38,12 @@ public enum RequestSerializer {
     case .chunked: output.append("Transfer-Encoding: chunked\r\n")
     }
     output.append("\r\n")
+  }
+
+  /// Whether the serializer writes a field itself, or never.
+  private static func isOmitted(_ name: Range<Int>, in bytes: Span<UInt8>) -> Bool {
+    bytes.isOfConnection(name) || bytes.equalsIgnoringCase(name, "host")
+      || bytes.equalsIgnoringCase(name, "proxy-authorization")
   }
 
   /// Returns whether a request target is a slash and then visible ASCII characters only, so that it cannot end the request

@@ -84,8 +84,6 @@ public struct ResponseHeadParser: Sendable {
   }
 }
 
-// MARK: Status line
-
 extension ResponseHeadParser {
   private mutating func readStatusLine(in bytes: Span<UInt8>) throws(ResponseError) -> Bool {
     try expectVersion(in: bytes)
@@ -128,8 +126,6 @@ extension ResponseHeadParser {
     head.status = status
   }
 }
-
-// MARK: End of the header section
 
 extension ResponseHeadParser {
   /// Completes a header section at its empty line. After an interim response, another one follows (RFC 9110 §15.2).
@@ -217,7 +213,7 @@ struct ResponseFacts: Sendable {
 
   /// Returns whether a field is only for the connection: by its name, or because Connection names it.
   func isForConnection(_ name: Range<Int>, in bytes: Span<UInt8>) -> Bool {
-    if ConnectionFields.hasResponseField(name, in: bytes) { return true }
+    if bytes.isOfConnection(name) || bytes.equalsIgnoringCase(name, "proxy-authenticate") { return true }
     return !connectionFields.isEmpty
       && connectionFields.contains(ByteString(name.map { bytes[$0] }).lowercasedASCII)
   }

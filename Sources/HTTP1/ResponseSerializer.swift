@@ -232,7 +232,20 @@ public struct FieldSection: Sendable, Equatable {
   public mutating func append(_ lines: FieldLines, where isIncluded: (_ name: Range<Int>, _ bytes: Span<UInt8>) -> Bool)
   {
     bytes.appendLines(of: lines) { name, bytes in
-      isIncluded(name, bytes) && !ConnectionFields.isWrittenByServer(name, in: bytes)
+      isIncluded(name, bytes) && !Self.isWrittenByServer(name, in: bytes)
+    }
+  }
+
+  /// Whether the serializer writes a field of a response itself, for each response.
+  private static func isWrittenByServer(_ name: Range<Int>, in bytes: Span<UInt8>) -> Bool {
+    switch name.count {
+    case 4: bytes.equalsIgnoringCase(name, "date")
+    case 7: bytes.equalsIgnoringCase(name, "upgrade")
+    case 10: bytes.equalsIgnoringCase(name, "connection") || bytes.equalsIgnoringCase(name, "keep-alive")
+    case 12: bytes.equalsIgnoringCase(name, "x-request-id")
+    case 14: bytes.equalsIgnoringCase(name, "content-length")
+    case 17: bytes.equalsIgnoringCase(name, "transfer-encoding")
+    default: false
     }
   }
 

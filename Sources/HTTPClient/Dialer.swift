@@ -50,8 +50,6 @@ final class Dialer: ByteTransportOwner {
     link = nil
   }
 
-  // MARK: Stages
-
   private func connected(_ outcome: Connector.ConnectResult) {
     connector = nil
     switch outcome {
@@ -91,8 +89,6 @@ final class Dialer: ByteTransportOwner {
       finish(.failure(UpstreamError(error, .unprocessed)))
     }
   }
-
-  // MARK: Events
 
   func linkBecameSecure(_ link: ByteTransport) {
     loop.assertCurrent()
@@ -134,8 +130,6 @@ final class Dialer: ByteTransportOwner {
     guard case .closed = end else { return finish(.failure(error)) }
     fail(error.cause, "\(peer) closed the connection before it was ready for a request.")
   }
-
-  // MARK: The end
 
   private var proxyName: String { "The proxy \(configuration.proxy?.description ?? "")" }
 

@@ -48,8 +48,6 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     link.deadline = link.now.advanced(by: configuration.limits.idle)
   }
 
-  // MARK: The request
-
   /// Checks for bytes or a close since the last response. The next request would take unsolicited bytes for its
   /// response (RFC 9112 §9.2), so any byte closes the connection. Before the first request, only cleartext bytes count.
   /// Over TLS they may be session tickets, and the request's exchange receives the error if the peer has closed.
@@ -95,8 +93,6 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     exchange.isSending(by: self)
     requestContent = RequestContent(content, of: exchange, to: self, on: link.channel.loop)
   }
-
-  // MARK: The response
 
   func linkReceived(_ link: ByteTransport) {
     link.channel.loop.assertCurrent()
@@ -178,8 +174,6 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
       end(nil)
     }
   }
-
-  // MARK: The end
 
   func abandon(_ exchange: UpstreamExchange) {
     link.channel.loop.assertCurrent()

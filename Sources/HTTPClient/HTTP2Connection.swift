@@ -61,8 +61,6 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
     return (knowsSettings ? session.limits.concurrentStreams : Self.presumedStreams) - session.openStreams
   }
 
-  // MARK: Requests
-
   /// Every frame names its stream, so received bytes can never belong to the wrong request.
   func prepare() -> Bool { link.isOpen }
 
@@ -110,8 +108,6 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   /// Fields of requests that are the connection's own, or that it never sends.
   private static let ownFields: [StaticString] = ["content-length", "te", "trailer", "proxy-authorization"]
 
-  // MARK: Exchanges
-
   func abandon(_ exchange: UpstreamExchange) {
     link.channel.loop.assertCurrent()
     guard exchanges[exchange.stream] === exchange else { return }
@@ -130,8 +126,6 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
     session.consume(count, on: exchange.stream)
     if session.wantsWrite { link.flushSoon() }
   }
-
-  // MARK: Bytes
 
   func linkReceived(_ link: ByteTransport) {
     link.channel.loop.assertCurrent()
@@ -164,8 +158,6 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   private func flushOrLeaveLater() {
     link.channel.loop.atEndOfTurn { self.flushOrLeave() }
   }
-
-  // MARK: Life and end
 
   func linkTimedOut(_ link: ByteTransport) {
     link.channel.loop.assertCurrent()
@@ -241,8 +233,6 @@ extension HTTP2Connection: RequestContent.Sink {
   }
 }
 
-// MARK: Session events
-
 extension HTTP2Connection: HTTP2SessionDelegate {
   func settingsChanged() {
     knowsSettings = true
@@ -295,8 +285,6 @@ extension HTTP2Connection: HTTP2SessionDelegate {
     isDraining = true
     pool?.connectionDrains(self)
   }
-
-  // MARK: Errors
 
   private var peer: String { configuration.endpoint }
 

@@ -36,8 +36,6 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
     self.loop = loop
   }
 
-  // MARK: The reader's side
-
   func read() async throws(ContentError) -> [UInt8]? {
     loop.assertCurrent()
     if let result = next() { return try result.get() }
@@ -92,8 +90,6 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
     credited += count
     exchange?.contentWasRead(count)
   }
-
-  // MARK: The connection's side
 
   /// The number of unread bytes that count against the upstream's window.
   var uncredited: Int { buffered - credited }

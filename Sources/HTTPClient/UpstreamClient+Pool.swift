@@ -9,8 +9,6 @@ import TLS
 
 // The choice of a connection for each request, and the opening of connections.
 extension UpstreamClient {
-  // MARK: Requests
-
   func submit(_ exchange: UpstreamExchange) {
     loop.assertCurrent()
     guard !isClosed else {
@@ -87,8 +85,6 @@ extension UpstreamClient {
       exchange.failed(UpstreamError(.proxyInternalError, .unprocessed, words))
     }
   }
-
-  // MARK: Connections
 
   /// Opens one connection for each queued request, within the limits. For HTTP/2 or an unknown protocol, one at a time.
   private func openConnections() {

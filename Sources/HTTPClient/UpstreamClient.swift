@@ -91,8 +91,6 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
     shared.withLock { change(&$0.tally) }
   }
 
-  // MARK: Timers
-
   /// The most spare timers: as many as requests are usually in flight. A queue that was longer does not stay in memory.
   private static let mostSpareTimers = 128
 
@@ -109,8 +107,6 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
     timer.unwatch()
     if spareTimers.count < Self.mostSpareTimers, !isClosed { spareTimers.append(timer) } else { timer.close() }
   }
-
-  // MARK: Upstream
 
   /// Prepares a request. On the loop.
   ///

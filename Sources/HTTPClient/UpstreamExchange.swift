@@ -80,8 +80,6 @@ final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable
 
   var isAnswered: Bool { if case .answered = phase { true } else { false } }
 
-  // MARK: Its life
-
   func start(_ receiver: any UpstreamReceiver) {
     loop.assertCurrent()
     self.receiver = receiver
@@ -177,8 +175,6 @@ final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable
     carrier.contentWasRead(count, of: self)
   }
 
-  // MARK: Time
-
   /// Sets the timer to `duration`, but not beyond the whole deadline.
   private func sleep(_ duration: Duration?) {
     timer.sleep(until: min(wholeDeadline, duration.map { loop.now.advanced(by: $0) } ?? .never), self)
@@ -209,8 +205,6 @@ final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable
     case .answered, .over: .answered
     }
   }
-
-  // MARK: The end
 
   /// Ends the exchange early, and releases its place in the queue or its connection.
   private func abandon(_ error: UpstreamError) {
