@@ -1,3 +1,5 @@
+public import Bytes
+
 // The order of turns.
 extension ConcurrencyLimit {
   /// Returns whether a client is below its limit of requests in flight, and the pacer allows its next request.
@@ -153,120 +155,157 @@ extension ConcurrencyLimit {
   }
 }
 
-extension ConcurrencyLimit.Client {
-  /// The client's share of the rate. Nil for the whole rate. Requests in flight cannot be revoked, so an eighth of them
-  /// is reserved for other clients. Turns of the pacer come one at a time, so they need no reserve.
-  var shareOfRate: Double? { share.flatMap { $0 < QuotaCaller.usualShare ? max($0, 0.001) : nil } }
-}
-
+// Requests that several callers wait for.
 extension ConcurrencyLimit {
-  /// The state of a caller that has a request in flight or queued.
-  struct Caller: Sendable {
-    var inFlight = 0
-    /// Its place in the round of its client. It has one while one of its requests is queued and its limit allows that.
-    var turn: QueueTicket?
-    var queue = TicketQueues<WaitingRequest>.Queue()
-
-    var isIdle: Bool { inFlight == 0 && queue.isEmpty }
-  }
-
-  /// The state of a client that has a request in flight or queued.
-  struct Client: Sendable {
-    var inFlight = 0
-    /// Its place in the round. It has one while one of its requests is queued and its limits allow that.
-    var turn: QueueTicket?
-    var share: Double?
-    /// When the pacer allows its next request, if its share also limits its rate.
-    var opening = 0.0
-    /// When a full round of requests, one for each client in it, has been sent since its last request.
-    var rested = 0.0
-    /// Whether the client waits for `opening`, outside of the round.
-    var isHeld = false
-    /// The number of queued requests.
-    private(set) var waiting = 0
-    /// Since when there has always been a queued request. Nil without one.
-    private(set) var waitingSince: Double?
-    /// When a request was refused because of those that wait.
-    var lastRefusal = -Double.infinity
-    /// The time in flight of its requests. Another client's may take much longer, for example if that one reads slowly.
-    var timeInFlight = TimeInFlight()
-    /// The callers of the client that have a turn, in order.
-    var order = TicketQueues<QuotaCaller>.Queue()
-
-    mutating func joined(now: Double) {
-      if waiting == 0 { waitingSince = now }
-      waiting += 1
-    }
-
-    mutating func left() {
-      waiting -= 1
-      if waiting == 0 { waitingSince = nil }
-    }
-
-    func isIdle(now: Double) -> Bool {
-      inFlight == 0 && waiting == 0 && opening <= now && rested <= now
+  /// Gives a queued request another place, in the queue of a caller that waits for the same request. The place whose turn
+  /// comes first takes it, its caller pays, and the other places are removed. So no caller waits longer than it would
+  /// alone because another caller, whose turns are used up, was the first to send the request.
+  ///
+  /// A caller has one place for a request. It gets none if its own request would be refused now. All places of a request
+  /// count as one queued request. Only the queue space counts each, because each takes memory.
+  ///
+  /// - Parameter ticket: The ticket that `acquire` returned for the request.
+  /// - Returns: The turn if the caller may send at once. Nil if the request waits, or if its turn has already come.
+  public mutating func addPlace(for ticket: QueueTicket, of request: Request, now: Duration) -> Grant? {
+    guard let first = queues.element(ticket), first.caller != request.caller,
+      shared[first.number]?[request.caller] == nil
+    else { return nil }
+    var request = request
+    request.queuedAs = first.number
+    switch acquire(request, waiter: first.waiter, now: now) {
+    case .refused: return nil
+    case .queued(let place):
+      shared[first.number, default: [first.caller: ticket]][request.caller] = place
+      furtherPlaces += 1
+      return nil
+    case .granted(let permit):
+      remove(ticket)
+      removeOtherPlaces(of: first.number)
+      return Grant(permit: permit, waiter: first.waiter, caller: request.caller, number: first.number)
     }
   }
 
-  /// The mean time in seconds for which the last requests were in flight, however they ended.
-  struct TimeInFlight: Sendable {
-    /// The mean, with more weight for the last 32 requests. Nil before the first end.
-    private(set) var mean: Double?
-
-    mutating func add(_ time: Double) {
-      mean = mean.map { $0 + (time - $0) / 32 } ?? time
-    }
-  }
-
-  /// A queued request, or another place of it.
-  struct WaitingRequest: Sendable {
-    let number: UInt64
-    let caller: QuotaCaller
-    let waiter: Waiter
+  /// Removes the places of a request that has left the queue at one of them. The work is that of adding them.
+  mutating func removeOtherPlaces(of number: UInt64) {
+    guard !shared.isEmpty, let places = shared.removeValue(forKey: number) else { return }
+    furtherPlaces -= places.count - 1
+    for place in places.values { remove(place) }
   }
 }
 
-extension ConcurrencyLimit {
-  /// The answer to whether a request may be sent now.
-  public enum Acquisition: Sendable {
-    /// The request may be sent. The permit must be released when the request has ended.
-    case granted(ConcurrencyPermit)
-    /// The request is queued. A later `release` or `advance` returns a grant with its waiter, unless it is cancelled.
-    case queued(QueueTicket)
-    /// The queue of the caller or the whole queue is full, or the turn would come too late.
-    case refused(retryAfter: Duration)
+/// Many first-in, first-out queues in one store. Any element can be removed from the middle. All operations take
+/// constant time, and a queue allocates no memory of its own.
+struct TicketQueues<Element: Sendable>: Sendable {
+  /// One queue. Valid only together with the store that has its elements.
+  struct Queue: Sendable {
+    fileprivate var first: Int?
+    fileprivate var last: Int?
+    fileprivate(set) var count = 0
+
+    var isEmpty: Bool { count == 0 }
   }
 
-  /// A request for a permit.
-  public struct Request: Sendable {
-    /// The caller that pays for the request. Its client has the share in this value from now on.
-    public var caller: QuotaCaller
-    /// Whether the request was sent before and refused with 429. It then goes to the front of its caller's queue.
-    public var isRetry = false
-    /// Whether an attempt at the request was made before. It is then not refused because too many requests wait.
-    public var isRepeated = false
-    /// How long the request has waited elsewhere. With this the wait may take as long as a burst.
-    public var waited: Duration = .zero
-    /// The longest acceptable wait.
-    public var patience: Duration = .seconds(3600)
-    /// The number of the queued request that gets another place; nil for a new request.
-    var queuedAs: UInt64?
+  private struct Node: Sendable {
+    let element: Element
+    let serial: UInt64
+    var previous: Int?
+    var next: Int?
+  }
 
-    /// Creates a request of a caller.
-    public init(_ caller: QuotaCaller) {
-      self.caller = caller
+  private var nodes: [Node?] = []
+  private var free: [Int] = []
+  private var serial: UInt64 = 0
+
+  /// The number of elements in all queues.
+  var count: Int { nodes.count - free.count }
+
+  /// Returns the element of a ticket, or nil if it has left its queue.
+  func element(_ ticket: QueueTicket) -> Element? {
+    guard ticket.index < nodes.count, let node = nodes[ticket.index], node.serial == ticket.serial else { return nil }
+    return node.element
+  }
+
+  mutating func append(_ element: Element, to queue: inout Queue) -> QueueTicket {
+    let ticket = store(element, previous: queue.last, next: nil)
+    if let last = queue.last { nodes[last]?.next = ticket.index } else { queue.first = ticket.index }
+    queue.last = ticket.index
+    queue.count += 1
+    return ticket
+  }
+
+  mutating func prepend(_ element: Element, to queue: inout Queue) -> QueueTicket {
+    let ticket = store(element, previous: nil, next: queue.first)
+    if let first = queue.first { nodes[first]?.previous = ticket.index } else { queue.last = ticket.index }
+    queue.first = ticket.index
+    queue.count += 1
+    return ticket
+  }
+
+  private mutating func store(_ element: Element, previous: Int?, next: Int?) -> QueueTicket {
+    serial += 1
+    let node = Node(element: element, serial: serial, previous: previous, next: next)
+    guard let index = free.popLast() else {
+      nodes.append(node)
+      return QueueTicket(index: nodes.count - 1, serial: serial)
     }
+    nodes[index] = node
+    return QueueTicket(index: index, serial: serial)
   }
 
-  /// A waiter with a permit.
-  public struct Grant: Sendable {
-    /// The permit. Release it when the request has ended, even if the caller that would send the request is gone.
-    public let permit: ConcurrencyPermit
-    /// The waiter that gets the permit.
-    public let waiter: Waiter
-    /// The caller that pays for the turn.
-    public let caller: QuotaCaller
-    /// The number of the queued request.
-    let number: UInt64
+  mutating func popFirst(of queue: inout Queue) -> Element? {
+    queue.first.flatMap { remove($0, from: &queue) }
+  }
+
+  /// Removes the element of a ticket from its queue, and returns it. Returns nil if it has already left the queue.
+  mutating func remove(_ ticket: QueueTicket, from queue: inout Queue) -> Element? {
+    element(ticket) == nil ? nil : remove(ticket.index, from: &queue)
+  }
+
+  private mutating func remove(_ index: Int, from queue: inout Queue) -> Element? {
+    guard let node = nodes[index] else { return nil }
+    if let previous = node.previous { nodes[previous]?.next = node.next } else { queue.first = node.next }
+    if let next = node.next { nodes[next]?.previous = node.previous } else { queue.last = node.previous }
+    nodes[index] = nil
+    free.append(index)
+    queue.count -= 1
+    return node.element
+  }
+}
+
+/// The identity of a queued element. A ticket is never reused for another element.
+public struct QueueTicket: Sendable, Hashable {
+  let index: Int
+  let serial: UInt64
+}
+
+/// A caller of a client, for fair sharing of the quota. Equality compares `client` and `identity` only.
+public struct QuotaCaller: Sendable {
+  /// The name of the client in the operator's configuration.
+  public let client: String
+  /// The client's largest part of the limit, above 0 to 1, but at least one request. Nil for the only client, because
+  /// no part is reserved for other clients then.
+  public let share: Double?
+  /// The identity of the caller within its client: an address, or the user that a token names.
+  public let identity: ByteString
+
+  /// The default share of a client if there are other clients: seven eighths.
+  public static let usualShare = 0.875
+
+  /// Creates a caller.
+  public init(client: String, share: Double? = nil, identity: ByteString) {
+    (self.client, self.share, self.identity) = (client, share, identity)
+  }
+}
+
+extension QuotaCaller: Hashable {
+  /// Returns whether both are the same caller of the same client.
+  public static func == (left: QuotaCaller, right: QuotaCaller) -> Bool {
+    left.identity == right.identity && left.client == right.client
+  }
+
+  /// Feeds the client and the caller.
+  public func hash(into hasher: inout Hasher) {
+    hasher.combine(client)
+    hasher.combine(identity)
   }
 }

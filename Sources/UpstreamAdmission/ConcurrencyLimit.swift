@@ -254,6 +254,122 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   private var mayGoAtOnce: Bool { inFlight < adaptive.value && (!isPaced || mayPass && order.isEmpty) }
 }
 
+extension ConcurrencyLimit {
+  /// The answer to whether a request may be sent now.
+  public enum Acquisition: Sendable {
+    /// The request may be sent. The permit must be released when the request has ended.
+    case granted(ConcurrencyPermit)
+    /// The request is queued. A later `release` or `advance` returns a grant with its waiter, unless it is cancelled.
+    case queued(QueueTicket)
+    /// The queue of the caller or the whole queue is full, or the turn would come too late.
+    case refused(retryAfter: Duration)
+  }
+
+  /// A request for a permit.
+  public struct Request: Sendable {
+    /// The caller that pays for the request. Its client has the share in this value from now on.
+    public var caller: QuotaCaller
+    /// Whether the request was sent before and refused with 429. It then goes to the front of its caller's queue.
+    public var isRetry = false
+    /// Whether an attempt at the request was made before. It is then not refused because too many requests wait.
+    public var isRepeated = false
+    /// How long the request has waited elsewhere. With this the wait may take as long as a burst.
+    public var waited: Duration = .zero
+    /// The longest acceptable wait.
+    public var patience: Duration = .seconds(3600)
+    /// The number of the queued request that gets another place; nil for a new request.
+    var queuedAs: UInt64?
+
+    /// Creates a request of a caller.
+    public init(_ caller: QuotaCaller) {
+      self.caller = caller
+    }
+  }
+
+  /// A waiter with a permit.
+  public struct Grant: Sendable {
+    /// The permit. Release it when the request has ended, even if the caller that would send the request is gone.
+    public let permit: ConcurrencyPermit
+    /// The waiter that gets the permit.
+    public let waiter: Waiter
+    /// The caller that pays for the turn.
+    public let caller: QuotaCaller
+    /// The number of the queued request.
+    let number: UInt64
+  }
+}
+
+extension ConcurrencyLimit {
+  /// The state of a caller that has a request in flight or queued.
+  struct Caller: Sendable {
+    var inFlight = 0
+    /// Its place in the round of its client. It has one while one of its requests is queued and its limit allows that.
+    var turn: QueueTicket?
+    var queue = TicketQueues<WaitingRequest>.Queue()
+
+    var isIdle: Bool { inFlight == 0 && queue.isEmpty }
+  }
+
+  /// The state of a client that has a request in flight or queued.
+  struct Client: Sendable {
+    var inFlight = 0
+    /// Its place in the round. It has one while one of its requests is queued and its limits allow that.
+    var turn: QueueTicket?
+    var share: Double?
+    /// When the pacer allows its next request, if its share also limits its rate.
+    var opening = 0.0
+    /// When a full round of requests, one for each client in it, has been sent since its last request.
+    var rested = 0.0
+    /// Whether the client waits for `opening`, outside of the round.
+    var isHeld = false
+    /// The number of queued requests.
+    private(set) var waiting = 0
+    /// Since when there has always been a queued request. Nil without one.
+    private(set) var waitingSince: Double?
+    /// When a request was refused because of those that wait.
+    var lastRefusal = -Double.infinity
+    /// The time in flight of its requests. Another client's may take much longer, for example if that one reads slowly.
+    var timeInFlight = TimeInFlight()
+    /// The callers of the client that have a turn, in order.
+    var order = TicketQueues<QuotaCaller>.Queue()
+
+    /// The client's share of the rate. Nil for the whole rate. Requests in flight cannot be revoked, so an eighth of them
+    /// is reserved for other clients. Turns of the pacer come one at a time, so they need no reserve.
+    var shareOfRate: Double? { share.flatMap { $0 < QuotaCaller.usualShare ? max($0, 0.001) : nil } }
+
+    mutating func joined(now: Double) {
+      if waiting == 0 { waitingSince = now }
+      waiting += 1
+    }
+
+    mutating func left() {
+      waiting -= 1
+      if waiting == 0 { waitingSince = nil }
+    }
+
+    func isIdle(now: Double) -> Bool {
+      inFlight == 0 && waiting == 0 && opening <= now && rested <= now
+    }
+  }
+
+  /// The mean time in seconds for which the last requests were in flight, however they ended.
+  struct TimeInFlight: Sendable {
+    /// The mean, with more weight for the last 32 requests. Nil before the first end.
+    private(set) var mean: Double?
+
+    mutating func add(_ time: Double) {
+      mean = mean.map { $0 + (time - $0) / 32 } ?? time
+    }
+  }
+
+  /// A queued request, or another place of it.
+  struct WaitingRequest: Sendable {
+    let number: UInt64
+    let caller: QuotaCaller
+    let waiter: Waiter
+  }
+}
+
 extension Dictionary {
   /// Sets or removes the value of a key, which is at this index if it has one.
   fileprivate mutating func set(_ value: Value?, at index: Index?, for key: Key) {
@@ -264,38 +380,6 @@ extension Dictionary {
     case (nil, nil): break
     }
   }
-}
-
-/// The limits of a ``ConcurrencyLimit``: name, default, unit and reason.
-public struct ConcurrencyLimits: Sendable, Equatable {
-  /// The initial limit: 200. It equals the streams of two connections, because Apple's servers allow 100 on each.
-  public var initial = 200
-
-  /// The highest limit: 400. It equals the streams of four connections. Beyond that, requests wait in the client.
-  public var maximum = 400
-
-  /// The most queued requests of all callers: 16 384. Each costs about 100 bytes here.
-  public var waiting = 16_384
-
-  /// The most queued requests of one caller, as a multiple of the free space: 3. So a single caller gets three quarters
-  /// of all space, more than ten thousand, and there is always room for a newcomer.
-  public var waitingOfCaller = 3
-  /// The most queued requests of one client among others, as a multiple of the free space: 7. So a single client gets
-  /// seven eighths of all space, the same part as of the requests in flight.
-  public var waitingOfClient = 7
-
-  /// The longest time for which requests of a client may wait, or one of them with its wait elsewhere, before it counts
-  /// as overload: 1 s. The setting is `server.limits.burst`.
-  public var burst: Duration = .seconds(1)
-  /// The longest wait under overload: 150 ms, as `ServerLimits.lateWork`. An eighth of the limit may always wait, at least
-  /// one request, because requests in flight end together at times.
-  public var late: Duration = .milliseconds(150)
-
-  /// The retry time when the queue is full: 1 s. Long waits caused the damage that was observed.
-  public var retryAfter: Duration = .seconds(1)
-
-  /// Creates the default limits.
-  public init() {}
 }
 
 /// The outcome of a request with a permit, with regard to the quota.
@@ -311,62 +395,4 @@ public enum ConcurrencyOutcome: Sendable, Equatable {
 /// The right to have one request in flight, until ``ConcurrencyLimit/release(_:_:now:)``.
 public struct ConcurrencyPermit: Sendable, Hashable {
   let serial: UInt64
-}
-
-/// The most requests in flight. It grows while it is in use and the upstream responds.
-///
-/// The limit keeps an upstream that hangs from using every connection and all memory. ``RatePacer`` handles the quota.
-struct AdaptiveLimit: Sendable {
-  private let limits: ConcurrencyLimits
-  private(set) var value: Int
-  /// The number of replicas of which each has an equal part of the bounds.
-  private var divisor = 1
-  /// Whether the value is a part of the limit of a group of replicas, and how often the traffic has tested it.
-  private(set) var isShared = false
-  private(set) var grown: UInt32 = 0
-
-  init(_ limits: ConcurrencyLimits) {
-    self.limits = limits
-    value = limits.bounded(limits.initial)
-  }
-
-  /// The limit for a greedy caller. An eighth, at least one, is reserved for other callers, so that their requests need
-  /// not wait until one of the greedy caller's requests ends.
-  var share: Int { Self.lessAnEighth(of: value) }
-
-  static func lessAnEighth(of count: Int) -> Int { max(count - max(count / 8, 1), 1) }
-
-  /// Returns a part of the limit, at least one. Returns the whole limit for nil.
-  func most(of share: Double?) -> Int {
-    guard let share else { return value }
-    return min(max(Int(exactly: (Double(value) * share).rounded(.down)) ?? 1, 1), value)
-  }
-
-  /// Counts a request that the upstream answered, and raises the limit by one if the traffic has tested it. That is so
-  /// if as many requests were in flight as one greedy caller may have. It is also so if a request waits because its
-  /// client's share is smaller, while at least half of the limit is in use (half also validates TCP's window: RFC
-  /// 7661). Below its initial value the limit needs no such proof, because the initial value was untested, too. The
-  /// limit grows like TCP's slow start (RFC 5681 §3.1): only our own maximum is above it, and if the quota doubles,
-  /// requests should use it within 5 s.
-  mutating func succeeded(inFlight: Int, isWanted: Bool) {
-    let isTried = inFlight >= share || isWanted && (inFlight >= value / 2 || value < limits.bounded(limits.initial))
-    guard isTried else { return }
-    if isShared { grown &+= 1 } else if value < max(limits.maximum / divisor, 1) { value += 1 }
-  }
-
-  mutating func use(part: Int) {
-    isShared = true
-    value = limits.bounded(part)
-  }
-
-  /// Uses an equal part of the limit, and changes it without the others from now on.
-  mutating func leave(group limit: Int, of replicas: Int) {
-    isShared = false
-    divisor = max(replicas, 1)
-    value = limits.bounded(limit / divisor)
-  }
-}
-
-extension ConcurrencyLimits {
-  fileprivate func bounded(_ value: Int) -> Int { max(min(value, maximum), 1) }
 }

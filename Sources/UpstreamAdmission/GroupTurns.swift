@@ -126,8 +126,6 @@ struct GroupTurns: Sendable {
     now >= pausedUntil && (team.rate == nil || left > 0 && now >= next)
   }
 
-  // MARK: Events
-
   /// Drops turns that are over.
   mutating func advance(now: Double) {
     while left > 0, next < now - catchUp {
@@ -180,8 +178,6 @@ struct GroupTurns: Sendable {
     pausedUntil = max(end, heldUntil)
     if now < pausedUntil || wasPaused { drop(now: now) }
   }
-
-  // MARK: Turns
 
   /// Whether the store must be asked for turns, if requests wait.
   func wantsTurns(now: Double) -> Bool {

@@ -58,3 +58,124 @@ extension QuotaCaller {
     UInt64(fnv1a: name.utf8)
   }
 }
+
+/// The limits of a ``RatePacer``: name, default, unit and reason.
+public struct PacingLimits: Sendable, Equatable {
+  // Holding
+
+  /// The part of the learned rate at which requests are sent: 0.97. Evenly spaced requests at that rate tolerate 30 ms
+  /// of jitter on the way to an upstream that counts in windows of a second.
+  var holdFactor = 0.97
+
+  /// The shortest hold between two probes: 24 requests, 1 s, and four times the last pause. So pauses cost a small part
+  /// of the quota.
+  var leastHold = 24.0
+  var leastHoldInSeconds = 1.0
+  var holdPerPause = 4.0
+  /// The same after a pause from a `Retry-After`: 26 times. Each such pause is at least a second long, and pauses
+  /// should cost at most a twenty-fifth of the quota.
+  var holdPerRetryAfter = 26.0
+  /// The shortest hold during a search, after the rate has grown: 8 requests.
+  var searchHold = 8.0
+
+  // Probing
+
+  /// The excess of a probe's first step over the learned rate: 1.4 requests a second, but at least 3 percent of the
+  /// rate and at most 20 percent. An upstream that counts in windows of a second then refuses one or two requests, or 3
+  /// percent of a second's. With more, a modest client's slowest hundredth would be the refused requests.
+  var excess = 1.4
+  var leastExcess = 0.03
+  var mostExcess = 0.2
+
+  /// The shortest duration of the first step: 1.7 s. That time covers more than half of one window of a second and all
+  /// of another, wherever the windows begin.
+  var firstStepInSeconds = 1.7
+
+  /// The multiple of the excess that follows if the excess was too small to overdraw a token bucket, which is full
+  /// after a pause: 2.
+  var overdraft = 2.0
+
+  /// The next steps of a probe, as multiples of the learned rate. After the last one, each step is a quarter higher.
+  /// They start if the first step met no 429, and are short, so that from 20 requests a second upwards a doubled quota
+  /// is in use within 5 s.
+  var steps = [1.5, 2.0]
+  /// The same below ``wholeRequests``, where there is more time, and a refusal is weaker evidence.
+  var slowSteps = [1.2, 1.5, 2.0]
+
+  /// The same if the upstream counts for more than a second: each step takes as long as the window.
+  var longSteps = [1.1, 1.25, 1.5, 2.0]
+
+  // Price
+
+  /// The requests that pay for one 429 of a probe: 52. The aim is that one request in fifty is refused. Most probes are
+  /// longer than necessary, so about 1.7 percent are refused.
+  var price = 52.0
+  /// The same below ``slowRate``: 66. Five minutes have 600 requests at 2 a second, so one more 429 is a sixth of a
+  /// percent. There a doubled quota must be found within 60 s.
+  var slowPrice = 66.0
+  /// The rate below which ``slowPrice`` applies, in requests a second: 15.
+  var slowRate = 15.0
+
+  /// The most refusals that one event pays for: 4, or a twentieth of the requests of a second. Paying for more would
+  /// leave a raised quota unused for too long.
+  var mostRefusals = 4.0
+  var mostRefusalsInSeconds = 0.05
+
+  // Pauses
+
+  /// The greatest delay that late requests may catch up: 25 ms. Timers have a resolution of milliseconds, and busy
+  /// machines are late.
+  var catchUp: Duration = .milliseconds(25)
+
+  /// The shortest pause after the very first 429: 500 ms. Of 70 observed refusals, 68 cleared in that time.
+  var firstPause: Duration = .milliseconds(500)
+
+  /// The shortest pause after a later 429: 40 ms. A probe exceeds a window of a second by a few percent, so the next
+  /// window has begun by then.
+  var leastPause: Duration = .milliseconds(40)
+
+  /// The shortest pause after a 429 that showed a grown quota: 250 ms. The last step of such a probe exceeds the new
+  /// quota by up to a quarter, which fills a window a fifth before its end.
+  var pauseAfterGrowth: Duration = .milliseconds(250)
+
+  /// The longest pause without a `Retry-After`: 4 s. All observed refusals cleared within 3.5 s. Long backoffs caused
+  /// the damage.
+  var mostPause: Duration = .seconds(4)
+
+  /// The longest pause for a `Retry-After`: 60 s. Then one request tries again.
+  var mostRetryAfter: Duration = .seconds(60)
+
+  /// The times in which the upstream may count its quota beside a second: 10 s and 60 s.
+  var windows = [10.0, 60]
+
+  // Blocks
+
+  /// The time in seconds in which every limiter must accept a request: 1, the length of a window.
+  var blockAfter = 1.0
+  /// The same before a rate has been confirmed: 0.5, because no limit is known that a window could have reached.
+  var firstBlockAfter = 0.5
+  /// The pause between two tests of an upstream that refuses everything, as a part of the time for which it has done so:
+  /// a thirty-second.
+  var testPause = 1.0 / 32
+  /// The shortest such pause: 250 ms.
+  var leastTestPause: Duration = .milliseconds(250)
+  /// The longest such pause: 1 s, so that an upstream that accepts again is in use within 5 s.
+  var mostTestPause: Duration = .seconds(1)
+
+  // Rates
+
+  /// The lowest learned rate: 0.5 requests a second. Below it, pauses limit the requests.
+  var leastRate = 0.5
+  /// The lowest rate after a first 429: 2 requests a second. The search starts there.
+  var firstRate = 2.0
+  /// The lowest rate after a first 429 without any evidence: 10 requests a second. So the requests of a page that were all
+  /// refused are sent again within a second.
+  var unknownRate = 10.0
+  /// The rate below which one request is so large a part of a second's that a refused probe says little: 10 a second.
+  var wholeRequests = 10.0
+  /// The rate beyond which the pacer stops limiting: 5,000 requests a second.
+  var mostRate = 5_000.0
+
+  /// Creates the default limits.
+  public init() {}
+}

@@ -43,8 +43,6 @@ extension RatePacer {
     opening = 0
   }
 
-  // MARK: Steps
-
   /// Returns the fewest requests in a step.
   private func requests(in step: Int) -> Double {
     let pace = (rate ?? 0) * factor(step)
@@ -80,8 +78,6 @@ extension RatePacer {
 
   /// The overdraft of the imagined bucket at which its refusal is overdue, in requests. A low rate is seldom exact.
   private var bucketMargin: Double { isSlow ? 2 : 1 }
-
-  // MARK: Price
 
   private var isSlow: Bool { (rate ?? 0) < limits.slowRate }
 

@@ -170,8 +170,6 @@ struct RatePacer: Sendable {
     }
   }
 
-  // MARK: Groups of replicas
-
   /// Uses a rate that another pacer has learned. Probes begin as after a hold that was refused.
   ///
   /// What others have sent is unknown at first, so for a second a 429 is no evidence of a much lower rate.
@@ -190,8 +188,6 @@ struct RatePacer: Sendable {
     (rate, streak) = (nil, nil)
     phase = .free
   }
-
-  // MARK: Pauses
 
   private func pauseAfterLearning(now: Double) -> Double {
     let least = isGuess ? limits.firstPause : hasGrown ? limits.pauseAfterGrowth : limits.leastPause
