@@ -108,3 +108,44 @@ extension Lookup {
     }
   }
 }
+
+extension CircuitSubject {
+  /// Creates the subject of a call. All callers share a storable resource. Any other resource belongs to one caller,
+  /// because the method, the content or the music user token may cause a failure.
+  init(_ call: CatalogCall) {
+    let client = Self.hash { $0.combine(utf8: call.caller.client) }
+    let caller = Self.hash { hasher in
+      hasher.combine(client)
+      hasher.combine(call.caller.identity)
+    }
+    let resource =
+      call.target.isStorable
+      ? call.key.fingerprint
+      : Self.hash { hasher in
+        hasher.combine(caller)
+        hasher.combine(call.method)
+        hasher.combine(call.target.bytes)
+        for value in call.fields[values: .musicUserToken] { hasher.combine(utf8: value) }
+      }
+    self.init(client: client, caller: caller, resource: resource)
+  }
+
+  private static func hash(_ feed: (inout Hasher) -> Void) -> UInt64 {
+    var hasher = Hasher()
+    feed(&hasher)
+    return UInt64(bitPattern: Int64(hasher.finalize()))
+  }
+}
+
+extension Hasher {
+  fileprivate mutating func combine(utf8 text: String) {
+    var text = text
+    combine(text.utf8.count)
+    // Safe: the hasher does not keep the pointer.
+    text.withUTF8 { unsafe combine(bytes: UnsafeRawBufferPointer($0)) }
+  }
+}
+
+extension HTTPField.Name {
+  static let musicUserToken = HTTPField.Name.literal("Music-User-Token")
+}

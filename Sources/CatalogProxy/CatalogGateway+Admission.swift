@@ -1,9 +1,8 @@
-import HTTP1
+import DequeModule
 import HTTPCache
 import HTTPMessages
-import HTTPTypes
 import Locks
-import UpstreamAdmission
+package import UpstreamAdmission
 
 /// Turns at the upstream. Clients and callers share the quota fairly, and requests beyond it wait.
 extension CatalogGateway {
@@ -73,8 +72,6 @@ extension CatalogGateway {
     }
   }
 
-  // MARK: Pacing
-
   private func start(_ pacing: PacingTask) {
     let task = Task(executorPreference: pacing.route.executor) {
       await self.pace(pacing.route.upstream, pacing.number)
@@ -107,8 +104,6 @@ extension CatalogGateway {
       }
     }
   }
-
-  // MARK: Ends
 
   /// Ends a wait or a turn at its deadline, even if no other event occurs before.
   func expire(_ item: DeadlineQueue.Item, at end: Duration, _ route: UpstreamRoute) {
@@ -148,43 +143,140 @@ extension CatalogGateway {
   }
 }
 
-extension CircuitSubject {
-  /// Creates the subject of a call. All callers share a storable resource. Any other resource belongs to one caller,
-  /// because the method, the content or the music user token may cause a failure.
-  init(_ call: CatalogCall) {
-    let client = Self.hash { $0.combine(utf8: call.caller.client) }
-    let caller = Self.hash { hasher in
-      hasher.combine(client)
-      hasher.combine(call.caller.identity)
+/// The group of replicas with which the gateway shares Apple's quota. Any thread may call it, and nothing waits.
+package protocol QuotaGroup: AnyObject, Sendable {
+  /// Settles soon, because requests wait for turns, or because Apple has sent a 429.
+  func settleSoon()
+  /// Tells the other replicas about this one's circuit.
+  func tell(_ news: CircuitNews)
+}
+
+// Apple's quota and the circuit of several replicas. Any thread may call these functions.
+extension CatalogGateway {
+  /// The bounds of the requests in flight of all replicas together.
+  package var concurrency: ConcurrencyLimits { configuration.concurrency }
+
+  /// Sets the group, before the first request.
+  package func use(_ group: any QuotaGroup) {
+    withAdmission { $0.quotaGroup = group }
+  }
+
+  /// Follows the group from now on.
+  ///
+  /// - Parameter seed: A number that differs among replicas.
+  package func join(_ replicas: Int, seed: UInt64) {
+    let now = clock.elapsed
+    withAdmission { admission in
+      admission.limit.join(replicas, seed: seed, now: now)
+      admission.circuit.use(replicas: replicas)
     }
-    let resource =
-      call.target.isStorable
-      ? call.key.fingerprint
-      : Self.hash { hasher in
-        hasher.combine(caller)
-        hasher.combine(call.method)
-        hasher.combine(call.target.bytes)
-        for value in call.fields[values: .musicUserToken] { hasher.combine(utf8: value) }
+  }
+
+  /// Keeps a limit of its own from now on: an equal part of what the group had.
+  package func leave(_ replicas: Int, seed: UInt64) {
+    change { admission, now in admission.limit.leave(replicas, seed: seed, now: now) }
+  }
+
+  /// Uses what the store has replied to a settlement; nil if it did not reply in time.
+  ///
+  /// - Parameter report: What the settlement has reported.
+  package func use(_ reply: QuotaReply?, to report: QuotaReport, replicas: Int) {
+    change { admission, now in
+      guard let reply else { return report.turns == nil ? [] : admission.limit.missTurns(now: now) }
+      admission.circuit.use(replicas: replicas)
+      return admission.limit.use(reply, to: report, replicas: replicas, now: now)
+    }
+  }
+
+  /// Returns what the store must know of this replica, and which turns it needs.
+  package func quotaReport() -> QuotaReport {
+    let now = clock.elapsed
+    return withAdmission { $0.limit.report(now: now) }
+  }
+
+  /// Pauses because another replica has met a 429.
+  package func pauseForRefusal() {
+    let now = clock.elapsed
+    withAdmission { $0.limit.pauseForRefusal(now: now) }
+  }
+
+  /// Takes another replica's news about the circuit.
+  ///
+  /// - Parameter spread: A number from 0 to 1 that differs among replicas and news.
+  package func learn(_ news: CircuitNews, of replica: UInt64, spread: Double) {
+    let now = clock.elapsed
+    let (wasOpen, isOpen) = withAdmission { admission in
+      let wasOpen = !admission.circuit.isClosed
+      admission.circuit.learn(news, of: replica, spread: spread, now: now)
+      return (wasOpen, !admission.circuit.isClosed)
+    }
+    if wasOpen != isOpen { observer.noticed(isOpen ? .circuitOpened : .circuitClosed) }
+  }
+
+  func tell(_ news: CircuitNews) {
+    withAdmission { $0.quotaGroup }?.tell(news)
+  }
+
+  /// Changes the limit, and does what that requires.
+  private func change(_ body: (inout Admission, Duration) -> [CatalogLimit.Grant]) {
+    let now = clock.elapsed
+    perform(
+      withAdmission { admission in
+        let grants = body(&admission, now)
+        return admission.duties(now: now, handing: grants)
+      })
+  }
+}
+
+/// A queue of deadlines: of waits for a turn, and of turns that a slow reader holds.
+///
+/// Nearly all items end long before their deadline, without a word to the queue. So it looks for ended ones whenever it
+/// has grown to twice the items that were open at its last look, which costs each insertion a constant part of a look.
+struct DeadlineQueue {
+  enum Item {
+    case wait(QueueTicket)
+    case turn(CatalogAttempt)
+
+    func isOpen(in limit: borrowing CatalogLimit) -> Bool {
+      switch self {
+      case .wait(let ticket): limit.isWaiting(ticket)
+      case .turn(let attempt): !attempt.isOver
       }
-    self.init(client: client, caller: caller, resource: resource)
+    }
   }
 
-  private static func hash(_ feed: (inout Hasher) -> Void) -> UInt64 {
-    var hasher = Hasher()
-    feed(&hasher)
-    return UInt64(bitPattern: Int64(hasher.finalize()))
-  }
-}
+  private var entries: Deque<(end: Duration, item: Item)> = []
+  /// The number of entries at which the queue looks for ended items.
+  private var full = Self.few
+  /// Whether a task watches for the next deadline.
+  var isWatched = false
 
-extension Hasher {
-  fileprivate mutating func combine(utf8 text: String) {
-    var text = text
-    combine(text.utf8.count)
-    // Safe: the hasher does not keep the pointer.
-    text.withUTF8 { unsafe combine(bytes: UnsafeRawBufferPointer($0)) }
-  }
-}
+  /// The number of entries that are not worth a look.
+  static let few = 64
 
-extension HTTPField.Name {
-  static let musicUserToken = HTTPField.Name.literal("Music-User-Token")
+  /// The number of items that the queue keeps, with those that have ended.
+  var count: Int { entries.count }
+
+  /// Adds an item. Nearly all items have the same time left, so the new one belongs at the end or close to it.
+  ///
+  /// - Parameter isOpen: Whether an item has not ended. The queue forgets the others.
+  mutating func insert(_ item: Item, until end: Duration, isOpen: (Item) -> Bool) {
+    if entries.count >= full {
+      // In memory of its own: that of a burst must not stay.
+      entries = Deque(entries.filter { isOpen($0.item) })
+      full = max(Self.few, 2 * entries.count)
+    }
+    var index = entries.count
+    while index > 0, entries[index - 1].end > end { index -= 1 }
+    entries.insert((end, item), at: index)
+  }
+
+  mutating func removeExpired(now: Duration) -> [Item] {
+    let expired = entries.prefix { $0.end <= now }.map(\.item)
+    entries.removeFirst(expired.count)
+    return expired
+  }
+
+  /// The deadline of the next item, or nil if there are no items.
+  var next: Duration? { entries.first?.end }
 }

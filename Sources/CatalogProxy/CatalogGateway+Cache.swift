@@ -6,8 +6,6 @@ import UpstreamAdmission
 
 /// Phases 3 and 10: the lookup in the cache, and the reply to the caller.
 extension CatalogGateway {
-  // MARK: 3 Look up
-
   func lookUp(_ call: CatalogCall, at now: CacheTime, isRepeated: Bool = false) -> Lookup {
     cache.lookup(call.key, sending: call.fields, request: call.directives, now: now, isRepeated: isRepeated)
   }
@@ -30,12 +28,10 @@ extension CatalogGateway {
   }
 
   private func hit(_ selection: Selection, _ call: CatalogCall, at now: CacheTime) -> CatalogReply {
-    withAdmission { $0.counts.hits += 1 }
+    cache.countHit()
     let status = CacheStatus(.hit, timeToLive: selection.timeToLive)
     return .response(fromCache(selection, to: call, status, at: now, isValidated: false))
   }
-
-  // MARK: 10 Reply
 
   @inline(never)
   func reply(to miss: CatalogMiss, _ outcome: Outcome, isCollapsed: Bool) -> CatalogReply {

@@ -95,6 +95,20 @@ extension CatalogGateway {
     }
   }
 
+  /// Records a 429 to a request without a turn, which counts against the same quota.
+  private func limited(_ response: UpstreamResponse, sentAt start: Duration) {
+    let end = clock.elapsed
+    let asked = response.fields.text(of: "retry-after").flatMap { Duration(retryAfter: $0, now: clock.now.wall) }
+    let (rate, needs) = withAdmission { admission in
+      admission.counts.limited += 1
+      admission.recentRefusals.record(now: end)
+      admission.limit.refusedWithoutTurn(sentAt: start, retryAfter: asked, now: end)
+      return (admission.limit.rate, admission.needs(now: end))
+    }
+    needs?.settleSoon()
+    observer.noticed(.limited(rate: rate))
+  }
+
   private func judge(_ response: UpstreamResponse) -> TokenTest {
     switch response.status.code {
     case 401: TokenTest(.refused, rejection(by: response).advice)
@@ -124,26 +138,4 @@ extension UpstreamAttempt.Result {
     case .failure(let error): self = .failure(error.cause)
     }
   }
-}
-
-extension CatalogGateway {
-  /// Records a 429 to a request without a turn, which counts against the same quota.
-  private func limited(_ response: UpstreamResponse, sentAt start: Duration) {
-    let end = clock.elapsed
-    let asked = response.fields.text(of: "retry-after").flatMap { Duration(retryAfter: $0, now: clock.now.wall) }
-    let (rate, needs) = withAdmission { admission in
-      admission.counts.limited += 1
-      admission.recentRefusals.record(now: end)
-      admission.limit.refusedWithoutTurn(sentAt: start, retryAfter: asked, now: end)
-      return (admission.limit.rate, admission.needs(now: end))
-    }
-    needs?.settleSoon()
-    observer.noticed(.limited(rate: rate))
-  }
-}
-
-extension HTTPResponse.Status {
-  /// Whether Apple sends this status only after it has accepted the developer token. Apple may send 429, 5xx, or 400
-  /// and other errors of the request before it checks the token.
-  var provesToken: Bool { (200..<400).contains(code) || code == 403 || code == 404 }
 }

@@ -167,15 +167,6 @@ extension CatalogGateway {
     return waiter
   }
 
-  /// Returns whether a caller must not have the outcome of its flight.
-  func needsOwnRequest(_ miss: CatalogMiss, _ outcome: Outcome) -> Bool {
-    switch outcome {
-    case .unshared: true
-    case .found(let response): !isUsable(response, for: miss.call)
-    default: false
-    }
-  }
-
   /// Refreshes a stale response in the background, and calls `done` at the end. Compresses a long response that is fresh.
   public func refresh(_ call: CatalogCall, by route: UpstreamRoute, then done: @escaping @Sendable () -> Void = {}) {
     let finish: @Sendable () -> Void = {
@@ -193,4 +184,49 @@ extension CatalogGateway {
     let miss = CatalogMiss(call, after: lookup, waited: .zero, end: end, route: route)
     coalesce(CatalogWaiter(miss, for: .refresh(finish), on: self), at: now)
   }
+}
+
+/// What a gateway knows behind its lock: the flights, and what decides about requests to Apple.
+struct GatewayState {
+  var coalescer = RequestCoalescer<CatalogWaiter>()
+  var unsharedTargets = UnsharedTargets()
+  /// The keys of stale responses that background requests refresh.
+  var revalidating: Set<CacheKey> = []
+  var admission: Admission
+}
+
+/// The upstream connections of one event loop, and that loop.
+public final class UpstreamRoute: Sendable {
+  /// The upstream that receives the requests.
+  public let upstream: any Upstream
+  /// The event loop on which the upstream runs.
+  public let executor: any TaskExecutor
+  /// The cache that this replica shares with others; nil without one.
+  package let shared: (any SharedCache)?
+
+  package init(_ upstream: any Upstream, executor: any TaskExecutor, shared: (any SharedCache)? = nil) {
+    (self.upstream, self.executor, self.shared) = (upstream, executor, shared)
+  }
+}
+
+/// The clocks of the gateway.
+public struct CatalogClock: Sendable {
+  private let read: @Sendable () -> CacheTime
+
+  /// Creates a clock that reads the time with `read`.
+  public init(_ read: @escaping @Sendable () -> CacheTime) {
+    self.read = read
+  }
+
+  /// The clocks of the operating system.
+  public static let system = CatalogClock { .now }
+
+  var now: CacheTime { read() }
+
+  var elapsed: Duration { read().elapsed }
+}
+
+extension CacheTime {
+  /// The time on the monotonic clock.
+  var elapsed: Duration { .nanoseconds(Int64(monotonic)) }
 }

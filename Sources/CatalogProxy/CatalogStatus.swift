@@ -113,8 +113,6 @@ public struct CatalogCounts: Sendable, Equatable {
   public var limited = 0
   /// Responses with 5xx, or with a 206 or 304 that the request does not allow, and failed exchanges.
   public var failures = 0
-  /// Responses from the cache, fresh or stale.
-  public var hits = 0
   /// Cacheable requests for which the cache had no response.
   public var misses = 0
   /// Requests that shared the response to another request.

@@ -7,27 +7,31 @@ import UpstreamAdmission
 /// The state machine of a flight, which is one request to Apple with all its attempts, and the callers that wait for it. It
 /// maps events to actions, without a lock, a socket or a clock. ``FlightDriver`` reports the events and performs the actions.
 ///
-/// A request that callers share, one that a single caller makes, and one whose response passes through take the same way.
+/// Requests that callers share, that a single caller makes, and whose response passes through take the same way. In each
+/// phase (docs/architecture.md) a flight waits for something, and an event ends the wait:
+///
+/// | phase | waits for | action | events that follow |
+/// | --- | --- | --- | --- |
+/// | 2 parse | the content of the caller's request | `collect` | `collected`, `interrupted`, `failed` |
+/// | 3 lookUp | a response in the replicas' store | `lookUp` | `found`, `notFound`, `interrupted` |
+/// | 5 admit | a turn | `admit` | `admitted`, `lacksToken`, `failed`, `interrupted` |
+/// | 6 authorize | a new developer token | `mint` | `admitted`, `failed` |
+/// | 7 send | Apple's response | `send` | `responded`, `unauthorized`, `retry`, `rejected`, `failed`, `interrupted` |
+/// | 8 evaluate | a verdict on the developer token | `test` | `tested` |
+/// | | another token | `renew` | `renewed` |
+/// | | a pause | `pause` | `paused`, `interrupted` |
+/// | | the words of an error | `fail401`, `readWords` | `rejected`, `failed` |
+/// | 9 store | the content of the response | `store`, `pass` | `stored`, `mismatched`, `failed`, `interrupted` |
+/// | 10 reply | nothing: the callers have the outcome | `complete`, `giveUp` | |
+///
+/// Phases 1 to 4 end before a flight begins, except that content arrives during it, and that the replicas' store is one
+/// more place to look up.
 struct Flight: Sendable {
-  /// The phases from docs/architecture.md, in their order. Phases 1 to 4 end before a flight begins, but the content of a
-  /// caller's request arrives during it, and the replicas' store is one more place to look up.
+  /// The phases, by their numbers.
   enum Phase: Int, Sendable {
-    /// 2: the content of the caller's request arrives.
-    case parse
-    /// 3: the replicas' store looks for a response.
-    case lookUp
-    /// 5: the request takes a turn, or waits for one.
-    case admit
-    /// 6: a developer token is minted.
-    case authorize
-    /// 7: Apple has the request.
-    case send
-    /// 8: Apple's response, or its absence, decides about another attempt.
-    case evaluate
-    /// 9: the content of the response arrives, and is stored.
-    case store
-    /// 10: the callers have the outcome.
-    case reply
+    case parse = 2
+    case lookUp, admit = 5
+    case authorize, send, evaluate, store, reply
   }
 
   /// What happens to the response.

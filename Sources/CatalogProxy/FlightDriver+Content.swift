@@ -1,6 +1,7 @@
 import HTTPCache
 import HTTPMessages
 import HTTPTypes
+import Memory
 import UpstreamAdmission
 
 /// Phase 9: the content of a response is stored, or passes on while it arrives.
@@ -118,4 +119,143 @@ extension CatalogGateway {
   /// The most content of a request that arrives before its turn, and of a response that waits for its caller after its
   /// turn, in bytes: 1 MiB. Apple's requests have a few kilobytes, and nearly all responses fewer than this.
   static var contentAhead: Int { 1 << 20 }
+}
+
+/// Content that is read until it is complete or too long to keep.
+///
+/// Confined to the event loop of its reader.
+struct PartialContent: @unchecked Sendable {
+  // Sendable by confinement: one task at a time uses it.
+
+  enum Reading {
+    case whole
+    /// The content is longer than the limit. The bytes read so far are kept, and the rest still has to be read.
+    case tooLong
+    /// The memory budget does not allow more.
+    case refused
+  }
+
+  private let reader: any ContentReader
+  private let memory: MemoryBudget
+  private let holder: MemoryBudget.Holder?
+  private let purpose: MemoryBudget.Purpose
+  /// The charge of the bytes. Content that comes at once is not kept across a wait, and so is not charged.
+  private var hold: MemoryHold?
+  private let length: Int?
+  private let limit: Int
+  /// The bytes read so far, in one array. Separate parts would leave as much free memory again in the heap between used
+  /// blocks, where no budget counts it.
+  private(set) var bytes: [UInt8] = []
+  private var isWhole = false
+
+  /// Creates content of zero bytes, which is read to its end or until it has more than `limit` bytes. `memory` is
+  /// charged for bytes that are kept across a wait.
+  ///
+  /// - Parameters:
+  ///   - length: The length in bytes, if the upstream has stated it. A caller's statement must not take memory.
+  ///   - holder: The address that the memory is charged to; nil for the server itself.
+  init(
+    _ reader: any ContentReader, length: Int?, upTo limit: Int, _ memory: MemoryBudget,
+    chargedTo holder: MemoryBudget.Holder? = nil, for purpose: MemoryBudget.Purpose = .upstream
+  ) {
+    (self.reader, self.length, self.limit, self.memory) = (reader, length, limit, memory)
+    (self.holder, self.purpose) = (holder, purpose)
+  }
+
+  /// Reads to the end, or beyond the limit.
+  mutating func read() async throws(ContentError) -> Reading {
+    while true {
+      if let reading = take(try await reader.read()) { return reading }
+      guard charge() else { return .refused }
+    }
+  }
+
+  /// Reads what has arrived. Returns nil if more has to arrive.
+  mutating func readAtOnce() throws(ContentError) -> Reading? {
+    while true {
+      switch try reader.readAtOnce() {
+      case .nothing: return charge() ? nil : .refused
+      case .part(let part): if let reading = take(part) { return reading }
+      case .end: return take(nil)
+      }
+    }
+  }
+
+  /// Charges the bytes so far. Returns false if the budget refuses them.
+  private mutating func charge() -> Bool {
+    if hold == nil { hold = MemoryHold(memory, for: holder) }
+    return hold?.resize(to: bytes.capacity, for: purpose) ?? false
+  }
+
+  /// Adds the next part, nil for the end. Returns nil to read on.
+  private mutating func take(_ part: [UInt8]?) -> Reading? {
+    guard let part else {
+      isWhole = true
+      return .whole
+    }
+    if bytes.isEmpty {
+      // Short content arrives in one part, and is not copied.
+      bytes = part
+      if let length, length > part.count { bytes.reserveCapacity(min(length, limit)) }
+    } else {
+      bytes.append(contentsOf: part)
+    }
+    guard bytes.count > limit else { return nil }
+    return charge() ? .tooLong : .refused
+  }
+
+  /// Returns `response` with the bytes already read in front of the rest.
+  func response(_ response: UpstreamResponse) -> UpstreamResponse { response.read(by: readAgain()) }
+
+  /// Returns the bytes already read, and the rest after them. They wait for their reader, so they are charged.
+  func readAgain() -> any ContentReader {
+    let hold = hold ?? MemoryHold(memory, for: holder)
+    hold.force(to: bytes.capacity)
+    return Continuation(bytes, hold, then: isWhole ? nil : reader)
+  }
+
+  /// Content that returns bytes read before, and then the rest.
+  private final class Continuation: ContentReader, @unchecked Sendable {
+    // Sendable by confinement: only one task at a time uses it, on the loop of `rest`.
+    private var bytes: [UInt8]
+    private var sent = 0
+    private let hold: MemoryHold
+    private let rest: (any ContentReader)?
+
+    /// The maximum number of these bytes that one read returns.
+    private static let partSize = 65_536
+
+    init(_ bytes: [UInt8], _ hold: MemoryHold, then rest: (any ContentReader)?) {
+      self.bytes = bytes
+      self.hold = hold
+      self.rest = rest
+    }
+
+    func read() async throws(ContentError) -> [UInt8]? {
+      guard sent < bytes.count else { return try await rest?.read() }
+      let end = min(sent + Self.partSize, bytes.count)
+      let part = Array(bytes[sent..<end])
+      sent = end
+      if sent == bytes.count { forget() }
+      return part
+    }
+
+    func arriveAhead(
+      upTo limit: Int, chargedTo holder: UInt128?, then ended: @escaping @Sendable (Result<Void, ContentError>) -> Void
+    ) {
+      hold.move(to: holder)
+      guard let rest else { return ended(.success(())) }
+      rest.arriveAhead(upTo: limit, chargedTo: holder, then: ended)
+    }
+
+    func cancel() {
+      forget()
+      rest?.cancel()
+    }
+
+    private func forget() {
+      (bytes, sent) = ([], 0)
+      hold.force(to: 0)
+    }
+  }
 }

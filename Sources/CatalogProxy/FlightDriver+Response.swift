@@ -126,8 +126,6 @@ extension FlightDriver {
     response.fields.text(of: "retry-after").flatMap { Duration(retryAfter: $0, now: gateway.clock.now.wall) }
   }
 
-  // MARK: 401
-
   private func unauthorized(_ attempt: CatalogAttempt) -> Flight.Event {
     // The clock was set after this token was minted, which may be why Apple refuses it. The current token is a new one.
     let hasNewClock = attempt.token.isFromAnotherClock(at: gateway.clock.now)
@@ -158,8 +156,6 @@ extension FlightDriver {
     return .rejected(failure)
   }
 
-  // MARK: Responses that the server replaces by errors of its own
-
   /// Reads what Apple says in a response that the callers do not get. Only JSON has words of Apple's to read. A response
   /// that does not come to its end soon must not hold the callers up.
   func readWords(_ failure: UpstreamFailure) -> Flight.Event? {
@@ -177,11 +173,32 @@ extension FlightDriver {
   }
 }
 
+extension HTTPResponse.Status {
+  /// Whether Apple sends this status only after it has accepted the developer token. Apple may send 429, 5xx, or 400
+  /// and other errors of the request before it checks the token.
+  var provesToken: Bool { (200..<400).contains(code) || code == 403 || code == 404 }
+}
+
 extension UpstreamError {
   fileprivate var isTimeout: Bool {
     switch cause {
     case .responseTimeout, .connectionReadTimeout, .connectionWriteTimeout, .connectionTimeout: true
     default: false
+    }
+  }
+}
+
+extension Duration {
+  /// Parses `Retry-After`: seconds or an HTTP-date (RFC 9110 §10.2.3). Returns nil otherwise. The maximum is one day.
+  init?(retryAfter text: String, now: Int) {
+    if !text.isEmpty, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
+      // A number that does not fit counts as the maximum.
+      self = .seconds(min(Int(text) ?? .max, 86_400))
+    } else if let date = FieldDate.seconds(text, now: now) {
+      let (seconds, overflow) = date.subtractingReportingOverflow(now)
+      self = .seconds(overflow ? 0 : min(max(seconds, 0), 86_400))
+    } else {
+      return nil
     }
   }
 }

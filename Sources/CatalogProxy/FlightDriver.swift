@@ -45,8 +45,6 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
   var miss: CatalogMiss { leader.miss }
   var nextHop: String { gateway.configuration.nextHop }
 
-  // MARK: Events
-
   /// Begins a flight whose request has not been admitted.
   func begin() {
     go(on: perform(flight.begin(asksStore: flight.id != nil && miss.route.shared != nil)))
@@ -74,8 +72,6 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     var next = event
     while let event = next.take() { next = perform(flight.on(event)) }
   }
-
-  // MARK: Actions
 
   /// Performs an action. Returns the event that it leads to, or nil if the flight waits for one, or has ended.
   private func perform(_ action: Flight.Action) -> Flight.Event? {
@@ -231,8 +227,6 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     }
   }
 
-  // MARK: The end
-
   private func complete(_ outcome: Outcome) {
     // A 401 whose meaning no caller waits for has its content still.
     if case .cancelled = outcome { response?.content.cancel() }
@@ -255,8 +249,6 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     else { return }
     gateway.share(outcome, of: miss, as: key, at: shared)
   }
-
-  // MARK: Waits
 
   /// Waits in a task for an event.
   func wait(_ work: @escaping @Sendable () async -> Flight.Event) -> Flight.Event? {

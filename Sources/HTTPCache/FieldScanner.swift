@@ -10,8 +10,6 @@ package struct FieldScanner {
 
   package func isAtEnd(in bytes: Span<UInt8>) -> Bool { index >= bytes.count }
 
-  mutating func advance() { index += 1 }
-
   /// Skips SP and HTAB.
   package mutating func skipWhitespace(in bytes: Span<UInt8>) {
     while index < bytes.count, bytes[index].isWhitespace { index += 1 }
@@ -83,6 +81,78 @@ package struct FieldScanner {
       true
     default: false
     }
+  }
+}
+
+/// One element of `Cache-Control` (RFC 9111 §5.2), as ranges of the field value.
+struct CacheDirective: Equatable {
+  /// The part after `=`.
+  enum Argument: Equatable {
+    /// There is no `=`.
+    case absent
+    /// A token, or the text inside a quoted string: recipients must accept both forms for any argument.
+    case present(Range<Int>)
+    /// Text that the grammar does not allow.
+    case malformed
+    /// A quoted string without an end. It may contain other elements.
+    case unterminated
+  }
+
+  /// The name. Empty if the name is missing.
+  let name: Range<Int>
+  let argument: Argument
+
+  /// Returns the argument in seconds, or nil if it is not delta-seconds.
+  func seconds(in bytes: Span<UInt8>) -> Int? {
+    guard case .present(let range) = argument else { return nil }
+    return FieldText.deltaSeconds(range, of: bytes)
+  }
+}
+
+extension FieldScanner {
+  /// Returns the next element that is not empty, or nil at the end.
+  ///
+  /// Invalid text makes only its own element malformed. The name of that element still counts, because every directive
+  /// of that kind only makes the cache more careful.
+  mutating func directive(in bytes: Span<UInt8>) -> CacheDirective? {
+    while true {
+      skipWhitespace(in: bytes)
+      if isAtEnd(in: bytes) { return nil }
+      if !take(",", in: bytes) { break }
+    }
+    let name = token(in: bytes)
+    var argument = CacheDirective.Argument.absent
+    if take("=", in: bytes) { argument = self.argument(in: bytes) }
+    switch skip(past: ",", in: bytes) {
+    case .nothing: break
+    case .garbage: if argument != .unterminated { argument = .malformed }
+    case .unterminatedString: argument = .unterminated
+    }
+    return CacheDirective(name: name, argument: argument)
+  }
+
+  private mutating func argument(in bytes: Span<UInt8>) -> CacheDirective.Argument {
+    if !isAtEnd(in: bytes), bytes[index] == UInt8(ascii: "\"") {
+      return quotedString(in: bytes).map { .present($0) } ?? .unterminated
+    }
+    let value = token(in: bytes)
+    return value.isEmpty ? .malformed : .present(value)
+  }
+
+  /// Consumes an entity tag, or nil. Unlike in a quoted string, a backslash has no special meaning.
+  mutating func entityTag(in bytes: Span<UInt8>) -> (isWeak: Bool, opaque: Range<Int>)? {
+    var isWeak = false
+    if take("W", in: bytes) {
+      guard take("/", in: bytes) else { return nil }
+      isWeak = true
+    }
+    guard take("\"", in: bytes) else { return nil }
+    let start = index
+    while !isAtEnd(in: bytes), bytes[index] > 0x20, bytes[index] != 0x7f, bytes[index] != UInt8(ascii: "\"") {
+      index += 1
+    }
+    let opaque = start..<index
+    return take("\"", in: bytes) ? (isWeak, opaque) : nil
   }
 }
 

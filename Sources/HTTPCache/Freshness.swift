@@ -1,4 +1,5 @@
 import Bytes
+import Glibc
 import HTTP1
 import HTTPTypes
 
@@ -45,6 +46,67 @@ struct Freshness: Equatable {
   }
 }
 
+/// The directives of a response's `Cache-Control` (RFC 9111 §5.2.2, RFC 5861).
+///
+/// A malformed directive makes the cache more careful, never less. An invalid delta-seconds value counts as 0, and so
+/// does a directive that occurs twice with different values (RFC 9111 §4.2.1). A quoted string without an end counts as
+/// `no-store`, because it may contain that directive.
+struct ResponseDirectives: Equatable {
+  /// Whether the response must not be stored. `must-understand` overrides this for statuses that the cache understands.
+  var noStore = false
+  /// Whether the response is for one user. `private="X"`, which names fields, has the same effect, as §5.2.2.7 allows
+  /// and most caches do.
+  var isPrivate = false
+  /// Whether the response needs validation before each use. `no-cache="X"` has the same effect (§5.2.2.4).
+  var noCache = false
+  var mustRevalidate = false
+  var proxyRevalidate = false
+  var mustUnderstand = false
+  var noTransform = false
+  var maxAge: Int?
+  var sharedMaxAge: Int?
+  var staleWhileRevalidate: Int?
+  var staleIfError: Int?
+
+  init(_ fields: FieldLines) {
+    fields.forEachValue(of: "cache-control") { add($0) }
+  }
+
+  /// Whether a stale response needs successful validation before use, in every case. `s-maxage` implies
+  /// `proxy-revalidate` (§5.2.2.10).
+  var forbidsStale: Bool { noCache || mustRevalidate || proxyRevalidate || sharedMaxAge != nil }
+
+  private mutating func add(_ value: Span<UInt8>) {
+    var scanner = FieldScanner()
+    while let directive = scanner.directive(in: value) {
+      apply(directive, in: value)
+      if directive.argument == .unterminated { noStore = true }
+    }
+  }
+
+  private mutating func apply(_ directive: CacheDirective, in value: Span<UInt8>) {
+    func isNamed(_ name: StaticString) -> Bool { value.equalsIgnoringCase(directive.name, name) }
+    func merge(_ present: Int?) -> Int {
+      let seconds = directive.seconds(in: value) ?? 0
+      return present.map { $0 == seconds ? seconds : 0 } ?? seconds
+    }
+    switch directive.name.count {
+    case 7 where isNamed("max-age"): maxAge = merge(maxAge)
+    case 7 where isNamed("private"): isPrivate = true
+    case 8 where isNamed("no-store"): noStore = true
+    case 8 where isNamed("no-cache"): noCache = true
+    case 8 where isNamed("s-maxage"): sharedMaxAge = merge(sharedMaxAge)
+    case 12 where isNamed("no-transform"): noTransform = true
+    case 14 where isNamed("stale-if-error"): staleIfError = merge(staleIfError)
+    case 15 where isNamed("must-revalidate"): mustRevalidate = true
+    case 15 where isNamed("must-understand"): mustUnderstand = true
+    case 16 where isNamed("proxy-revalidate"): proxyRevalidate = true
+    case 22 where isNamed("stale-while-revalidate"): staleWhileRevalidate = merge(staleWhileRevalidate)
+    default: break
+    }
+  }
+}
+
 /// The age of a response on arrival (RFC 9111 §4.2.3), in seconds.
 struct ResponseAge: Equatable {
   /// When the origin created the response, by its own clock, in seconds since the epoch. If the origin sends no valid
@@ -83,22 +145,22 @@ public enum StorageVerdict: Sendable, Equatable {
   case store
   case refuse(Reason)
 
-  /// The reason why a response is not stored. The raw value is a `detail` for `Cache-Status`.
-  public enum Reason: String, Sendable {
+  /// The reason why a response is not stored.
+  public enum Reason: Sendable {
     /// The status is not worth storing: a temporary error, or a status about the credential.
     case status
     /// The content is only a part of a representation (RFC 9110 §14.4).
     case partial
-    case noStore = "no-store"
-    case isPrivate = "private"
+    case noStore
+    case isPrivate
     /// `Vary: *`, or a malformed `Vary`.
     case vary
     /// The response sets a cookie, which is not for other callers.
-    case setCookie = "set-cookie"
+    case setCookie
     /// The proxy can neither decode nor offer the content coding.
     case coding
     /// The content exceeds the limit for one response.
-    case tooLarge = "too-large"
+    case tooLarge
     /// The response could never be used: it is stale at once and has no validator.
     case useless
   }
@@ -151,11 +213,19 @@ public struct CacheTime: Sendable, Equatable {
     self.wall = wall
   }
 
+  /// The present moment by the clocks of the operating system.
+  public static var now: CacheTime {
+    var monotonic = timespec()
+    unsafe clock_gettime(CLOCK_MONOTONIC, &monotonic)
+    return CacheTime(monotonic: monotonic.tv_sec * 1_000_000_000 + monotonic.tv_nsec, wall: Glibc.time(nil))
+  }
+
   /// Returns whole seconds since `earlier` by the monotonic clock. Returns 0 if `earlier` is later.
   func seconds(since earlier: CacheTime) -> Int {
     let (nanoseconds, overflow) = monotonic.subtractingReportingOverflow(earlier.monotonic)
     return overflow ? 0 : max(nanoseconds, 0) / 1_000_000_000
   }
+
   /// Returns by how many seconds the wall clock was set forward since `earlier`. Negative if it was set back.
   package func wallClockStep(since earlier: CacheTime) -> Int {
     let (passed, overflow) = wall.subtractingReportingOverflow(earlier.wall)

@@ -85,8 +85,6 @@ public struct SharedEntryCodec: Sendable {
     self.scope = scope
   }
 
-  // MARK: Keys
-
   /// Returns the key of the response to a request, or nil if the request is that of a user.
   ///
   /// - Parameter sent: All fields of the upstream request. `Authorization` does not count, as for the memory cache.
@@ -103,8 +101,6 @@ public struct SharedEntryCodec: Sendable {
     }
     return SharedEntryKey(code: authenticator.code(of: message.span))
   }
-
-  // MARK: Encode
 
   /// Returns an entry, or nil if the response must not be at the store or is of no use there.
   public func encode(_ response: StoredResponse, for key: SharedEntryKey, now: CacheTime) -> SharedEntry? {
@@ -147,8 +143,6 @@ public struct SharedEntryCodec: Sendable {
     fields.appendSection(to: &section)
     return section.count <= HTTP1Limits().headerSection + 2 ? section : nil
   }
-
-  // MARK: Decode
 
   /// Returns the response in an entry, or nil if it is not what a replica has stored under this key.
   ///

@@ -69,8 +69,6 @@ public final class StoredResponse: Sendable {
   /// Whether the response shows that an earlier one is no longer right, although the cache does not store it.
   package var replacesStored: Bool { verdict != .store && StorageVerdict.mayStore(status) }
 
-  // MARK: What is sent
-
   /// Returns the response in a coding, or in identity if the coding does not exist.
   public func representation(_ coding: ContentCoding) -> Representation {
     coding == .gzip ? gzip ?? identity : identity
@@ -89,8 +87,6 @@ public final class StoredResponse: Sendable {
     let modified = FieldDate.seconds(ofOnly: "last-modified", in: source.fields, now: now.wall)
     return preconditions.isNotModified(byTag: tag?.opaque, modified: modified ?? age.date, now: now.wall)
   }
-
-  // MARK: Validation
 
   /// The fields that make a request conditional on this response (RFC 9111 §4.3.1). Empty without an origin's
   /// validator, because the origin does not know our own entity tag.
@@ -129,8 +125,6 @@ public final class StoredResponse: Sendable {
       source, content: content.compressed(to: gzip), directives: ResponseDirectives(source.fields), settings: settings)
   }
 
-  // MARK: Size
-
   /// The size in memory, in bytes: contents, fields in all stored forms, and the objects.
   var cost: Int {
     let fields = source.fields.cost + 2 * source.downstream.cost + source.sent.cost
@@ -139,6 +133,107 @@ public final class StoredResponse: Sendable {
 
   /// The size of the objects. Measured: the total is about a tenth more than the growth of the process.
   private static let overhead = 1280
+}
+
+/// A builder of the fields of a stored response that are the same for every caller.
+struct StoredFields {
+  let source: ReceivedResponse
+  let content: StoredContent
+  let directives: ResponseDirectives
+  let freshness: Freshness
+  let selector: VariantSelector?
+  let tag: EntityTag?
+  let tagIsOurs: Bool
+  let isStored: Bool
+  let isShareable: Bool
+  let settings: CacheSettings
+
+  /// Returns the content in a coding, with its fields.
+  func representation(_ coding: ContentCoding, of body: [UInt8]) -> Representation {
+    let (cacheControl, vary) = (cacheControl, vary)
+    let tag = tag.map { (isTagged(coding) ? $0 : $0.weakened).fieldValue }
+    var common = FieldSection.empty
+    // The names, the ends of lines and the constant values take 135 bytes.
+    common.reserveRoom(for: 135 + cacheControl.count + (vary?.utf8.count ?? 0) + (tag?.count ?? 0))
+    common.append("Cache-Control", cacheControl.span)
+    common.append("X-Content-Type-Options", "nosniff")
+    common.append("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+    vary?.withUTF8Bytes { common.append("Vary", $0) }
+    if let tag { common.append("ETag", tag.span) }
+    var fields = FieldSection.empty
+    fields.reserveRoom(for: source.downstream, and: common)
+    fields.append(source.downstream) { name, bytes in !Self.isReplaced(name, in: bytes) }
+    if let value = content.unknownCoding {
+      value.withUTF8Bytes { fields.append("Content-Encoding", $0) }
+    } else if coding == .gzip {
+      fields.append("Content-Encoding", "gzip")
+    }
+    fields.append(common)
+    return Representation(
+      body: body, fields: fields, common: common, downstream: source.downstream, isTagged: tag != nil)
+  }
+
+  /// Returns whether this type, or ``Selection`` on each send, writes the field itself.
+  private static func isReplaced(_ name: Range<Int>, in bytes: Span<UInt8>) -> Bool {
+    func isNamed(_ other: StaticString) -> Bool { bytes.equalsIgnoringCase(name, other) }
+    return switch name.count {
+    case 3: isNamed("age")
+    case 4: isNamed("date") || isNamed("etag") || isNamed("vary")
+    case 7: isNamed("expires")
+    case 13: isNamed("cache-control")
+    case 14: isNamed("content-length")
+    case 16: isNamed("content-encoding")
+    default: false
+    }
+  }
+
+  /// Returns whether the unchanged tag belongs to this coding: the coding that the origin sent, or identity for our own
+  /// tag. The other coding has different bytes and must have a different tag (RFC 9110 §8.8.3.3).
+  private func isTagged(_ coding: ContentCoding) -> Bool {
+    coding == (tagIsOurs ? .identity : content.received)
+  }
+
+  /// `Cache-Control` for downstream caches: the origin's lifetime, and `private` unless `settings.isPublic` and all
+  /// callers may have the response.
+  private var cacheControl: [UInt8] {
+    var value: [UInt8] = []
+    value.reserveCapacity(64)
+    // The cache refused the response, and it states no lifetime: other caches must not store it either.
+    guard isStored || freshness.isExplicit || freshness.noCache, !directives.noStore || directives.mustUnderstand else {
+      value.append("no-store")
+      return value
+    }
+    let isPublic = settings.isPublic && isShareable
+    value.append(isPublic ? "public" : "private")
+    if freshness.noCache { value.append(", no-cache") }
+    value.append(", max-age=", privateLifetime)
+    if isPublic, let shared = directives.sharedMaxAge { value.append(", s-maxage=", shared) }
+    if directives.mustRevalidate { value.append(", must-revalidate") }
+    if isPublic, directives.proxyRevalidate { value.append(", proxy-revalidate") }
+    if directives.noTransform { value.append(", no-transform") }
+    if let seconds = directives.staleWhileRevalidate { value.append(", stale-while-revalidate=", seconds) }
+    if let seconds = directives.staleIfError { value.append(", stale-if-error=", seconds) }
+    return value
+  }
+
+  /// The lifetime without `s-maxage`, which does not apply to a browser.
+  private var privateLifetime: Int {
+    if let maxAge = directives.maxAge { return maxAge }
+    guard directives.sharedMaxAge != nil else { return freshness.lifetime }
+    let now = source.receivedAt
+    let date = ResponseAge(source.fields, requestedAt: source.requestedAt, receivedAt: now).date
+    return Freshness.lifetime(untilExpiry: source.fields, date: date, now: now.wall) ?? settings.lifetime
+  }
+
+  private var vary: String? {
+    guard let selector else { return "*" }
+    // CORS access depends on Origin, even if all callers may have the response.
+    var value = content.isNegotiated ? "Accept-Encoding, Origin" : "Origin"
+    for name in selector.names where name != .origin && !(content.isNegotiated && name == .acceptEncoding) {
+      value += ", \(name.rawName)"
+    }
+    return value
+  }
 }
 
 /// The content of a response in all available codings.
@@ -231,6 +326,11 @@ struct StoredContent: Sendable {
 }
 
 extension [UInt8] {
+  fileprivate mutating func append(_ parameter: StaticString, _ number: Int) {
+    append(parameter)
+    append(decimal: number)
+  }
+
   /// The same bytes, copied if the array has much spare capacity. Appending doubles the capacity, but the cache counts
   /// only the bytes.
   fileprivate var withoutSpareCapacity: [UInt8] {

@@ -84,7 +84,7 @@ struct StorageVerdictTests {
     settings.maxBytes = 0
     let cache = ResponseCache(settings: settings)
     #expect(!cache.store(try Sample.response(.ok, body: [], settings: settings), for: CacheKey("/")))
-    #expect(cache.statistics == CacheStatistics(entries: 0, bytes: 0, evictions: 0))
+    #expect(cache.statistics == CacheStatistics(entries: 0, bytes: 0, hits: 0, evictions: 0))
   }
 
   @Test("a response that must not be stored removes the stored one, unless its status says nothing about the target")

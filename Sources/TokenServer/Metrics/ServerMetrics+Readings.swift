@@ -167,7 +167,7 @@ extension ServerMetrics {
     ) { $0.rate ?? 0 },
     MetricReading(
       "musickit_upstream_paused", "1 while the server pauses requests to Apple Music, after a 429.", \.isPaused),
-    MetricReading(.counter, "musickit_cache_hits_total", "Responses from the cache, fresh or stale.", \.counts.hits),
+    MetricReading(.counter, "musickit_cache_hits_total", "Responses from the cache, fresh or stale.", \.cache.hits),
     MetricReading(
       .counter, "musickit_cache_misses_total", "Cacheable requests without a response in the cache.", \.counts.misses
     ),
