@@ -122,9 +122,7 @@ public final class CatalogGateway: Sendable {
         cache: cache.statistics)
     }
   }
-}
 
-extension CatalogGateway {
   /// Returns the response, or nil if the response requires a request to Apple.
   ///
   /// - Parameter refresh: Called if the response is stale and a background request must replace it, or if it is long and

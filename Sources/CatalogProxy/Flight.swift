@@ -234,9 +234,7 @@ struct Flight: Sendable {
     hasFreshToken = true
     return retry(after: .zero)
   }
-}
 
-extension Flight {
   var isPassed: Bool {
     if case .passed = kind { true } else { false }
   }

@@ -166,9 +166,7 @@ public struct ChunkedDecoder: Sendable {
     /// The end of the body, including the trailer section.
     case end
   }
-}
 
-extension ChunkedDecoder {
   mutating func startExtension() throws(RequestError) {
     try countExtensionByte()
     part = .extensionName

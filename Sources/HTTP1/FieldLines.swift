@@ -53,9 +53,7 @@ public struct FieldLines: Sendable {
 
   /// The approximate size in memory, in bytes.
   public var cost: Int { bytes.count + lines.count * MemoryLayout<Line>.stride + 64 }
-}
 
-extension FieldLines {
   /// The value of a field that may occur at most once.
   public enum Occurrence: Sendable, Equatable {
     case absent
@@ -127,9 +125,7 @@ extension FieldLines {
   private func isNamed(_ line: Line, _ name: HTTPField.Name) -> Bool {
     bytes.span.equalsIgnoringCase(line.name, text: name.canonicalName)
   }
-}
 
-extension FieldLines {
   /// Appends a line.
   ///
   /// - Parameters:

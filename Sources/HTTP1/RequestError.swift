@@ -68,9 +68,7 @@ public enum RequestError: Error, Equatable, Sendable, CaseIterable {
   /// A chunk extension outside the grammar of RFC 9112 §7.1.1, of which this decoder does not accept the white space.
   case malformedChunkExtension
   case chunkExtensionsTooLong, malformedChunkEnd, trailerSectionTooLarge
-}
 
-extension RequestError {
   /// One sentence for the caller. It contains nothing of the received bytes.
   public var reason: String {
     switch self {

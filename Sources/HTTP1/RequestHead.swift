@@ -90,9 +90,7 @@ public struct RequestHead: Sendable, Equatable {
     self = RequestHead()
     fields = storage
   }
-}
 
-extension RequestHead {
   /// The four forms of a request target (RFC 9112 §3.2).
   public enum TargetForm: Sendable, Equatable {
     /// `/path?query`.
@@ -146,9 +144,7 @@ extension RequestHead {
       }
     }
   }
-}
 
-extension RequestHead {
   /// Interprets `method SP request-target SP HTTP-version` (RFC 9112 §3).
   ///
   /// - Parameters:
@@ -192,11 +188,9 @@ extension RequestHead {
     guard major == 1 else { throw .unsupportedVersion }
     return minor == 0 ? .http10 : .http11
   }
-}
 
-extension RequestHead {
   /// Finds the form of ``target`` and its parts (RFC 9112 §3.2). Dot segments and escapes stay as they are.
-  mutating func interpretTarget(in bytes: Span<UInt8>) throws(RequestError) {
+  private mutating func interpretTarget(in bytes: Span<UInt8>) throws(RequestError) {
     if method == .connect {
       try interpretAuthorityForm(in: bytes)
     } else if bytes[target.lowerBound] == .slash {

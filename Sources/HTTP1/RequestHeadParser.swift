@@ -77,9 +77,7 @@ public struct RequestHeadParser: Sendable {
     case .complete: return true
     }
   }
-}
 
-extension RequestHeadParser {
   /// Skips one empty line before the request line, which some clients send after a body (RFC 9112 §2.2). The parser
   /// refuses a second one, so that a client cannot keep a connection open with empty lines.
   private mutating func skipEmptyLine(in bytes: Span<UInt8>) throws(RequestError) -> Bool {
@@ -134,9 +132,7 @@ extension RequestHeadParser {
     guard bytes[position &+ 1] == .lineFeed else { throw .bareCarriageReturn }
     return true
   }
-}
 
-extension RequestHeadParser {
   private mutating func readFieldLine(in bytes: Span<UInt8>) throws(RequestError) -> Bool {
     switch try scanner.next(in: bytes, from: &position) {
     case .needMore: return false
@@ -150,9 +146,7 @@ extension RequestHeadParser {
     }
     return true
   }
-}
 
-extension RequestHeadParser {
   /// Takes the control data of a request in HTTP/2, in place of a request line. The rules of ``parse(_:)`` apply to them
   /// and to the fields, which follow by ``take(name:value:in:)``. ``takeEnd()`` completes the head.
   ///
@@ -257,9 +251,7 @@ struct FieldFacts: Sendable {
     head.keepAlive = !asksToClose && (head.version == .http11 || asksToKeepAlive)
     head.expectsContinue = expectsContinue && head.framing != .none
   }
-}
 
-extension FieldFacts {
   /// Records Host: exactly one, and well-formed (RFC 9112 §3.2). An empty one is only for URIs without an authority,
   /// but http and https URIs have one (RFC 9110 §7.2).
   private mutating func noteHost(_ value: Range<Int>, in bytes: Span<UInt8>) throws(RequestError) {

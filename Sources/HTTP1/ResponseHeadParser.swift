@@ -82,9 +82,7 @@ public struct ResponseHeadParser: Sendable {
     }
     return true
   }
-}
 
-extension ResponseHeadParser {
   private mutating func readStatusLine(in bytes: Span<UInt8>) throws(ResponseError) -> Bool {
     try expectVersion(in: bytes)
     position = bytes.endOfText(from: position)
@@ -125,9 +123,7 @@ extension ResponseHeadParser {
     head.version = minor == 0 ? .http10 : .http11
     head.status = status
   }
-}
 
-extension ResponseHeadParser {
   /// Completes a header section at its empty line. After an interim response, another one follows (RFC 9110 §15.2).
   private mutating func completeSection(in bytes: Span<UInt8>) throws(ResponseError) {
     if head.status < 200 {
@@ -217,9 +213,7 @@ struct ResponseFacts: Sendable {
     return !connectionFields.isEmpty
       && connectionFields.contains(ByteString(name.map { bytes[$0] }).lowercasedASCII)
   }
-}
 
-extension ResponseFacts {
   /// Records Content-Length: a number, or equal numbers in a list, as some proxies send it (RFC 9110 §8.6).
   private mutating func noteContentLength(_ value: Range<Int>, in bytes: Span<UInt8>) throws(ResponseError) {
     guard !isChunked else { throw .malformed(.contentLengthWithTransferEncoding) }

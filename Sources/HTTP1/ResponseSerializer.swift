@@ -134,9 +134,7 @@ extension [UInt8] {
     let span = section.bytes.span
     for line in section.lines where isIncluded(line.name, span) { append(line, of: section) }
   }
-}
 
-extension [UInt8] {
   /// Appends the status line. The version is always the server's own, regardless of the request's (RFC 9110 §2.5).
   mutating func appendStatusLine(_ status: HTTPResponse.Status) {
     if let line = Self.statusLine(status.code) { return append(line) }
@@ -173,9 +171,7 @@ extension [UInt8] {
     default: nil
     }
   }
-}
 
-extension [UInt8] {
   /// Appends a field value or a reason phrase. Every control character except HTAB becomes a space, as RFC 9110 §5.5
   /// allows. So untrusted bytes from a handler can never end a line.
   mutating func appendSafely(_ bytes: Span<UInt8>) {

@@ -59,9 +59,7 @@ extension Span<UInt8> {
     }
     return value
   }
-}
 
-extension Span<UInt8> {
   /// Returns the bytes in `range` as a string. Invalid UTF-8 becomes U+FFFD.
   public func string(in range: Range<Int>) -> String {
     unsafe extracting(range).withUnsafeBufferPointer { buffer in

@@ -219,9 +219,7 @@ extension HTTP2Session {
     guard let owner = unsafe owner else { return nil }
     return unsafe Unmanaged<HTTP2Session>.fromOpaque(owner).takeUnretainedValue()
   }
-}
 
-extension HTTP2Session {
   /// Delivers all queued events in order, including events that arise meanwhile. `bytes` hold the content.
   func deliver(to delegate: some HTTP2SessionDelegate, _ bytes: Span<UInt8>) {
     // A delegate may collect output. The outer call delivers the events that result.

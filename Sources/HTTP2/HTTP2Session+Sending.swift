@@ -146,9 +146,7 @@ extension HTTP2Session {
     let limit = min(Int(peerLimit), 61_440)
     guard block.size <= limit else { throw .fieldSectionTooLarge(limit: limit) }
   }
-}
 
-extension HTTP2Session {
   /// The library's source of content: the queue of the stream.
   private static var provider: nghttp2_data_provider {
     unsafe nghttp2_data_provider(source: nghttp2_data_source()) { _, id, buffer, count, flags, _, owner in

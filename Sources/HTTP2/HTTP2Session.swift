@@ -221,9 +221,7 @@ import HTTPTypes
 
   /// The most bytes per call of the library. The peer is checked after each slice: at most 1820 frames go unchecked.
   private static let sliceLength = 16_384
-}
 
-extension HTTP2Session {
   /// Returns the stream with this number until the owner receives its `streamClosed`; nil for any other.
   func stream(_ id: HTTP2StreamID) -> Stream? {
     if let recent, recent.id == id { return recent }
@@ -243,9 +241,7 @@ extension HTTP2Session {
     streams[stream.id] = nil
     if recent === stream { recent = nil }
   }
-}
 
-extension HTTP2Session {
   /// Returns a library session without an owner, or nil if memory runs out.
   ///
   /// - Parameter counter: Where the session's memory functions count what it holds. It outlives the session.

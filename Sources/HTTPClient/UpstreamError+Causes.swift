@@ -71,9 +71,7 @@ extension UpstreamError {
     default: .broken(description)
     }
   }
-}
 
-extension UpstreamError {
   /// Creates the error of a request on an HTTP/2 connection that has ended.
   ///
   /// | the end | error type of `Proxy-Status` |

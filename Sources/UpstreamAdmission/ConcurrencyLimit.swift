@@ -252,9 +252,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
 
   /// Whether a request may overtake the queue: other limits hold the queue back, and none waits for the pacer.
   private var mayGoAtOnce: Bool { inFlight < adaptive.value && (!isPaced || mayPass && order.isEmpty) }
-}
 
-extension ConcurrencyLimit {
   /// The answer to whether a request may be sent now.
   public enum Acquisition: Sendable {
     /// The request may be sent. The permit must be released when the request has ended.
@@ -297,9 +295,7 @@ extension ConcurrencyLimit {
     /// The number of the queued request.
     let number: UInt64
   }
-}
 
-extension ConcurrencyLimit {
   /// The state of a caller that has a request in flight or queued.
   struct Caller: Sendable {
     var inFlight = 0

@@ -112,9 +112,7 @@ public struct TokenRefreshPolicy: Sendable {
   public mutating func rejected(_ version: TokenVersion) {
     if version == current { isDegraded = true }
   }
-}
 
-extension TokenRefreshPolicy {
   /// The action after a 401 that may be about our token.
   public enum RefreshAction: Sendable, Equatable {
     /// Mint a new token of this version, and send the request once more.

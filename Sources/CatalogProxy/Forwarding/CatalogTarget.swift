@@ -69,9 +69,7 @@ public struct CatalogTarget: Sendable {
     case .test, .me: false
     }
   }
-}
 
-extension CatalogTarget {
   /// The kind of a resource.
   public enum Kind: Sendable, Equatable {
     /// `/v1/catalog/{storefront}` and everything below.
@@ -99,9 +97,7 @@ extension CatalogTarget {
       self == .me ? "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS" : "GET, HEAD, OPTIONS"
     }
   }
-}
 
-extension CatalogTarget {
   /// The paths that the proxy forwards, as Apple's documentation lists them. A name in braces stands for one segment.
   /// The proxy also forwards paths below these, as ``CatalogPath`` decides.
   public static let templates = [

@@ -100,9 +100,7 @@ public final class HeaderPolicy: Sendable {
   ]
 
   private static let contentFields: [StaticString] = ["content-type", "content-encoding", "content-language"]
-}
 
-extension HeaderPolicy {
   /// Returns the fields of an upstream response that the caller gets, and `Via`.
   ///
   /// - Parameter version: The HTTP version of the upstream's response for `Via`: `2` or `1.1`.

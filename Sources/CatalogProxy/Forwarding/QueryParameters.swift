@@ -51,9 +51,7 @@ struct QueryParameters {
   private static func isUTF8(_ raw: Span<UInt8>) -> Bool {
     PercentEncoding.decode(raw).flatMap { String(validating: $0, as: UTF8.self) } != nil
   }
-}
 
-extension QueryParameters {
   /// Appends a validated query as Apple gets it: byte for byte, except for the characters that need encoding.
   func append(_ raw: Span<UInt8>, to output: inout [UInt8]) {
     guard needsEncoding else { return output.append(copying: raw) }
