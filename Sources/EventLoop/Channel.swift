@@ -80,8 +80,6 @@ public final class Channel: @unchecked Sendable {
     return overflow ? nil : Deadline(nanoseconds: then)
   }
 
-  // MARK: Waiting
-
   /// Waits until the descriptor is readable.
   public func readable(until deadline: Deadline) async -> Readiness {
     await wait(for: .read, until: deadline)
@@ -198,8 +196,6 @@ public final class Channel: @unchecked Sendable {
     case .delegate(let delegate): delegate.channel(self, became: readiness)
     }
   }
-
-  // MARK: Bytes
 
   /// The result of a read.
   public enum Reading: Sendable, Equatable {
@@ -340,5 +336,21 @@ public final class Channel: @unchecked Sendable {
     isOpen = false
     loop.free(self)
     end(.cancelled)
+  }
+}
+
+extension IOLoop {
+  /// Suspends the task for `duration`. On the loop.
+  /// - Throws: `CancellationError` if the task is cancelled first.
+  public func pause(for duration: Duration) async throws(CancellationError) {
+    guard duration > .zero else { return }
+    let timer = openTimer()
+    defer { timer.close() }
+    let readiness = await withTaskCancellationHandler {
+      await timer.pause(until: now.advanced(by: duration))
+    } onCancel: {
+      post { timer.cancel() }
+    }
+    guard readiness == .timedOut, !Task.isCancelled else { throw CancellationError() }
   }
 }

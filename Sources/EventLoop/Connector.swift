@@ -97,8 +97,6 @@ public final class Connector: ChannelDelegate {
     close()
   }
 
-  // MARK: Addresses
-
   private func start() {
     guard let resolver else {
       order.add([.unix(path: host)])
@@ -135,8 +133,6 @@ public final class Connector: ChannelDelegate {
     if wasIdle { tryNext() } else { wait() }
   }
 
-  // MARK: Attempts
-
   /// Tries the next address, if there is one. Reports the failure if no attempt and no look-up is left.
   private func tryNext() {
     while let address = order.next() {
@@ -162,8 +158,6 @@ public final class Connector: ChannelDelegate {
     guard failures.isEmpty, let resolutionError else { return ConnectError(host, failures) }
     return ConnectError(.unknownHost, "No connection to \(host): \(resolutionError.reason).")
   }
-
-  // MARK: Events
 
   /// Handles the end of an attempt, or the time for the next one.
   public func channel(_ channel: Channel, became readiness: Readiness) {

@@ -108,8 +108,6 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   /// The number of channels of the lower ranks between two looks at the listeners.
   private static let few = 16
 
-  // MARK: From any thread
-
   /// Whether the calling thread is the loop's thread.
   public var isCurrent: Bool {
     unsafe cplatform_current_loop() == Unmanaged.passUnretained(self).toOpaque()
@@ -161,8 +159,6 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     assert(isCurrent, "called from outside the event loop")
   }
 
-  // MARK: On the loop
-
   /// The time that the loop takes at present to serve every ready descriptor once, or zero if it serves all of them in
   /// each turn. A descriptor that becomes ready now has to wait so long.
   public var backlog: Duration {
@@ -193,20 +189,6 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   /// Returns a channel without a descriptor, for waits that only a deadline or `cancel` ends. The caller must close it.
   public func openTimer() -> Channel {
     makeChannel(nil, isConnection: false)
-  }
-
-  /// Suspends the task for `duration`. On the loop.
-  /// - Throws: `CancellationError` if the task is cancelled first.
-  public func pause(for duration: Duration) async throws(CancellationError) {
-    guard duration > .zero else { return }
-    let timer = openTimer()
-    defer { timer.close() }
-    let readiness = await withTaskCancellationHandler {
-      await timer.pause(until: now.advanced(by: duration))
-    } onCancel: {
-      post { timer.cancel() }
-    }
-    guard readiness == .timedOut, !Task.isCancelled else { throw CancellationError() }
   }
 
   /// Runs `action` at the end of the present turn, after all ready descriptors and all jobs, so that the output of many

@@ -195,8 +195,6 @@ public struct RESPParser: Sendable {
     }
   }
 
-  // MARK: Bytes
-
   private static let carriageReturn: UInt8 = 13
   private static let lineFeed: UInt8 = 10
 

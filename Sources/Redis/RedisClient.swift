@@ -113,8 +113,6 @@ package final class RedisClient: @unchecked Sendable {
 
   package var facts: RedisFacts { connection?.facts ?? RedisFacts(.null) }
 
-  // MARK: Commands
-
   package var isReady: Bool { connection?.isReady ?? false }
 
   /// Sends a command.
@@ -142,8 +140,6 @@ package final class RedisClient: @unchecked Sendable {
       send(script.command(keys, arguments), until: deadline, completion)
     }
   }
-
-  // MARK: Connection
 
   /// Logs in with these for all connections from now on. A connection that is open stays.
   package func use(user: String?, password: SecretBytes?) {
@@ -180,8 +176,6 @@ package final class RedisClient: @unchecked Sendable {
       connection.start(until: deadline)
     }
   }
-
-  // MARK: Events of the connection
 
   func becameReady() {
     readyAt = loop.now

@@ -51,8 +51,6 @@ final class RedisConnection: ByteTransportOwner {
 
   var isReady: Bool { phase == .ready && !isStalled }
 
-  // MARK: Greeting
-
   func start(until deadline: Deadline) {
     greetingDeadline = deadline
     link.owner = self
@@ -132,8 +130,6 @@ final class RedisConnection: ByteTransportOwner {
     }
   }
 
-  // MARK: Commands
-
   func send(_ command: [[UInt8]], until deadline: Deadline, _ completion: @escaping RedisClient.Completion) {
     guard pending.count < limits.pending, link.backlog < limits.backlog else {
       return completion(.failure(.overloaded))
@@ -164,8 +160,6 @@ final class RedisConnection: ByteTransportOwner {
     if let pausedUntil { deadline = min(deadline, pausedUntil) }
     link.deadline = deadline
   }
-
-  // MARK: Replies
 
   func linkReceived(_ link: ByteTransport) {
     do throws(RESPError) {
@@ -241,8 +235,6 @@ final class RedisConnection: ByteTransportOwner {
     return true
   }
 
-  // MARK: Deadlines
-
   func linkTimedOut(_ link: ByteTransport) {
     let wasPaused = endPause()
     guard phase != .ended else { return }
@@ -279,8 +271,6 @@ final class RedisConnection: ByteTransportOwner {
     for completion in expired { completion(.failure(.timedOut)) }
   }
 
-  // MARK: The end
-
   func linkEnded(_ link: ByteTransport, _ end: ByteTransportEnd) {
     switch end {
     case .closed:
@@ -310,5 +300,51 @@ final class RedisConnection: ByteTransportOwner {
     pending = []
     for completion in completions { completion(.failure(.unavailable)) }
     client?.lost(reason)
+  }
+}
+
+/// What a server says of itself in its reply to HELLO, which every user may send. It comes from outside, so it may be
+/// anything.
+package struct RedisFacts: Sendable, Equatable {
+  /// Name and version, such as `redis 7.0.15`. Nil if the server does not say.
+  package let name: String?
+  /// `standalone`, `cluster` or `sentinel`.
+  package let mode: String?
+  /// `master` or `replica`.
+  package let role: String?
+
+  /// Why a Sentinel is of no use as a store.
+  static let sentinel = "It is a Sentinel, which stores nothing. Write the address of the primary into shared.url."
+
+  init(_ reply: RESPValue) {
+    func text(_ name: String) -> String? {
+      guard let parts = reply.elements,
+        let index = parts.indices.first(where: {
+          $0.isMultiple(of: 2) && parts[$0].bytes?.elementsEqual(name.utf8) == true
+        }), index + 1 < parts.count, let bytes = parts[index + 1].bytes, bytes.count <= 40,
+        bytes.allSatisfy({ (0x21...0x7E).contains($0) })
+      else { return nil }
+      return String(decoding: bytes, as: UTF8.self)
+    }
+    name = text("server").map { server in text("version").map { "\(server) \($0)" } ?? server }
+    (mode, role) = (text("mode"), text("role"))
+  }
+}
+
+/// The time that the messages of a channel take of an event loop: at most a part of it, so that a flood of messages does
+/// not delay the callers of the loop.
+struct MessageShare: Sendable {
+  /// The part of the time: a fifth. Callers have the rest.
+  static let part = 5
+  /// The time that messages may take in a row: 500 µs. A caller who comes meanwhile waits no longer.
+  static let most = Duration.microseconds(500)
+
+  /// When the time that messages have taken is a fifth of the time that has passed.
+  private var restedAt = Deadline(nanoseconds: 0)
+
+  /// Adds the time that messages took. Returns until when the loop reads no further ones; nil if it may read at once.
+  mutating func add(from start: Deadline, to end: Deadline) -> Deadline? {
+    restedAt = max(restedAt, start).advanced(by: end.duration(since: start) * Self.part)
+    return restedAt > end.advanced(by: Self.most * (Self.part - 1)) ? restedAt : nil
   }
 }

@@ -116,6 +116,53 @@ extension TLSContext {
   }
 }
 
+/// The limits on the certificates of a client.
+enum ClientChain {
+  /// Limits the certificates that the clients of `context` may send, and keeps only the first of them after its
+  /// verification.
+  static func limit(on context: OpaquePointer, _ limits: TLSLimits) {
+    // Before OpenSSL allocates memory for the message.
+    unsafe SSL_CTX_set_max_cert_list(context, limits.certificateListBytes)
+    unsafe SSL_CTX_set_cert_verify_callback(
+      context,
+      { store, mostCertificates in
+        guard let store = unsafe store, let chain = unsafe X509_STORE_CTX_get0_untrusted(store) else { return 0 }
+        guard unsafe OPENSSL_sk_num(chain) <= Int(bitPattern: mostCertificates) else {
+          unsafe X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_CHAIN_TOO_LONG)
+          return 0
+        }
+        let result = unsafe X509_verify_cert(store)
+        // A session would keep them until it ends. The first is the client's own. Safe: the stack is the one that
+        // OpenSSL's handshake gives to the session next, and the verification has its own references.
+        while unsafe OPENSSL_sk_num(chain) > 1 { unsafe X509_free(OpaquePointer(OPENSSL_sk_pop(chain))) }
+        return result
+      }, UnsafeMutableRawPointer(bitPattern: limits.mostCertificates))
+  }
+}
+
+/// The session ID context: the server accepts a session ticket only if it was issued under the same context.
+///
+/// A resumed session carries the client certificate that was verified when it began. So the context is a digest of the
+/// client CAs, and removing a CA invalidates the sessions that depend on it.
+struct SessionIdentity {
+  /// The context, 32 bytes.
+  private(set) var digest = [UInt8](repeating: 0, count: Int(SHA256_DIGEST_LENGTH))
+
+  /// Adds a client CA. Returns false if OpenSSL cannot compute its digest.
+  mutating func add(_ authority: borrowing Certificate) -> Bool {
+    var fingerprint = digest
+    guard unsafe X509_digest(authority.pointer, EVP_sha256(), &fingerprint, nil) == 1 else { return false }
+    // Chained, so that the digest depends on all CAs and on their order.
+    let input = digest + fingerprint
+    return unsafe EVP_Digest(input, input.count, &digest, nil, EVP_sha256(), nil) == 1
+  }
+
+  /// Sets the context. Returns false if OpenSSL refuses it.
+  func set(on context: OpaquePointer) -> Bool {
+    unsafe SSL_CTX_set_session_id_context(context, digest, UInt32(digest.count)) == 1
+  }
+}
+
 /// The server that a client's session expects, and the result of verifying its certificate.
 final class ServerIdentity {
   let host: String
@@ -145,16 +192,7 @@ final class ServerIdentity {
   }
 
   /// Whether a certificate could have this host as a DNS name; OpenSSL would accept any text.
-  private var isName: Bool {
-    (1...253).contains(host.utf8.count)
-      && host.utf8.allSatisfy { byte in
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"): true
-        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"): true
-        default: false
-        }
-      }
-  }
+  private var isName: Bool { (1...253).contains(host.utf8.count) && host.utf8.allSatisfy(\.isOfName) }
 
   /// Makes every session of `context` verify its server, and record the reason of a refusal here.
   static func verify(on context: OpaquePointer) {
@@ -186,8 +224,6 @@ final class ServerIdentity {
     }
     if let earliest = ends.min() { context.serverChainEnd.withLock { $0 = earliest } }
   }
-
-  // MARK: Words
 
   /// Returns a sentence about the error for the client's operator, or nil if the general sentence fits.
   /// - Parameter reason: OpenSSL's number.

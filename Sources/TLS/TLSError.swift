@@ -119,56 +119,33 @@ public enum TLSFailure: Sendable, CaseIterable {
   case outOfMemory, internalError
 
   /// The value of a metric's label.
-  public var label: StaticString {
-    switch self {
-    case .untrustedCertificate: "untrusted_certificate"
-    case .expiredCertificate: "expired_certificate"
-    case .refusedCertificate: "refused_certificate"
-    case .unsupportedVersion: "unsupported_version"
-    case .nothingShared: "nothing_shared"
-    case .noApplicationProtocol: "no_application_protocol"
-    case .notTLS: "not_tls"
-    case .clientCertificate: "client_certificate"
-    case .timedOut: "timeout"
-    case .closed: "closed"
-    case .limitExceeded: "limit_exceeded"
-    case .otherAlert: "other_alert"
-    case .protocolViolation: "protocol_violation"
-    case .outOfMemory: "out_of_memory"
-    case .internalError: "internal_error"
-    }
-  }
+  public var label: StaticString { words.label }
 
   /// The failure for the server's log: the rest of a sentence.
-  public var sentence: StaticString {
-    switch self {
-    case .untrustedCertificate: "the client does not trust the certificate"
-    case .expiredCertificate: "the client says that the certificate has expired"
-    case .refusedCertificate: "the client does not accept the certificate"
-    case .unsupportedVersion: "the client does not speak TLS 1.2 or 1.3"
-    case .nothingShared: "the client and the server share no cipher suite, curve or signature algorithm"
-    case .noApplicationProtocol: "the client offers by ALPN only protocols that the server does not support"
-    case .notTLS: "the client does not speak TLS"
-    case .clientCertificate: "the server refused the client's certificate"
-    case .timedOut: "the client did not finish the handshake within server.limits.tlsHandshake"
-    case .closed: "the client closed the connection during the handshake"
-    case .limitExceeded: "the client sent more than the limit allows"
-    case .otherAlert: "the client ended the session with an alert"
-    case .protocolViolation: "the client broke the TLS protocol"
-    case .outOfMemory: "the server has no memory for it"
-    case .internalError: "OpenSSL failed"
-    }
-  }
+  public var sentence: StaticString { words.sentence }
 
   /// Whether the server's operator can act on the failure. Any public port gets the other kinds.
-  public var isForOperator: Bool {
+  public var isForOperator: Bool { words.isForOperator }
+
+  private var words: (label: StaticString, sentence: StaticString, isForOperator: Bool) {
     switch self {
-    case .untrustedCertificate, .expiredCertificate, .refusedCertificate, .clientCertificate, .outOfMemory,
-      .internalError:
-      true
-    case .unsupportedVersion, .nothingShared, .noApplicationProtocol, .notTLS, .timedOut, .closed, .limitExceeded,
-      .otherAlert, .protocolViolation:
-      false
+    case .untrustedCertificate: ("untrusted_certificate", "the client does not trust the certificate", true)
+    case .expiredCertificate: ("expired_certificate", "the client says that the certificate has expired", true)
+    case .refusedCertificate: ("refused_certificate", "the client does not accept the certificate", true)
+    case .unsupportedVersion: ("unsupported_version", "the client does not speak TLS 1.2 or 1.3", false)
+    case .nothingShared:
+      ("nothing_shared", "the client and the server share no cipher suite, curve or signature algorithm", false)
+    case .noApplicationProtocol:
+      ("no_application_protocol", "the client offers by ALPN only protocols that the server does not support", false)
+    case .notTLS: ("not_tls", "the client does not speak TLS", false)
+    case .clientCertificate: ("client_certificate", "the server refused the client's certificate", true)
+    case .timedOut: ("timeout", "the client did not finish the handshake within server.limits.tlsHandshake", false)
+    case .closed: ("closed", "the client closed the connection during the handshake", false)
+    case .limitExceeded: ("limit_exceeded", "the client sent more than the limit allows", false)
+    case .otherAlert: ("other_alert", "the client ended the session with an alert", false)
+    case .protocolViolation: ("protocol_violation", "the client broke the TLS protocol", false)
+    case .outOfMemory: ("out_of_memory", "the server has no memory for it", true)
+    case .internalError: ("internal_error", "OpenSSL failed", true)
     }
   }
 }

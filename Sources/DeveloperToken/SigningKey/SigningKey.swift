@@ -44,17 +44,17 @@ public final class SigningKey: Sendable {
     self.findings = findings
     privateKey = key
     verificationKey = key.verificationKey(keyID: keyID)
-    do {
+    let isProved: Bool
+    do throws(CryptographyError) {
       publicKeyPEM = try key.publicKeyPEM()
       let der = try key.publicKeyDER()
       let digest = try SHA256.digest(of: der.span)
       fingerprint = String(hexadecimal: digest.span)
-      try Self.probe(key, verificationKey)
-    } catch let error as CryptographyError {
-      throw .init(.cryptography(error))
+      isProved = try Self.probe(key, verificationKey)
     } catch {
-      throw .init(.probeFailed)
+      throw .init(.cryptography(error))
     }
+    guard isProved else { throw .init(.probeFailed) }
   }
 
   /// Creates a signer, which only one thread may use at a time.
@@ -71,13 +71,10 @@ public final class SigningKey: Sendable {
   }
 
   /// Signs and verifies once, so that the server finds a key with mismatched halves now, before Apple does.
-  private static func probe(_ key: PrivateKey, _ verificationKey: VerificationKey) throws {
+  private static func probe(_ key: PrivateKey, _ verificationKey: VerificationKey) throws(CryptographyError) -> Bool {
     let probe = Array("A probe of the signing key.".utf8)
-    let signature = try Signer(key).signature(of: probe.span)
-    guard verificationKey.verifies(signature, of: probe.span) else { throw ProbeFailure() }
+    return verificationKey.verifies(try Signer(key).signature(of: probe.span), of: probe.span)
   }
-
-  private struct ProbeFailure: Error {}
 }
 
 extension SigningKey: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {

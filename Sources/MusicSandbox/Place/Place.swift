@@ -35,8 +35,6 @@ struct Place {
     return place
   }
 
-  // MARK: Paths
-
   func path(_ type: ResourceType) -> String {
     type.path.tail.map { "\(type.path.head)\(storefront.key.id)\($0)" } ?? type.path.head
   }
@@ -55,8 +53,6 @@ struct Place {
     }
     return .text("\(path)?\(pairs.joined(separator: "&"))")
   }
-
-  // MARK: Resources
 
   func find(_ key: ResourceKey) -> Resource? {
     guard types[key.type]?.isOfLibrary != true else { return library?.resources.find(key) }
@@ -79,8 +75,6 @@ struct Place {
 
   /// Returns the resource of the catalog that belongs to a resource of a library.
   func original(_ resource: Resource) -> Resource? { resource.related["catalog"]?.first.flatMap(find) }
-
-  // MARK: Relationships
 
   /// Returns the resources of a relationship or view: those that the resource lists, or else those at the relation's
   /// path.
@@ -161,8 +155,6 @@ extension Place {
     return parts.isEmpty ? nil : .object(of: parts)
   }
 
-  // MARK: Pages
-
   /// Returns a page: its head, the link to the next page, and the resources. The link repeats these parameters, neither
   /// `limit` nor `extend`.
   func page(
@@ -189,8 +181,6 @@ extension Place {
     let href = link(path, parameters + [("limit", "\(paging.limit)"), ("offset", offset)])
     return try page(all, path, paging, parameters: parameters, head: head + [("href", href)])
   }
-
-  // MARK: Attributes
 
   func attributes(_ resource: Resource) -> [JSONValue.Member] {
     var all = filled(resource)
