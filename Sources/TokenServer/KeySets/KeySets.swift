@@ -30,8 +30,6 @@ final class KeySets: Sendable {
     self.context = context
   }
 
-  // MARK: Sources
-
   var table: KeySetTable { state.withLock { $0.current } }
 
   /// Returns the table to use next. A provider that the current table also names keeps its fetched keys. The server
@@ -107,8 +105,6 @@ final class KeySets: Sendable {
     }
   }
 
-  // MARK: Time
-
   private var remotes: [RemoteKeySet] { table.remotes }
 
   /// Fetches the sets that are due, and schedules the next refresh.
@@ -135,14 +131,11 @@ struct KeySetContext: Sendable {
   let underWay = DispatchGroup()
 }
 
+/// Two totals, and then two present values.
 struct KeySetCounts: Sendable, Equatable {
-  // MARK: Totals
-
   /// The fetches that have ended, whether they succeeded or failed.
   var fetches = 0
   var failures = 0
-
-  // MARK: Present values
 
   /// The providers without any keys yet. The server refuses all of their JWTs.
   var missing = 0

@@ -107,8 +107,6 @@ final class RemoteKeySet: Sendable {
     fetch?.cancel()
   }
 
-  // MARK: A fetch
-
   private func begin(_ occasion: KeySetSchedule.Occasion, _ state: inout State) {
     guard !state.isClosed, state.schedule.begin(for: occasion, now: context.clock()) else { return }
     context.underWay.enter()
@@ -156,8 +154,6 @@ final class RemoteKeySet: Sendable {
       state.schedule.failed(now: context.clock())
     }
   }
-
-  // MARK: The log
 
   private func tell(_ fetched: KeySetFetch.Fetched, of place: KeySetPlace, after earlier: JSONWebKeySet?) {
     let keys = fetched.keys

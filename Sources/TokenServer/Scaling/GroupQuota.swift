@@ -41,8 +41,6 @@ final class GroupQuota: GroupParticipant, QuotaGroup, @unchecked Sendable {
     gateway.use(self)
   }
 
-  // MARK: Settlement
-
   func settlement(at now: Deadline) -> ScriptCall? {
     isSettlingSoon.withLock { $0 = false }
     if hasJoined, let missedSince, now.duration(since: missedSince) >= Self.patience {
@@ -90,8 +88,6 @@ final class GroupQuota: GroupParticipant, QuotaGroup, @unchecked Sendable {
   }
 
   func changed(_ state: GroupState) { replicas = state.count }
-
-  // MARK: QuotaGroup
 
   func settleSoon() {
     let isFirst = isSettlingSoon.withLock { isSoon in

@@ -26,8 +26,6 @@ final class GroupRates: GroupParticipant {
     rates.use(secret.rates)
   }
 
-  // MARK: Settlement
-
   func settlement(at now: Deadline) -> ScriptCall? {
     guard let settlement = rates.settlement(now: now.nanoseconds) else { return nil }
     let sender = Array(header.suffix(8))

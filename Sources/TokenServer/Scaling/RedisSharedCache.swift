@@ -65,8 +65,6 @@ final class RedisSharedCache: GroupParticipant, Sendable {
     state.withLock { change(&$0.counts) }
   }
 
-  // MARK: Lookups and announcements. On any thread.
-
   func add(_ lookup: RedisLookup) {
     state.withLock { $0.lookups[lookup.key, default: []].append(Place(lookup: lookup)) }
   }
@@ -94,8 +92,6 @@ final class RedisSharedCache: GroupParticipant, Sendable {
   func tell(_ key: SharedEntryKey, _ outcome: SharedFetchOutcome) {
     for place in state.withLock({ $0.lookups[key] ?? [] }) { place.lookup.ended(outcome) }
   }
-
-  // MARK: GroupParticipant
 
   private static let renewal = RedisScript(
     """

@@ -75,8 +75,6 @@ final class ReplicaGroup: @unchecked Sendable {
 
   private var loop: IOLoop { client.loop }
 
-  // MARK: Names
-
   /// Returns the name of a key. All keys have one hash tag, so that in Cluster mode they are in one slot, and a script may
   /// use several. On any thread.
   func key(_ name: String) -> [UInt8] { Self.key(name, prefix: settings.keyPrefix) }
@@ -90,8 +88,6 @@ final class ReplicaGroup: @unchecked Sendable {
 
   func client(on loop: IOLoop) -> RedisClient? { clients.first { $0.loop === loop } }
 
-  // MARK: Status
-
   /// The state of the group. On any thread.
   var state: GroupState { shared.withLock { $0.state } }
 
@@ -103,8 +99,6 @@ final class ReplicaGroup: @unchecked Sendable {
 
   /// The counts since the start. On any thread.
   var counts: GroupCounts { shared.withLock { $0.counts } }
-
-  // MARK: Life
 
   /// Connects, and settles from now on. On any thread.
   func start(_ participants: [any GroupParticipant]) {
@@ -147,8 +141,6 @@ final class ReplicaGroup: @unchecked Sendable {
   }
 
   var member: [UInt8] { Array(String(id, radix: 16).utf8) }
-
-  // MARK: Settlement
 
   /// Records the heartbeat, and counts the replicas whose last one is recent, by the store's clock. Reply: the number, and
   /// what replicas say of themselves, unless all say the same.
@@ -248,8 +240,6 @@ final class ReplicaGroup: @unchecked Sendable {
     }
     throttle.log("refused", "The store refuses commands, so this replica keeps limits of its own for now. \(words)")
   }
-
-  // MARK: Events
 
   private func changed(_ availability: RedisClient.Availability) {
     guard case .unavailable(let reason) = availability else {
