@@ -56,8 +56,6 @@ public struct DoctorCommand: Sendable {
       status, output: diagnosis.output(isJSON: isJSON), diagnostics: warnings.map { "Warning: \($0)" })
   }
 
-  // MARK: Checks without a network
-
   /// Makes the checks in their order. One that has failed hides only what needs its result. Returns the warnings of the
   /// settings.
   private func examine(_ diagnosis: inout Diagnosis, _ userToken: String?) -> [String] {
@@ -69,19 +67,19 @@ public struct DoctorCommand: Sendable {
       diagnosis.fail(.settings, draft.errors.lines, fix: nil)
       return draft.warnings
     }
-    let (_, errors, warnings) = draft.files.load()
-    judge(draft, errors, &diagnosis)
-    let keys = judgeKeys(of: draft, errors, &diagnosis)
-    LocalDiagnosis(draft: draft).run(&diagnosis)
+    let files = draft.files.load()
+    judge(draft, files.errors, &diagnosis)
+    let keys = judgeKeys(in: files, &diagnosis)
+    LocalDiagnosis(draft: draft, tls: files.tls).run(&diagnosis)
     let tokens = keys.flatMap { mint(with: $0, draft, &diagnosis) }
     checkOrigin(draft, &diagnosis)
-    if let access = draft.access, let keySets = draft.files.loadKeySets() {
+    if let access = draft.access, let keySets = files.keySets {
       ProviderDiagnosis(clients: access.clients, files: keySets, proxies: draft.proxies).run(&diagnosis)
     }
-    StoreDiagnosis.run(draft, &diagnosis)
-    CollectorDiagnosis.run(draft, &diagnosis)
-    checkUpstream(draft, errors, tokens, userToken, &diagnosis)
-    return draft.warnings + warnings
+    StoreDiagnosis.run(draft, files, &diagnosis)
+    CollectorDiagnosis.run(draft, files, &diagnosis)
+    checkUpstream(draft, files, tokens, userToken, &diagnosis)
+    return draft.warnings + files.warnings
   }
 
   private func judge(_ draft: SettingsDraft, _ fileErrors: [SettingsError], _ diagnosis: inout Diagnosis) {
@@ -106,10 +104,10 @@ public struct DoctorCommand: Sendable {
   }
 
   private func judgeKeys(
-    of draft: SettingsDraft, _ fileErrors: [SettingsError], _ diagnosis: inout Diagnosis
+    in files: FileParts, _ diagnosis: inout Diagnosis
   ) -> (active: SigningKey, next: SigningKey?)? {
-    let errors = fileErrors.filter { $0.path.hasPrefix("musickit") }
-    guard errors.isEmpty, let keys = draft.files.loadKeys() else {
+    let errors = files.errors.filter { $0.path.hasPrefix("musickit") }
+    guard errors.isEmpty, let keys = files.keys else {
       let cause = errors.isEmpty ? Diagnosis.Subject.settings : .key
       if errors.isEmpty { diagnosis.skip(.key, dependsOn: .settings) }
       if !errors.isEmpty { diagnosis.fail(.key, errors.lines, fix: nil, blocks: false) }
@@ -124,12 +122,12 @@ public struct DoctorCommand: Sendable {
   }
 
   private func checkUpstream(
-    _ draft: SettingsDraft, _ fileErrors: [SettingsError], _ tokens: UpstreamDiagnosis.Tokens?, _ userToken: String?,
+    _ draft: SettingsDraft, _ files: FileParts, _ tokens: UpstreamDiagnosis.Tokens?, _ userToken: String?,
     _ diagnosis: inout Diagnosis
   ) {
     let subjects = Diagnosis.Subject.ofMachine.drop { $0 != .dns }
-    guard let catalog = draft.catalog, let authorities = draft.files.loadUpstreamAuthorities() else {
-      let isInvalid = (draft.errors + fileErrors).contains { $0.path.hasPrefix("catalog") }
+    guard let catalog = draft.catalog, let authorities = files.upstreamAuthorities else {
+      let isInvalid = (draft.errors + files.errors).contains { $0.path.hasPrefix("catalog") }
       for subject in subjects {
         if isInvalid {
           diagnosis.skip(subject, dependsOn: .settings)
@@ -200,5 +198,93 @@ public struct DoctorCommand: Sendable {
       diagnosis.fail(
         .origin, "\(error)", fix: "Write it as the browser sends it, as in https://app.example.com.", blocks: false)
     }
+  }
+}
+
+/// Finds out why a running server refuses a caller: reads the credential, asks the admin listener, and reports.
+public struct ServerDoctorCommand: Sendable {
+  /// The limit is that of a field line on the public listener, and more than any JWT has.
+  private static let secret = CommandSecret(
+    name: "credential", limit: 16_384, content: "the API key or the JWT, without Authorization or Bearer")
+
+  private let url: String
+  private let credentialFile: String?
+  private let origin: String?
+  private let path: String?
+  private let isJSON: Bool
+
+  /// Creates the command with the URL of the admin listener, and a request as the operator describes it.
+  ///
+  /// - Parameters:
+  ///   - credentialFile: The file with the API key or the JWT; `-` is standard input. Nil for a caller without one.
+  ///   - origin: The origin of the caller's page; nil for a program.
+  ///   - path: The path that the caller requests; nil for `/token`.
+  public init(url: String, credentialFile: String?, origin: String?, path: String?, isJSON: Bool) {
+    (self.url, self.credentialFile, self.origin) = (url, credentialFile, origin)
+    (self.path, self.isJSON) = (path, isJSON)
+  }
+
+  /// Makes all checks and returns the report.
+  ///
+  /// - Parameter input: The descriptor of standard input.
+  public func run(input descriptor: Int32) -> CommandResult {
+    do {
+      let url = try HealthCheckURL(url)
+      guard url.target == "/" else {
+        throw CommandError(.usage, "--url takes the address of the admin listener, without a path.")
+      }
+      let credential = try credentialFile.map { try Self.secret.read(file: $0, input: descriptor) }
+      var diagnosis = Diagnosis(of: Diagnosis.Subject.ofServer)
+      try ServerDiagnosis(url: url, credential: credential, origin: origin, path: path).run(&diagnosis)
+      return CommandResult(diagnosis.isHealthy ? .good : .failed, output: diagnosis.output(isJSON: isJSON))
+    } catch {
+      return CommandResult(error, otherwise: .failed)
+    }
+  }
+}
+
+/// A secret text that a command reads from a file, from standard input, or from its arguments.
+struct CommandSecret {
+  /// The name for errors, such as `music user token`.
+  let name: String
+  let limit: Int
+  /// What the file should have.
+  let content: String
+
+  /// Reads a file, or standard input for `-`.
+  ///
+  /// - Parameter input: The descriptor of standard input.
+  /// - Throws: A sentence that does not quote the text.
+  func read(file: String, input: Int32) throws(CommandError) -> String {
+    let bytes: [UInt8]
+    do throws(SmallFile.Failure) {
+      bytes =
+        file == "-"
+        ? try SmallFile.read(input, atMost: 2 * limit, within: nil) : try SmallFile.read(file, atMost: 2 * limit)
+    } catch {
+      throw CommandError(.usage, "The file of the \(name) \(error).")
+    }
+    return try read(bytes)
+  }
+
+  func read(_ bytes: [UInt8]) throws(CommandError) -> String {
+    let isSpace = { (byte: UInt8) in byte == 0x20 || (0x09...0x0D).contains(byte) }
+    let secret: [UInt8] = bytes.drop(while: isSpace).reversed().drop(while: isSpace).reversed()
+    guard !String(decoding: secret, as: UTF8.self).contains("PRIVATE KEY") else { throw isPrivateKey }
+    guard !secret.isEmpty, secret.count <= limit, secret.allSatisfy({ (0x21...0x7E).contains($0) }) else {
+      throw CommandError(
+        .usage, "The \(name) is not 1 to \(limit) visible ASCII characters. Write \(content), and nothing else.")
+    }
+    let text = String(decoding: secret, as: UTF8.self)
+    guard !Self.isKey(text) else { throw isPrivateKey }
+    return text
+  }
+
+  private var isPrivateKey: CommandError { CommandError(.usage, "The \(name) is a private key. Keep it secret.") }
+
+  /// Whether the text is a private key, which is as long as a token and has the same characters. Only PEM, or the first
+  /// bytes of a P-256 key in PKCS #8 or SEC 1, show the difference.
+  static func isKey(_ text: String) -> Bool {
+    text.contains("PRIVATE KEY") || text.contains("-----") || text.hasPrefix("MIG") || text.hasPrefix("MHc")
   }
 }

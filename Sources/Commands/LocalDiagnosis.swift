@@ -14,14 +14,14 @@ struct LocalDiagnosis {
   private static let secondsOfDay = 86_400
 
   let draft: SettingsDraft
+  /// Nil without TLS, or if its files are unusable.
+  let tls: TLSContext?
 
   func run(_ diagnosis: inout Diagnosis) {
     checkModes(&diagnosis)
     checkCertificates(now: Glibc.time(nil), &diagnosis)
     checkListeners(&diagnosis)
   }
-
-  // MARK: Files
 
   private func checkModes(_ diagnosis: inout Diagnosis) {
     let exposed = draft.files.exposedSecrets
@@ -38,7 +38,7 @@ struct LocalDiagnosis {
   private func checkCertificates(now: Int, _ diagnosis: inout Diagnosis) {
     guard draft.server?.tls != nil else { return }
     diagnosis.add(.certificates, after: .keyFiles)
-    guard let context = draft.files.loadTLS() else { return diagnosis.skip(.certificates, dependsOn: .settings) }
+    guard let context = tls else { return diagnosis.skip(.certificates, dependsOn: .settings) }
     var ends = [("The certificate", context.certificateNotAfter)]
     ends += context.furtherCertificates.map { ("The certificate of \($0.name)", $0.certificate.notAfter) }
     if let end = context.clientAuthoritiesNotAfter { ends.append(("A CA of server.tls.clientCAFile", end)) }
@@ -57,8 +57,6 @@ struct LocalDiagnosis {
       "\(ends.count == 1 ? "The certificate is" : "All \(ends.count) are") valid until "
         + "\(CivilTime(secondsSinceEpoch: first)).")
   }
-
-  // MARK: Ports
 
   private struct Place {
     let endpoint: Endpoint

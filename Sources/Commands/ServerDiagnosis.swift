@@ -55,8 +55,6 @@ struct ServerDiagnosis {
     return object
   }
 
-  // MARK: The server
-
   private static let address =
     "Give the address in the server's line “Admin on …” (admin.host and admin.port), by default http://127.0.0.1:8081."
 
@@ -130,8 +128,6 @@ struct ServerDiagnosis {
       + "\(meaning)."
   }
 
-  // MARK: The caller
-
   private func checkAccess(_ client: UpstreamClient, _ diagnosis: inout Diagnosis) {
     let description = JSONValue.object(of: [
       ("path", .text(requested)), ("credential", credential.map { .text($0) }), ("origin", origin.map { .text($0) }),
@@ -194,8 +190,6 @@ struct ServerDiagnosis {
       diagnosis.fail(.access, explanation.lines, fix: explanation.fix, blocks: false)
     }
   }
-
-  // MARK: Text of the server
 
   private static func errorDetail(_ object: JSONValue) -> String? {
     object["errors"]?.elements.first?["detail"]?.string.map(sentence)

@@ -76,8 +76,6 @@ struct UpstreamDiagnosis {
     judgeUser(send("/v1/me/storefront", fields, client), &diagnosis)
   }
 
-  // MARK: Requests
-
   private typealias Outcome = Result<UpstreamReply, UpstreamError>
 
   private static func fields(_ token: Token?) -> FieldLines {
@@ -102,8 +100,6 @@ struct UpstreamDiagnosis {
     // 16 KiB is more than any error of Apple has.
     return client.reply(to: UpstreamRequest(.get, target, fields: fields), limits: limits, contentLimit: 16_384)
   }
-
-  // MARK: The connection
 
   private func checkStages(_ result: Outcome, _ diagnosis: inout Diagnosis) {
     for stage in UpstreamError.Stage.allCases {
@@ -174,8 +170,6 @@ struct UpstreamDiagnosis {
         + "name its CA in catalog.caFile."
     }
   }
-
-  // MARK: The response
 
   private func checkClock(_ reply: UpstreamReply, _ diagnosis: inout Diagnosis) {
     let (start, arrival) = (reply.times.lowerBound, reply.times.upperBound)

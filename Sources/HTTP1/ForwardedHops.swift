@@ -8,11 +8,11 @@ import Bytes
 /// nothing, and reads only the requested elements.
 public struct ForwardedHops: Sendable {
   /// The field that the value belongs to.
-  public enum Field: Sendable, CaseIterable {
+  public enum Field: String, Sendable, CaseIterable {
+    /// `X-Forwarded-For`, which no standard defines: addresses, some with a port, IPv6 with brackets or without.
+    case forwardedFor = "x-forwarded-for"
     /// `Forwarded`: `for=192.0.2.60;proto=https, for="[2001:db8::1]:4711"`.
     case forwarded
-    /// `X-Forwarded-For`, which no standard defines: addresses, some with a port, IPv6 with brackets or without.
-    case forwardedFor
 
     /// The field name in lower case.
     public var name: StaticString {

@@ -205,3 +205,32 @@ extension SettingType where Value == String {
     }
   }()
 }
+
+extension SettingType where Value == APIKeyDigest {
+  /// The SHA-256 of an API key. An invalid value may be the key itself, so errors never quote it.
+  static let apiKeyDigest: SettingType = {
+    let remedy = "write the 64 hexadecimal digits that new-api-key prints"
+    return string(remedy, write: { "\"\($0.hexadecimal)\"" }) { (text) throws(InvalidValue) in
+      guard APIKeyForm(of: text) == .other else {
+        throw InvalidValue(
+          problem: "is an API key in clear instead of its SHA-256",
+          remedy: "others may know this key now: make a new one with new-api-key, and \(remedy)")
+      }
+      guard let digest = APIKeyDigest(hexadecimal: text) else {
+        let kind = text.utf8.count == 64 ? "" : " (\(text.utf8.count) characters)"
+        throw InvalidValue(problem: "is not a SHA-256 in hexadecimal\(kind)", remedy: remedy)
+      }
+      guard !digest.isOfEmptyKey else {
+        throw InvalidValue(problem: "is the SHA-256 of an empty key", remedy: remedy)
+      }
+      return digest
+    }
+  }()
+}
+
+extension SettingType where Value == SubjectName {
+  static let subjectName = text(
+    "a subject alternative name",
+    remedy: "write a URI such as \"spiffe://example.com/partner\", a DNS name without a star, or an e-mail address",
+    make: { SubjectName($0) })
+}

@@ -1,4 +1,5 @@
 import Access
+import Bytes
 
 /// The readable part of one element of `access.clients`, even if the rest is invalid. It suffices to compare the
 /// element with other clients and to open its files, so that one error does not hide another.
@@ -133,63 +134,131 @@ extension ClientCandidate {
   }
 }
 
-/// The `rateLimit` of a client or of anonymous callers: the rate at which callers may send requests.
-struct Rates: Sendable, Equatable {
-  /// The caller that `perSecond` and `burst` apply to.
-  enum Unit: String, Sendable, CaseIterable {
-    case address
-    /// Each `sub` of a JWT, or the address of a caller without one.
-    case sub
-  }
-
-  var each: Rate?
-  var total: Rate?
-  var unit: Unit
-  /// Whether the store of the replicas decides about each request.
-  var isStrict = false
+extension SettingType where Value == String {
+  /// The name of a client, which appears in logs and as a label of metrics.
+  static let clientID: SettingType = {
+    let remedy = "write 1 to 64 letters, digits, dots, dashes and underscores, such as \"android\""
+    return string(remedy) { (text) throws(InvalidValue) in
+      guard APIKeyForm(of: text) == .other, !holdsAPIKey(text) else {
+        throw InvalidValue(
+          problem: "is or contains an API key",
+          remedy: "write a name, such as \"android\"; others may know this key now: make a new one with new-api-key")
+      }
+      guard (1...64).contains(text.utf8.count), text.utf8.allSatisfy(\.isOfName), text != "-" else {
+        throw InvalidValue(problem: "\(quoted(text)) is not a valid client name", remedy: remedy)
+      }
+      guard text != Client.anonymousID, text != "other" else {
+        throw InvalidValue(
+          problem: "\(quoted(text)) has another meaning in logs and metrics", remedy: "write another name")
+      }
+      return text
+    }
+  }()
 }
 
-extension Rates {
-  static let perSecond = Setting(
-    "perSecond", .number(Rate.perSecondRange, remedy: "write requests per second, from 0.01 to 1000000"), example: "5",
-    "Requests per second.")
-  static let burst = Setting(
-    "burst", .integer(Rate.burstRange), example: "20",
-    "Requests at once, after a pause. Default: `perSecond`, rounded up.")
-  static let total = Setting(
-    "total", .object(of: [perSecond, burst], remedy: "write { perSecond: 50, burst: 200 }"),
-    example: "{ perSecond: 200, burst: 1000 }",
-    "The same for all callers of the client together.")
-  static let unit = Setting<Unit>(
-    "per", .word, default: .sub,
-    "What counts as one caller of a client with `jwt`: each user, by `sub`, or each address.")
-  static let strict = Setting(
-    "strict", .bool, default: false,
-    "Whether the server asks the [store of the replicas](scaling.md#rates) before each request, up to `shared.timeout`, so that "
-      + "they never grant more together. Needs `shared.url`.")
+/// A conflict: one request could match two clients.
+struct ClientConflict: Equatable {
+  /// The place of the conflict within the list: `[3].id`.
+  let place: String
+  let problem: String
+  let remedy: String
 
-  static let type = SettingType.object(
-    of: [perSecond, burst, unit, total, strict], remedy: "write { perSecond: 5, burst: 20 }")
-
-  /// Reads the rates. Returns nil if they are invalid.
-  init?(_ reader: inout SettingsReader, within context: Settings.Access.ValidationContext) {
-    let isEach = reader.isSet(Self.perSecond.path) || reader.isSet(Self.burst.path)
-    let each = isEach || !reader.isSet(Self.total.path) ? Self.rate(&reader) : nil
-    let total = reader.readObject(Self.total) { Self.rate(&$0) }
-    let isStrict = reader.read(Self.strict)
-    if isStrict == true, !context.isShared {
-      reader.reject(
-        Self.strict.path, problem: "has no effect without shared.url, because one process alone is always strict",
-        remedy: "leave it out, or name the store of the replicas in shared.url")
-    }
-    guard let unit = reader.read(Self.unit), let isStrict else { return nil }
-    self.init(each: each, total: total, unit: unit, isStrict: isStrict)
+  /// Returns every conflict, at the second of its clients.
+  static func all(in clients: [ClientCandidate]) -> [ClientConflict] {
+    var search = Search()
+    for (index, client) in clients.enumerated() { search.add(client, at: index) }
+    return search.clashes
   }
 
-  private static func rate(_ reader: inout SettingsReader) -> Rate? {
-    reader.require(perSecond.path, remedy: "write how many requests a second, such as 5")
-    let perSecond = reader.read(perSecond)
-    let burst = reader.read(burst)
-    return perSecond.map { Rate(perSecond: $0, burst: burst ?? max(1, Int($0.rounded(.up)))) }
+  /// Returns a warning for each oddity of a client that may be a slip: an origin without encryption, and an issuer that
+  /// differs from another client's only by its last slash.
+  static func warnings(about clients: [ClientCandidate]) -> [String] {
+    var issuers: [Substring: (index: Int, text: String)] = [:]
+    return clients.enumerated().flatMap { index, client in
+      var warnings = client.origins.filter(\.isPlain).map { origin in
+        "\(Search.name(index)) has the origin \(shown("\(origin)")): without https, anyone on the way can change its pages "
+          + "and take their tokens, and browsers play no protected music there. If its pages have https, write https."
+      }
+      guard let issuer = client.rules?.issuer else { return warnings }
+      let stem = issuer[..<(issuer.hasSuffix("/") ? issuer.index(before: issuer.endIndex) : issuer.endIndex)]
+      if let other = issuers[stem], other.text != issuer {
+        warnings.append(
+          "\(Search.name(index)).jwt.issuer differs from that of \(Search.name(other.index)) only by the slash at its end. "
+            + "The iss of a token is compared byte for byte: write both as the provider does.")
+      }
+      issuers[stem] = (index, issuer)
+      return warnings
+    }
+  }
+
+  private struct Search {
+    var clashes: [ClientConflict] = []
+    private var ids: [String: Int] = [:]
+    private var digests: [APIKeyDigest: Int] = [:]
+    private var origins: [OriginPattern: Int] = [:]
+    private var names: [SubjectName: Int] = [:]
+    private var issuers: [String: [(index: Int, rules: JWTRules)]] = [:]
+
+    mutating func add(_ client: ClientCandidate, at index: Int) {
+      if let id = client.id, let first = note(id, in: \.ids, at: index) {
+        let problem = "\(quoted(id)) is also the id of \(Self.name(first))"
+        add(".id", of: index, problem, remedy: "write a different id for each client")
+      }
+      for digest in client.digests {
+        guard let first = note(digest, in: \.digests, at: index) else { continue }
+        // The error does not show the digest, because it represents a credential.
+        let problem = first == index ? "has the same key twice" : "is also a key of \(Self.name(first))"
+        add(
+          ".apiKey", of: index, problem,
+          remedy: first == index ? "write it once" : "make a separate key for each client")
+      }
+      for name in client.names {
+        hold("\(name)", first: note(name, in: \.names, at: index), at: index, ".clientCertificate.san")
+      }
+      for origin in client.knownOrigins {
+        hold("\(origin)", first: note(origin, in: \.origins, at: index), at: index, ".origins")
+      }
+      if let rules = client.rules { add(rules, at: index) }
+    }
+
+    /// Returns the client that already has the key. If the key is new, records it for this client and returns nil.
+    private mutating func note<Key: Hashable>(
+      _ key: Key, in table: WritableKeyPath<Search, [Key: Int]>, at index: Int
+    ) -> Int? {
+      if let first = self[keyPath: table][key] { return first }
+      self[keyPath: table][key] = index
+      return nil
+    }
+
+    private mutating func hold(_ text: String, first: Int?, at index: Int, _ place: String) {
+      guard let first else { return }
+      let repetition = first == index ? " twice" : ", which \(Self.name(first)) also has"
+      add(place, of: index, "has \(shown(text))\(repetition)", remedy: "write it once")
+    }
+
+    private mutating func add(_ place: String, of index: Int, _ problem: String, remedy: String) {
+      clashes.append(ClientConflict(place: "[\(index)]\(place)", problem: problem, remedy: remedy))
+    }
+
+    static func name(_ index: Int) -> String { "\(Settings.Access.clients.path)[\(index)]" }
+
+    /// For the same provider, clients must differ in audience, or in a claim that both require. A client without an
+    /// audience takes any.
+    private mutating func add(_ rules: JWTRules, at index: Int) {
+      for other in issuers[rules.issuer, default: []] where Self.canMeanBoth(rules, other.rules) {
+        add(
+          ".jwt", of: index, "matches tokens that \(Self.name(other.index)) also matches",
+          remedy: "write different audiences, or different values of a claim in requiredClaims")
+        break
+      }
+      issuers[rules.issuer, default: []].append((index, rules))
+    }
+
+    private static func canMeanBoth(_ one: JWTRules, _ other: JWTRules) -> Bool {
+      if let ours = one.audiences, let theirs = other.audiences, Set(ours).isDisjoint(with: theirs) { return false }
+      return !one.requiredClaims.contains { claim in
+        other.requiredClaims.contains { $0.name == claim.name && Set($0.values).isDisjoint(with: claim.values) }
+      }
+    }
   }
 }

@@ -20,25 +20,25 @@ package struct NamedFiles: Sendable {
   /// Reads each file once, and validates its content. It blocks, so an event loop must not call it.
   ///
   /// - Parameter previous: The TLS context in use. Its clients may resume their sessions.
-  /// - Returns: The content of the files, nil if there is an error; all errors; and the warnings.
-  package func load(
-    resumingTicketsOf previous: TLSContext? = nil
-  ) -> (files: LoadedFiles?, errors: [SettingsError], warnings: [String]) {
+  package func load(resumingTicketsOf previous: TLSContext? = nil) -> FileParts {
     var loader = FileLoader()
-    let keys = musickit.flatMap { loader.keys(of: $0) }
-    let context = tls.flatMap { loader.context(of: $0, resumingTicketsOf: previous) }
-    let upstream = loader.authorities(catalog?.caFile, of: Settings.Catalog.caFile.path, caSetting: "catalog.caFile")
-    for (index, client) in clients.enumerated() {
-      loader.addKeySet(of: client, at: "\(Settings.Access.clients.path)[\(index)]")
+    let keys = loader.part { loader in musickit.flatMap { loader.keys(of: $0) } }
+    let context = loader.part { loader in tls.flatMap { loader.context(of: $0, resumingTicketsOf: previous) } }
+    let upstream = loader.part { loader in
+      loader.authorities(catalog?.caFile, of: Settings.Catalog.caFile.path, caSetting: "catalog.caFile")
+    }
+    let keySets = loader.part { loader in
+      for (index, client) in clients.enumerated() {
+        loader.addKeySet(of: client, at: "\(Settings.Access.clients.path)[\(index)]")
+      }
+      return loader.keySets
     }
     loader.errors += audit?.check() ?? []
-    let store = shared.map { loader.store(of: $0) }
-    let collector = spanExport.flatMap { loader.authorities(of: $0) }
-    guard loader.errors.isEmpty, let keys, let upstream else { return (nil, loader.errors, loader.warnings) }
-    let files = LoadedFiles(
-      key: keys.active, nextKey: keys.next, tls: context, upstreamAuthorities: upstream,
-      collectorAuthorities: collector, store: store, keySets: loader.keySets, warnings: loader.warnings)
-    return (files, [], loader.warnings)
+    let store = loader.part { loader in shared.map { loader.store(of: $0) } }
+    let collector = loader.part { loader in spanExport.map { loader.authorities(of: $0) } }
+    return FileParts(
+      keys: keys, tls: context, upstreamAuthorities: upstream, collectorAuthorities: collector, store: store,
+      keySets: keySets, errors: loader.errors, warnings: loader.warnings)
   }
 
   /// Returns the files that a reload reads. It keeps the certificate of `running` even if the settings no longer name it,
@@ -77,6 +77,42 @@ extension NamedFiles {
       paths += [("\(place).jwksFile", client.keySetFile), ("\(place).caFile", client.caFile)]
     }
     return paths.compactMap { setting, path in path.map { (setting, $0) } }
+  }
+
+  /// The files with secrets that users other than their owner and group can read, or that other users can replace. A
+  /// secret on a read-only file system has the mode that the platform gives it.
+  package var exposedSecrets: [(setting: String, path: String, mode: UInt32)] {
+    paths.compactMap { setting, path in
+      let isSecret =
+        setting.hasPrefix("musickit.") || setting.hasSuffix(".keyFile")
+        || setting.hasPrefix(Settings.Server.ticketKeyFiles.path) || setting == Settings.Shared.passwordFile.path
+      var (status, system) = (stat(), statvfs())
+      guard isSecret, unsafe stat(path, &status) == 0, unsafe statvfs(path, &system) == 0,
+        system.f_flag & UInt(ST_RDONLY) == 0, status.st_mode & 0o026 != 0
+      else { return nil }
+      return (setting, path, status.st_mode & 0o7777)
+    }
+  }
+}
+
+/// What could be read of the files. Each part is nil if the settings do not name it, or if one of its files is unusable.
+package struct FileParts: Sendable {
+  package let keys: (active: SigningKey, next: SigningKey?)?
+  package let tls: TLSContext?
+  package let upstreamAuthorities: TLSClientContext?
+  /// The authorities for the collector; a nil inside if it is not reached by TLS.
+  package let collectorAuthorities: TLSClientContext??
+  package let store: StoreFiles?
+  package let keySets: KeySetFiles?
+  package let errors: [SettingsError]
+  package let warnings: [String]
+
+  /// The content of all files. Nil if there is an error.
+  package var whole: LoadedFiles? {
+    guard errors.isEmpty, let keys, let upstreamAuthorities, let keySets else { return nil }
+    return LoadedFiles(
+      key: keys.active, nextKey: keys.next, tls: tls, upstreamAuthorities: upstreamAuthorities,
+      collectorAuthorities: collectorAuthorities ?? nil, store: store, keySets: keySets, warnings: warnings)
   }
 }
 
@@ -121,6 +157,13 @@ struct FileLoader {
   private(set) var keySets = KeySetFiles()
   private var pemFiles: [String: Result<PEMFile, PEMFile.Failure>] = [:]
   private var keySetFiles: [String: Result<JSONWebKeySet, InvalidValue>] = [:]
+
+  /// Returns what `load` reads, or nil if that has errors.
+  mutating func part<Part>(_ load: (inout FileLoader) -> Part?) -> Part? {
+    let known = errors.count
+    let part = load(&self)
+    return errors.count == known ? part : nil
+  }
 
   /// Returns the signing key, and the next key of a rotation, after each has signed a probe.
   mutating func keys(of settings: Settings.MusicKit) -> (active: SigningKey, next: SigningKey?)? {
@@ -328,28 +371,5 @@ extension Settings.MusicKit.Key {
     case .file(let path, let keyID): try SigningKey.load(file: path, keyID: keyID)
     case .text(let text, let keyID): try SigningKey(parsing: text, keyID: keyID)
     }
-  }
-}
-
-extension Settings.Audit {
-  /// Checks whether the file could be opened, without a change to the file.
-  func check() -> [SettingsError] {
-    guard let file else { return [] }
-    guard let reason = Self.obstacle(file) else { return [] }
-    return [
-      SettingsError(
-        Self.file.path, problem: "the file \(quotedPath(file)) \(reason)",
-        remedy: "write the path of a file in a folder that the server may write to")
-    ]
-  }
-
-  private static func obstacle(_ file: String) -> String? {
-    var status = stat()
-    let exists = unsafe stat(file, &status) == 0
-    // A directory can be writable too, but not like a file.
-    if exists, status.st_mode & S_IFMT == S_IFDIR { return "is a directory" }
-    let folder = file.lastIndex(of: "/").map { String(file[...$0]) } ?? "."
-    guard unsafe access(exists ? file : folder, W_OK) != 0 else { return nil }
-    return "cannot be written: \(unsafe String(cString: strerror(errno)))"
   }
 }

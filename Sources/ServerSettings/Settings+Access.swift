@@ -174,3 +174,78 @@ extension Settings.Access {
       remedy: "write token: true, catalog: true or me: true, or remove it")
   }
 }
+
+/// The `rateLimit` of a client or of anonymous callers: the rate at which callers may send requests.
+struct Rates: Sendable, Equatable {
+  /// The caller that `perSecond` and `burst` apply to.
+  enum Unit: String, Sendable, CaseIterable {
+    case address
+    /// Each `sub` of a JWT, or the address of a caller without one.
+    case sub
+  }
+
+  var each: Rate?
+  var total: Rate?
+  var unit: Unit
+  /// Whether the store of the replicas decides about each request.
+  var isStrict = false
+}
+
+extension Rates {
+  static let perSecond = Setting(
+    "perSecond", .number(Rate.perSecondRange, remedy: "write requests per second, from 0.01 to 1000000"), example: "5",
+    "Requests per second.")
+  static let burst = Setting(
+    "burst", .integer(Rate.burstRange), example: "20",
+    "Requests at once, after a pause. Default: `perSecond`, rounded up.")
+  static let total = Setting(
+    "total", .object(of: [perSecond, burst], remedy: "write { perSecond: 50, burst: 200 }"),
+    example: "{ perSecond: 200, burst: 1000 }",
+    "The same for all callers of the client together.")
+  static let unit = Setting<Unit>(
+    "per", .word, default: .sub,
+    "What counts as one caller of a client with `jwt`: each user, by `sub`, or each address.")
+  static let strict = Setting(
+    "strict", .bool, default: false,
+    "Whether the server asks the [store of the replicas](scaling.md#rates) before each request, up to `shared.timeout`, so that "
+      + "they never grant more together. Needs `shared.url`.")
+
+  static let type = SettingType.object(
+    of: [perSecond, burst, unit, total, strict], remedy: "write { perSecond: 5, burst: 20 }")
+
+  /// Reads the rates. Returns nil if they are invalid.
+  init?(_ reader: inout SettingsReader, within context: Settings.Access.ValidationContext) {
+    let isEach = reader.isSet(Self.perSecond.path) || reader.isSet(Self.burst.path)
+    let each = isEach || !reader.isSet(Self.total.path) ? Self.rate(&reader) : nil
+    let total = reader.readObject(Self.total) { Self.rate(&$0) }
+    let isStrict = reader.read(Self.strict)
+    if isStrict == true, !context.isShared {
+      reader.reject(
+        Self.strict.path, problem: "has no effect without shared.url, because one process alone is always strict",
+        remedy: "leave it out, or name the store of the replicas in shared.url")
+    }
+    guard let unit = reader.read(Self.unit), let isStrict else { return nil }
+    self.init(each: each, total: total, unit: unit, isStrict: isStrict)
+  }
+
+  private static func rate(_ reader: inout SettingsReader) -> Rate? {
+    reader.require(perSecond.path, remedy: "write how many requests a second, such as 5")
+    let perSecond = reader.read(perSecond)
+    let burst = reader.read(burst)
+    return perSecond.map { Rate(perSecond: $0, burst: burst ?? max(1, Int($0.rounded(.up)))) }
+  }
+}
+
+extension SettingType where Value == OriginPattern {
+  /// A web origin, possibly with a star as its first label.
+  static let originPattern = originText(
+    "write an origin such as \"https://app.example.com\" or \"https://*.preview.example.com\""
+  ) { try OriginPattern($0) }
+}
+
+extension SettingType where Value == String {
+  /// An ISO 3166-1 alpha-2 country code, which Apple uses as the name of a storefront.
+  static let storefront = text("a storefront", remedy: "write a storefront of two letters such as \"us\"") { text in
+    text.utf8.count == 2 && text.allSatisfy { $0.isASCII && $0.isLetter } ? text.lowercased() : nil
+  }
+}

@@ -177,3 +177,20 @@ package struct ProxyEnvironment: Sendable {
     environment[name] ?? environment[name.lowercased()]
   }
 }
+
+extension SettingType where Value == Origin {
+  static let origin = originText("write an origin such as \"https://app.example.com\"") { try Origin($0) }
+}
+
+extension SettingType where Value == String {
+  /// The URL of a proxy for tunnels, with credentials if necessary.
+  static let upstreamProxy: SettingType = {
+    let remedy = "write a URL such as \"http://proxy.example.com:3128\""
+    return string(remedy) { (text) throws(InvalidValue) in
+      guard (try? UpstreamProxy(text)) != nil else {
+        throw InvalidValue(problem: "is not the URL of a proxy", remedy: remedy)
+      }
+      return text
+    }
+  }()
+}

@@ -1,4 +1,5 @@
 package import EventLoop
+import Glibc
 package import Logging
 package import Telemetry
 
@@ -60,6 +61,27 @@ extension Settings.Audit {
     let file = reader.read(Self.file)
     guard let isRequired = reader.read(Self.required), file != nil || !reader.isSet(Self.file.path) else { return nil }
     self.init(file: file, isRequired: isRequired)
+  }
+
+  /// Checks whether the file could be opened, without a change to the file.
+  func check() -> [SettingsError] {
+    guard let file else { return [] }
+    guard let reason = Self.obstacle(file) else { return [] }
+    return [
+      SettingsError(
+        Self.file.path, problem: "the file \(quotedPath(file)) \(reason)",
+        remedy: "write the path of a file in a folder that the server may write to")
+    ]
+  }
+
+  private static func obstacle(_ file: String) -> String? {
+    var status = stat()
+    let exists = unsafe stat(file, &status) == 0
+    // A directory can be writable too, but not like a file.
+    if exists, status.st_mode & S_IFMT == S_IFDIR { return "is a directory" }
+    let folder = file.lastIndex(of: "/").map { String(file[...$0]) } ?? "."
+    guard unsafe access(exists ? file : folder, W_OK) != 0 else { return nil }
+    return "cannot be written: \(unsafe String(cString: strerror(errno)))"
   }
 }
 

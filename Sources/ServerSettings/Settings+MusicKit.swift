@@ -1,3 +1,4 @@
+import Bytes
 package import Cryptography
 package import DeveloperToken
 
@@ -25,15 +26,13 @@ extension Settings {
 extension Settings.MusicKit {
   static let teamID = Setting<TeamID>(
     "musickit.teamID",
-    .identifier("write the Team ID from the membership details of your Apple developer account") {
-      (text) throws(IdentifierError) in try TeamID(text)
-    }, example: #""TEAM123456""#,
+    .text(
+      "10 characters of A-Z and 0-9",
+      remedy: "write the Team ID from the membership details of your Apple developer account",
+      make: { try? TeamID($0) }), example: #""TEAM123456""#,
     "The 10-character Team ID of your Apple developer account. Required.")
   static let keyID = Setting<KeyID>(
-    "musickit.keyID",
-    .identifier("write the key ID that Apple shows beside the key, as in AuthKey_<KEYID>.p8") {
-      (text) throws(IdentifierError) in try KeyID(text)
-    }, example: #""ABC1234567""#,
+    "musickit.keyID", .keyID, example: #""ABC1234567""#,
     "The key's 10-character ID. Default: the one in the file name `AuthKey_<KEYID>.p8`. Required with "
       + "`musickit.key`.")
   static let keyFile = Setting(
@@ -123,5 +122,162 @@ extension Settings.Token {
         remedy: "write \"\(durationText(Int(ttl.components.seconds)))\" or more, or a smaller token.ttl")
     }
     self.init(ttl: ttl, maxTTL: max(ttl, maxTTL), backdate: backdate)
+  }
+}
+
+extension SettingType where Value == KeyID {
+  static let keyID = text(
+    "10 characters of A-Z and 0-9",
+    remedy: "write the key ID that Apple shows beside the key, as in AuthKey_<KEYID>.p8",
+    make: { try? KeyID($0) })
+}
+
+extension SettingType where Value == SecretBytes {
+  /// Creates a type for the text of a secret.
+  static func secret(_ remedy: String) -> SettingType {
+    scalar(write: { "\"\($0)\"" }) { (content) throws(InvalidValue) in
+      switch content {
+      case .secret(let secret): return secret
+      case .text(let text), .json(.string(let text)): return SecretBytes(copying: Array(text.utf8).span)
+      case .json: throw .wrongType(content, remedy: remedy)
+      }
+    }
+  }
+}
+
+/// `musickit.keys`: the keys of a rotation. One is active, at most one is next, and the others are retired.
+extension Settings.MusicKit {
+  /// The key that replaces the active one after Apple Music has accepted a token of it.
+  package struct NextKey: Sendable {
+    package var key: Key
+    /// The path of its element, `musickit.keys[1]`, for errors.
+    package var setting: String
+    /// Seconds since 1970. Nil if Apple's acceptance suffices.
+    package var notBefore: Int?
+  }
+
+  enum KeyRole: String, Sendable, CaseIterable {
+    /// It signs until the next key has proved itself.
+    case active
+    /// It signs from the time when Apple Music has accepted a token of it.
+    case next
+    /// It never signs. The server only reports it, and does not read its file.
+    case retired
+  }
+
+  static let keys = Setting(
+    "musickit.keys",
+    .elements(
+      of: .object(of: [id, file, state, notBefore], remedy: "write { file: \"AuthKey_….p8\", state: \"active\" }"),
+      atMost: 8, remedy: "write a list of objects such as [{ file: \"AuthKey_….p8\", state: \"active\" }, …]",
+      ifEmpty: "name the active key"),
+    example: #"""
+      [{ file: "AuthKey_ABC1234567.p8", state: "active" }, { file: "AuthKey_DEF1234567.p8", state: "next" }]
+      """#,
+    "The keys of a [rotation](keys.md#changing-the-key), in place of `musickit.keyFile`: one is `active`, at most "
+      + "one is `next`, and there are eight at most.")
+  static let id = Setting<KeyID>(
+    "id", .keyID, example: #""ABC1234567""#,
+    "The key's ID. Default: the one in the file name `AuthKey_<KEYID>.p8`.")
+  static let file = Setting(
+    "file", .path, example: #""AuthKey_ABC1234567.p8""#,
+    "The `.p8` file from Apple. Required, unless the key is retired.")
+  static let state = Setting<KeyRole>(
+    "state", .word, example: #""next""#,
+    "`active` signs. `next` signs when Apple Music has accepted a token of it. `retired` never signs. Required.")
+  static let notBefore = Setting(
+    "notBefore", .time, example: #""2026-12-01T09:00:00Z""#,
+    "The time in UTC before which a `next` key does not sign. Default: none.")
+
+  struct Keys {
+    var active: (key: Key, setting: String)
+    var next: NextKey?
+    var retired: [KeyID] = []
+  }
+
+  private struct Element {
+    let state: KeyRole
+    let file: String?
+    let id: KeyID?
+    let notBefore: Int?
+
+    /// The given ID, or the one in the file name.
+    var keyID: KeyID? { id ?? file.flatMap(KeyID.init(fileName:)) }
+  }
+
+  /// Reads the list. Returns nil if it is missing or invalid.
+  static func readRotation(_ reader: inout SettingsReader) -> Keys? {
+    guard let elements = reader.readObjects(keys, { readElement(&$0) })?.whole() else { return nil }
+    let places = elements.indices.map { "\(keys.path)[\($0)]" }
+    let active = elements.indices.filter { elements[$0].state == .active }
+    let next = elements.indices.filter { elements[$0].state == .next }
+    guard let first = active.first, let file = elements[first].file else {
+      reader.reject(keys.path, problem: "has no active key", remedy: "give one of its keys the state \"active\"")
+      return nil
+    }
+    for other in active.dropFirst() {
+      reader.reject(
+        places[other], problem: "is a second active key", remedy: "give it the state \"next\" or \"retired\"")
+    }
+    for other in next.dropFirst() {
+      reader.reject(places[other], problem: "is a second next key", remedy: "rotate to one key at a time")
+    }
+    rejectRepeatedIDs(elements, &reader)
+    let replacement = next.first.flatMap { index in
+      elements[index].file.map {
+        NextKey(
+          key: .file($0, keyID: elements[index].id), setting: places[index], notBefore: elements[index].notBefore)
+      }
+    }
+    return Keys(
+      active: (.file(file, keyID: elements[first].id), places[first]), next: replacement,
+      retired: elements.filter { $0.state == .retired }.compactMap(\.keyID))
+  }
+
+  private static func readElement(_ reader: inout SettingsReader) -> Element? {
+    reader.require(state.path, remedy: "write \"active\", \"next\" or \"retired\"")
+    let id = reader.read(id)
+    let file = reader.read(file)
+    let notBefore = reader.read(notBefore)
+    guard let state = reader.read(state) else { return nil }
+    if state != .retired { reader.require(Self.file.path, remedy: "write the path of the .p8 file from Apple") }
+    if state != .next, reader.isSet(Self.notBefore.path) {
+      reader.reject(
+        Self.notBefore.path, problem: "has no effect on a key that is \(state.rawValue)",
+        remedy: "leave it out, or write state: \"next\"")
+    }
+    let element = Element(state: state, file: file, id: id, notBefore: notBefore)
+    if state == .retired, element.keyID == nil, !reader.isSet(Self.id.path) {
+      reader.reject(Self.id.path, problem: "is not set", remedy: "write the ID of the retired key")
+    }
+    return reader.errors.isEmpty ? element : nil
+  }
+
+  /// Rejects a key that occurs twice, because its states contradict each other.
+  private static func rejectRepeatedIDs(_ elements: [Element], _ reader: inout SettingsReader) {
+    var known: [KeyID: Int] = [:]
+    for (index, element) in elements.enumerated() {
+      guard let id = element.keyID else { continue }
+      guard let first = known[id] else {
+        known[id] = index
+        continue
+      }
+      reader.reject(
+        "\(keys.path)[\(index)]", problem: "has the key ID \(id), which \(keys.path)[\(first)] also has",
+        remedy: "keep one of the two, or correct the ID: Apple gives each key its own")
+    }
+  }
+}
+
+extension SettingType where Value == Int {
+  /// A time in UTC (RFC 3339 §5.6), in seconds since 1970.
+  static let time = string(
+    "write a time in UTC such as \"2026-12-01T09:00:00Z\"", write: { "\"\(CivilTime(secondsSinceEpoch: $0))\"" }
+  ) { (text) throws(InvalidValue) in
+    guard let time = CivilTime(text) else {
+      throw InvalidValue(
+        problem: "\(quoted(text)) is not a time in UTC", remedy: "write one such as \"2026-12-01T09:00:00Z\"")
+    }
+    return time.secondsSinceEpoch
   }
 }

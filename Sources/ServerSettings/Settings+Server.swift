@@ -1,17 +1,12 @@
+import Bytes
 package import EventLoop
+package import HTTP1
 package import HTTPServer
 import TLS
 
 extension Settings {
   /// The public listener and its connections. The settings below describe the properties that have their names.
   package struct Server: Sendable {
-    package enum ForwardedField: String, Sendable, CaseIterable {
-      /// `X-Forwarded-For`, which no standard defines and almost every proxy writes.
-      case xForwardedFor = "x-forwarded-for"
-      /// RFC 7239.
-      case forwarded
-    }
-
     package enum Address: Sendable, Equatable {
       /// TCP. Port 0 selects a free one.
       case tcp(ListenHost, port: UInt16)
@@ -40,13 +35,6 @@ extension Settings {
       package var keyFile: String
     }
 
-    package enum Poller: String, Sendable, CaseIterable {
-      /// Linux's epoll(7).
-      case epoll
-      /// POSIX's poll(2).
-      case poll
-    }
-
     package var address: Address
     /// Whether the port is that of the variable `PORT`, which platforms set.
     package var isPortOfPlatform = false
@@ -55,7 +43,7 @@ extension Settings {
     /// The files for HTTPS. Nil for plain HTTP.
     package var tls: TLSFiles?
     package var trustedProxies: [AddressRange]
-    package var forwarded = ForwardedField.xForwardedFor
+    package var forwarded = ForwardedHops.Field.forwardedFor
     package var proxyProtocol: Bool
     /// See ``Settings/publicHosts``.
     package var hosts: [String] = []
@@ -65,7 +53,7 @@ extension Settings {
     package var drainDelay: Duration
     package var drainTimeout: Duration
     package var loops: Int
-    package var poller: Poller
+    package var poller: IOLoop.PollerKind
     /// The distribution of the process's descriptors.
     package var descriptors: DescriptorBudget
   }
@@ -133,8 +121,8 @@ extension Settings.Server {
     fixed: .of(\.server.trustedProxies),
     "Addresses or CIDR ranges whose field of `server.forwarded` and `X-Request-ID` count, and which are "
       + "exempt from the limit per address; see [behind a proxy](tls-and-proxies.md#behind-a-proxy).")
-  static let forwarded = Setting<ForwardedField>(
-    "server.forwarded", .word, default: .xForwardedFor, fixed: .of(\.server.forwarded),
+  static let forwarded = Setting<ForwardedHops.Field>(
+    "server.forwarded", .word, default: .forwardedFor, fixed: .of(\.server.forwarded),
     "The field with which trusted proxies name the client. A request with the other one, alone or with another client, "
       + "counts for one unknown caller.")
   static let proxyProtocol = Setting(
@@ -163,7 +151,7 @@ extension Settings.Server {
   static let loops = Setting(
     "server.loops", .integer(1...256), example: "2", fixed: .of(\.server.loops),
     "Event loops, a thread each. Default: as many as the cores that affinity and cgroup quota allow.")
-  static let poller = Setting<Poller>(
+  static let poller = Setting<IOLoop.PollerKind>(
     "server.poller", .word, default: .epoll, fixed: .of(\.server.poller),
     "How event loops wait. Use `poll` to exclude epoll as the cause of a fault.")
 
@@ -363,4 +351,37 @@ package enum ListenHost: Sendable, Hashable, CustomStringConvertible {
     case .address(let address): address.utf8.contains(UInt8(ascii: ":")) ? "[\(address)]" : address
     }
   }
+}
+
+extension SettingType where Value == ListenHost {
+  static let listenHost = text(
+    "an IP address", remedy: "write an IP address without brackets, \"localhost\", or \"*\" for every address",
+    make: { ListenHost($0) })
+}
+
+extension SettingType where Value == AddressRange {
+  static let addressRange = text(
+    "a range of addresses",
+    remedy: "write an address or a CIDR range such as \"10.0.0.0/8\", without bits beyond its prefix",
+    make: { AddressRange($0) })
+}
+
+extension SettingType where Value == String {
+  /// A DNS name as in `Host`, without a port. RFC 1035 §2.3.4 limits its length and the length of its labels.
+  fileprivate static let hostName = text(
+    "the name of a host", remedy: "write a name such as \"tokens.example.com\", without scheme, port and star"
+  ) { text in
+    let labels = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+    let isName = labels.allSatisfy { (1...63).contains($0.count) && $0.allSatisfy(\.isOfName) }
+    return isName && text.utf8.count <= 253 ? text.lowercased() : nil
+  }
+}
+
+extension SettingType where Value == [String] {
+  /// Host names, at least one. An empty list would be ambiguous: it could mean no name or any name.
+  static let hostNames = list(
+    of: .hostName,
+    remedy:
+      "write a list such as [\"tokens.example.com\"]; the server always serves IP addresses and names without a dot",
+    ifEmpty: "name some, or leave it out")
 }

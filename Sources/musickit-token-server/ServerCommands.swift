@@ -129,8 +129,9 @@ struct Doctor: ParsableCommand {
 
   func run() throws {
     if let url {
-      let caller = ServerDoctorCommand.Caller(credentialFile: credentialFile, origin: origin, path: path)
-      return try ServerDoctorCommand(url: url, caller: caller, isJSON: json).run(input: STDIN_FILENO).finish()
+      let command = ServerDoctorCommand(
+        url: url, credentialFile: credentialFile, origin: origin, path: path, isJSON: json)
+      return try command.run(input: STDIN_FILENO).finish()
     }
     let token = userToken.map { DoctorCommand.UserToken.text($0) } ?? userTokenFile.map { .file($0) }
     let command = DoctorCommand(

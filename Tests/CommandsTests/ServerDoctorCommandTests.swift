@@ -34,8 +34,10 @@ struct ServerDoctorCommandTests {
   private static func run(_ contents: [String]) throws -> CommandResult {
     let server = try server(contents)
     return withExtendedLifetime(server) {
-      let caller = ServerDoctorCommand.Caller(credentialFile: nil, origin: "https://a.example", path: nil)
-      return ServerDoctorCommand(url: "http://127.0.0.1:\(server.port)", caller: caller, isJSON: false).run(input: -1)
+      let command = ServerDoctorCommand(
+        url: "http://127.0.0.1:\(server.port)", credentialFile: nil, origin: "https://a.example", path: nil,
+        isJSON: false)
+      return command.run(input: -1)
     }
   }
 

@@ -149,12 +149,7 @@ struct JSON5Parser {
 
 extension UInt8 {
   fileprivate var isWordCharacter: Bool {
-    switch self {
-    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-      UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "$"), 0x80...:
-      true
-    default: false
-    }
+    self >= 0x80 || self == UInt8(ascii: "$") || isOfName && ![UInt8(ascii: "-"), UInt8(ascii: ".")].contains(self)
   }
 }
 

@@ -1,7 +1,4 @@
 import Bytes
-import Cryptography
-import DeveloperToken
-import HTTPMessages
 
 /// The type of a setting: its valid values, and how to parse and write them.
 package struct SettingType<Value: Sendable>: Sendable {
@@ -143,13 +140,6 @@ extension SettingType where Value == SettingObject {
 }
 
 extension SettingType where Value: CustomStringConvertible {
-  /// Creates a type for an identifier of Apple. `make` throws if the text is invalid.
-  static func identifier(
-    _ remedy: String, make: @escaping @Sendable (String) throws(IdentifierError) -> Value
-  ) -> SettingType {
-    text("10 characters of A-Z and 0-9", remedy: remedy) { try? make($0) }
-  }
-
   /// Creates a type for an origin. An error of `make` quotes no credentials.
   static func originText(_ remedy: String, make: @escaping @Sendable (String) throws -> Value) -> SettingType {
     string(remedy) { (text) throws(InvalidValue) in
@@ -158,23 +148,6 @@ extension SettingType where Value: CustomStringConvertible {
           throw InvalidValue(problem: "\(quoted(text)) is not an origin", remedy: remedy)
         }
         throw InvalidValue(problem: "\(error)", remedy: nil)
-      }
-    }
-  }
-}
-
-extension SettingType where Value == Origin {
-  static let origin = originText("write an origin such as \"https://app.example.com\"") { try Origin($0) }
-}
-
-extension SettingType where Value == SecretBytes {
-  /// Creates a type for the text of a secret.
-  static func secret(_ remedy: String) -> SettingType {
-    scalar(write: { "\"\($0)\"" }) { (content) throws(InvalidValue) in
-      switch content {
-      case .secret(let secret): return secret
-      case .text(let text), .json(.string(let text)): return SecretBytes(copying: Array(text.utf8).span)
-      case .json: throw .wrongType(content, remedy: remedy)
       }
     }
   }
@@ -204,6 +177,16 @@ extension SettingType where Value: CaseIterable & RawRepresentable, Value.RawVal
 }
 
 extension SettingType where Value == String {
+  /// Creates a type for a text of at most 1024 printable characters.
+  static func label(_ remedy: String) -> SettingType {
+    string(remedy) { (text) throws(InvalidValue) in
+      guard (1...1024).contains(text.utf8.count),
+        text.unicodeScalars.allSatisfy({ $0.value >= 0x20 && $0 != "\u{7F}" })
+      else { throw InvalidValue(problem: "is empty, or too long", remedy: remedy) }
+      return text
+    }
+  }
+
   /// A file's path, in the configuration file relative to that file, elsewhere to the process's working directory.
   static let path = relative("write a file's path") { (text) throws(InvalidValue) in
     guard !looksLikeKey(text) else {
@@ -232,4 +215,175 @@ extension SettingType where Value == String {
     type.within = { (path, folder) throws(InvalidValue) in path.hasPrefix("/") ? path : try parse(folder + path) }
     return type
   }
+}
+
+extension SettingType where Value == Int {
+  /// Creates a type for a whole number within `range`.
+  static func integer(_ range: ClosedRange<Int>) -> SettingType {
+    let remedy = "write a whole number from \(range.lowerBound) to \(range.upperBound)"
+    return scalar(values: "\(range.lowerBound) to \(range.upperBound)", write: { "\($0)" }) {
+      (content) throws(InvalidValue) in
+      let number: Int
+      switch content {
+      case .json(.integer(let value)): number = value
+      case .json(.number(let text)), .text(let text):
+        guard let value = Int(text) else {
+          throw InvalidValue(problem: "\(quoted(text)) is not a whole number", remedy: remedy)
+        }
+        number = value
+      default: throw .wrongType(content, remedy: remedy)
+      }
+      guard range.contains(number) else { throw InvalidValue(problem: "\(number) is out of range", remedy: remedy) }
+      return number
+    }
+  }
+
+  /// Creates a type for a size within `range`: `"64KB"`, `"64MB"`, or bytes. A kilobyte has 1024 bytes, as in nginx.
+  static func size(_ range: ClosedRange<Int>) -> SettingType {
+    let values = "\(sizeText(range.lowerBound)) to \(sizeText(range.upperBound))"
+    let remedy = "write a size such as \"64KB\" or \"1MB\", from \(values)"
+    return scalar(values: values, write: { "\"\(sizeText($0))\"" }) { (content) throws(InvalidValue) in
+      let size: Int?
+      switch content {
+      case .json(.integer(let value)): size = value
+      case .text(let text), .json(.string(let text)): size = bytes(of: text)
+      default: throw .wrongType(content, remedy: remedy)
+      }
+      guard let size else { throw InvalidValue(problem: "is not a size", remedy: remedy) }
+      guard range.contains(size) else {
+        throw InvalidValue(problem: "\(sizeText(size)) is out of range", remedy: remedy)
+      }
+      return size
+    }
+  }
+}
+
+private let sizeUnits: [(suffix: String, bytes: Int)] = [("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10), ("B", 1)]
+
+/// Returns `bytes` in the largest unit without a fraction.
+func sizeText(_ bytes: Int) -> String {
+  let unit = sizeUnits.first { bytes != 0 && bytes.isMultiple(of: $0.bytes) } ?? ("B", 1)
+  return "\(bytes / unit.bytes)\(unit.suffix)"
+}
+
+/// Returns the number of bytes in `text`, or nil if it is malformed or beyond the range of `Int`.
+private func bytes(of text: String) -> Int? {
+  let unit = sizeUnits.first { text.hasSuffix($0.suffix) } ?? ("", 1)
+  let digits = text.dropLast(unit.suffix.count)
+  guard digits.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }), let number = Int(digits)
+  else { return nil }
+  let (bytes, overflow) = number.multipliedReportingOverflow(by: unit.bytes)
+  return overflow ? nil : bytes
+}
+
+extension SettingType where Value == Double {
+  /// Creates a type for a number within `range`, with or without a fraction.
+  static func number(_ range: ClosedRange<Double>, remedy: String) -> SettingType {
+    let values = "\(numberText(range.lowerBound)) to \(numberText(range.upperBound))"
+    return scalar(values: values, write: { "\($0)" }) { (content) throws(InvalidValue) in
+      let text: String
+      switch content {
+      case .json(.integer(let value)): text = "\(value)"
+      case .json(.number(let value)), .text(let value): text = value
+      default: throw .wrongType(content, remedy: remedy)
+      }
+      guard let number = Double(text) else {
+        throw InvalidValue(problem: "\(quoted(text)) is not a number", remedy: remedy)
+      }
+      // Also false for NaN.
+      guard range.contains(number) else {
+        throw InvalidValue(problem: "\(shown(text)) is out of range", remedy: remedy)
+      }
+      return number
+    }
+  }
+}
+
+/// Returns `number`, without a fraction if it is whole.
+func numberText(_ number: Double) -> String { Int(exactly: number).map { "\($0)" } ?? "\(number)" }
+
+extension SettingType where Value == Duration {
+  /// Creates a type for a duration within `seconds`: a number with the unit `s`, `m`, `h` or `d`.
+  package static func duration(seconds range: ClosedRange<Int>) -> SettingType {
+    duration(
+      milliseconds: range.lowerBound * 1000...range.upperBound * 1000, units: Array(timeUnits.dropLast()),
+      example: "45s")
+  }
+
+  /// Creates a type for a duration within `milliseconds`: a number with the unit `ms`, `s`, `m`, `h` or `d`.
+  static func duration(milliseconds range: ClosedRange<Int>) -> SettingType {
+    duration(milliseconds: range, units: timeUnits, example: "500ms")
+  }
+
+  private static func duration(
+    milliseconds range: ClosedRange<Int>, units: [TimeUnit], example: String
+  ) -> SettingType {
+    let bounds = "\(durationWords(milliseconds: range.lowerBound)) to \(durationWords(milliseconds: range.upperBound))"
+    let remedy = "write a duration such as \"\(example)\", \"15m\", \"12h\" or \"30d\", from \(bounds)"
+    let values =
+      "\(durationText(milliseconds: range.lowerBound)) to \(durationText(milliseconds: range.upperBound))"
+    return scalar(values: values, write: { "\"\(durationText(milliseconds: milliseconds(of: $0)))\"" }) {
+      (content) throws(InvalidValue) in
+      let text: String
+      switch content {
+      case .text(let value), .json(.string(let value)): text = value
+      case .json(.integer), .json(.number):
+        throw InvalidValue(problem: "is a number without a unit", remedy: remedy)
+      default: throw .wrongType(content, remedy: remedy)
+      }
+      guard let milliseconds = milliseconds(of: text, units) else {
+        throw InvalidValue(problem: "\(quoted(text)) is not a duration", remedy: remedy)
+      }
+      guard range.contains(milliseconds) else {
+        throw InvalidValue(problem: "\(quoted(text)) is out of range", remedy: remedy)
+      }
+      return .milliseconds(milliseconds)
+    }
+  }
+}
+
+private typealias TimeUnit = (suffix: String, name: String, milliseconds: Int)
+
+private let timeUnits: [TimeUnit] = [
+  ("d", "day", 86_400_000), ("h", "hour", 3_600_000), ("m", "minute", 60_000), ("s", "second", 1000),
+  ("ms", "millisecond", 1),
+]
+
+/// Returns `seconds` exactly, in the largest unit with a readable number: `90s`, `15m`.
+package func durationText(_ seconds: Int) -> String { durationText(milliseconds: seconds * 1000) }
+
+private func durationText(milliseconds: Int) -> String {
+  let unit = readableUnit(milliseconds: milliseconds)
+  return "\(milliseconds / unit.milliseconds)\(unit.suffix)"
+}
+
+/// Returns the duration in words: `1 minute`, `2 days`. Apple's limit also has Apple's words for it.
+private func durationWords(milliseconds: Int) -> String {
+  let unit = readableUnit(milliseconds: milliseconds)
+  let count = milliseconds / unit.milliseconds
+  let sixMonths = milliseconds == Settings.Token.cap * 1000 ? " (six months)" : ""
+  return "\(count) \(unit.name)\(count == 1 ? "" : "s")\(sixMonths)"
+}
+
+private func readableUnit(milliseconds: Int) -> TimeUnit {
+  let seconds: TimeUnit = ("s", "second", 1000)
+  let fallback = milliseconds.isMultiple(of: 1000) ? seconds : ("ms", "millisecond", 1)
+  return timeUnits.first {
+    (1..<1000).contains(milliseconds / $0.milliseconds) && milliseconds.isMultiple(of: $0.milliseconds)
+  } ?? fallback
+}
+
+private func milliseconds(of duration: Duration) -> Int {
+  let (seconds, attoseconds) = duration.components
+  return Int(seconds) * 1000 + Int(attoseconds / 1_000_000_000_000_000)
+}
+
+/// Returns the milliseconds in `text`, or nil if it is malformed or beyond the range of `Int`.
+private func milliseconds(of text: String, _ units: [TimeUnit]) -> Int? {
+  let digits = text.prefix { ("0"..."9").contains($0) }
+  guard let unit = units.first(where: { text.dropFirst(digits.count) == $0.suffix }), let number = Int(digits) else {
+    return nil
+  }
+  let (milliseconds, overflow) = number.multipliedReportingOverflow(by: unit.milliseconds)
+  return overflow ? nil : milliseconds
 }

@@ -186,10 +186,6 @@ public struct SettingsError: Sendable, Equatable, CustomStringConvertible {
     self.remedy = remedy
   }
 
-  init(_ path: String, source: SettingSource?, _ value: InvalidValue) {
-    self.init(path, source: source, problem: value.problem, remedy: value.remedy)
-  }
-
   /// The error on one line.
   public var description: String {
     let place = path.isEmpty ? source.map { "\($0)" } ?? "" : path + (source.map { " (\($0))" } ?? "")

@@ -2,6 +2,7 @@ import Bytes
 import Cryptography
 import DeveloperToken
 import Glibc
+package import JSON
 
 /// The written settings in layers: the file, then the environment, then the flags. Or the members of one object within
 /// a setting, all from one source.
@@ -59,8 +60,7 @@ struct SettingsLayers {
         values[name] = RawSetting(content: .json(value), source: source)
       } else {
         let remedy = mayBeSuggested() ? schema.remedy(unknown: name, inObjectAt: scope) : nil
-        errors.append(
-          SettingsError(scope, source: source, problem: "there is no field \(quoted(name))", remedy: remedy))
+        reject(scope, source, "there is no field \(quoted(name))", remedy: remedy)
       }
     }
   }
@@ -79,7 +79,7 @@ struct SettingsLayers {
   private mutating func addFile(_ path: String) {
     let source = SettingSource.file(path)
     guard !path.hasPrefix("~") else {
-      errors.append(SettingsError("", source: source, InvalidValue.unexpandedHome))
+      reject("", source, InvalidValue.unexpandedHome.problem, remedy: InvalidValue.unexpandedHome.remedy)
       isComplete = false
       return
     }
@@ -93,13 +93,13 @@ struct SettingsLayers {
         add(try JSON5Parser.parse(bytes), at: "", source: source)
         if values[Settings.MusicKit.key.path] != nil { checkAccess(descriptor, source) }
       } catch {
-        errors.append(SettingsError("", source: source, problem: "\(error)", remedy: "write valid JSON5"))
+        reject("", source, "\(error)", remedy: "write valid JSON5")
         isComplete = false
       }
     } catch {
       let remedy = "name a readable file of at most 1MB with --config or MUSICKIT_CONFIG"
       let place = SettingSource.file(looksLikeKey(path) ? path : Printable.absolute(path))
-      errors.append(SettingsError("", source: place, problem: "\(error)", remedy: remedy))
+      reject("", place, "\(error)", remedy: remedy)
       isComplete = false
     }
   }
@@ -110,7 +110,7 @@ struct SettingsLayers {
     if let mode = access.modeWritableByOthers {
       let problem = "the file is writable by users other than its owner (mode \(FilePermissions.octal(mode)))"
       let remedy = "run chmod 600 on it, because they could write their own key there"
-      errors.append(SettingsError(Settings.MusicKit.key.path, source: source, problem: problem, remedy: remedy))
+      reject(Settings.MusicKit.key.path, source, problem, remedy: remedy)
     } else {
       warnings += access.findings("The configuration file, which holds the key,").map(\.description)
     }
@@ -125,8 +125,7 @@ struct SettingsLayers {
     guard case .object(let members) = value else {
       let problem = path.isEmpty ? "contains \(value.kind)" : value == .null ? "is null" : "is \(value.kind)"
       let names = schema.members(of: path).joined(separator: ", ")
-      return errors.append(
-        SettingsError(path, source: source, problem: problem, remedy: "write an object with any of \(names)"))
+      return reject(path, source, problem, remedy: "write an object with any of \(names)")
     }
     objects[path] = members.isEmpty
     for (name, member) in members.sorted(by: { $0.key < $1.key }) {
@@ -134,9 +133,8 @@ struct SettingsLayers {
       if !name.contains("."), schema.settings[memberPath] != nil || schema.sections.contains(memberPath) {
         add(member, at: memberPath, source: source)
       } else {
-        let problem = "there is no setting \(quoted(name))"
         let remedy = mayBeSuggested() ? schema.remedy(unknown: name, in: path) : nil
-        errors.append(SettingsError(path, source: source, problem: problem, remedy: remedy))
+        reject(path, source, "there is no setting \(quoted(name))", remedy: remedy)
       }
     }
   }
@@ -169,11 +167,9 @@ struct SettingsLayers {
       guard let text = environment[setting.variable] else { continue }
       let source = SettingSource.environment(setting.variable)
       if ServiceLink.isValue(text) {
-        errors.append(
-          SettingsError(
-            setting.path, source: source,
-            problem: "Kubernetes or Docker sets this variable for a service of that name",
-            remedy: "rename the service, or set enableServiceLinks to false in the pod's specification"))
+        reject(
+          setting.path, source, "Kubernetes or Docker sets this variable for a service of that name",
+          remedy: "rename the service, or set enableServiceLinks to false in the pod's specification")
       } else if setting.isJSON5 {
         addJSON5(text, at: setting.path, source: source)
       } else {
@@ -208,16 +204,14 @@ struct SettingsLayers {
       let components = flag.path.split(separator: ".")
       let section = components.dropLast().joined(separator: ".")
       let known = schema.sections.contains(section) ? section : ""
-      return errors.append(
-        SettingsError(
-          "", source: source, problem: "there is no setting \(quoted(flag.path))",
-          remedy: mayBeSuggested() ? schema.remedy(unknown: components.last.map(String.init) ?? "", in: known) : nil))
+      return reject(
+        "", source, "there is no setting \(quoted(flag.path))",
+        remedy: mayBeSuggested() ? schema.remedy(unknown: components.last.map(String.init) ?? "", in: known) : nil)
     }
     if setting.isSecret {
-      errors.append(
-        SettingsError(
-          flag.path, source: source, problem: "every user of the machine can see a command line",
-          remedy: "give it in a file or as \(setting.variable)"))
+      reject(
+        flag.path, source, "every user of the machine can see a command line",
+        remedy: "give it in a file or as \(setting.variable)")
     } else if setting.isJSON5 {
       addJSON5(flag.value, at: flag.path, source: source)
     } else {
@@ -229,14 +223,87 @@ struct SettingsLayers {
   private mutating func addJSON5(_ text: String, at path: String, source: SettingSource) {
     do throws(JSON5Failure) {
       let value = try JSON5Parser.parse(text)
-      values = values.filter { $0.key != path && !$0.key.hasPrefix(path + ".") }
-      sections = sections.filter { $0.key != path && !$0.key.hasPrefix(path + ".") }
-      objects = objects.filter { $0.key != path && !$0.key.hasPrefix(path + ".") }
+      let isElsewhere = { (other: String) in other != path && !other.hasPrefix(path + ".") }
+      values = values.filter { isElsewhere($0.key) }
+      sections = sections.filter { isElsewhere($0.key) }
+      objects = objects.filter { isElsewhere($0.key) }
       add(value, at: path, source: source)
     } catch {
       let example = schema.settings[path]?.example ?? "[\"…\"]"
       let remedy = "write \(schema.sections.contains(path) ? "an object in JSON5" : "JSON5, such as \(example)")"
-      errors.append(SettingsError(path, source: source, problem: "\(error)", remedy: remedy))
+      reject(path, source, "\(error)", remedy: remedy)
+    }
+  }
+
+  private mutating func reject(_ path: String, _ source: SettingSource, _ problem: String, remedy: String?) {
+    errors.append(SettingsError(path, source: source, problem: problem, remedy: remedy))
+  }
+}
+
+/// A setting for the operator: its value without secrets, and where it was written.
+package struct SettingEntry: Sendable, Equatable {
+  package let path: String
+  /// The value. Nil if the setting was not written and has no fixed default.
+  package let value: JSONValue?
+  /// Where it was written. Nil for a default.
+  package let source: String?
+
+  fileprivate static let redacted: JSONValue = "(secret)"
+}
+
+extension SettingsLayers {
+  /// Returns all settings in the order of `rows`.
+  func entries(of rows: [any SettingRow]) -> [SettingEntry] {
+    rows.map { row in
+      let raw = values[row.path]
+      return SettingEntry(
+        path: row.path, value: raw.map { value(of: row, $0.content) } ?? row.defaultText.map(Self.json),
+        source: raw.map { "\($0.source)" })
+    }
+  }
+
+  private func value(of row: any SettingRow, _ content: RawSetting.Content) -> JSONValue {
+    guard !row.isSecret else { return SettingEntry.redacted }
+    switch content {
+    case .secret: return SettingEntry.redacted
+    case .json(let value): return value.redacted
+    case .text(let text):
+      // In a variable, numbers and strings look alike. An invalid one has no canonical form, and no server runs with it.
+      return Self.json(row.isJSON5 ? text : row.canonical(content) ?? "null")
+    }
+  }
+
+  private static func json(_ text: String) -> JSONValue {
+    ((try? JSON5Parser.parse(text)) ?? .string(text)).redacted
+  }
+}
+
+extension JSON5Value {
+  /// The value without secrets: a digest is cut, because a program could guess a weak API key from it, and a text that may
+  /// be a key or has credentials is left out.
+  fileprivate var redacted: JSONValue {
+    switch self {
+    case .null: .null
+    case .bool(let value): .bool(value)
+    case .integer(let value): .whole(value)
+    case .number(let text): Double(text).flatMap { $0.isFinite ? .number("\($0)") : nil } ?? .text(text)
+    case .string(let text):
+      looksLikeKey(text) || Printable.holdsCredentials(text) ? SettingEntry.redacted : .text(text)
+    case .array(let elements): .array(elements.map(\.redacted))
+    case .object(let members):
+      .object(
+        of: members.sorted { $0.key < $1.key }.map { name, value in
+          (name, name == "sha256" ? value.beginning.redacted : value.redacted)
+        })
+    }
+  }
+
+  /// The first characters of a digest, or of each of several, as `doctor --url` names them.
+  private var beginning: JSON5Value {
+    switch self {
+    case .string(let text): .string("\(text.prefix(8))…")
+    case .array(let elements): .array(elements.map(\.beginning))
+    default: .null
     }
   }
 }

@@ -36,11 +36,3 @@ struct SettingsEndpoint: Sendable {
     }
   }
 }
-
-extension [SettingEntry] {
-  /// Returns these entries with those that need a restart taken from `running`.
-  func keepingFixed(of running: [SettingEntry], _ fixed: [String]) -> [SettingEntry] {
-    guard count == running.count else { return self }
-    return zip(self, running).map { fixed.contains($0.path) ? $1 : $0 }
-  }
-}

@@ -1,5 +1,5 @@
-import Cryptography
-import DeveloperToken
+package import Cryptography
+package import DeveloperToken
 package import EventLoop
 import Glibc
 import HTTP1
@@ -18,6 +18,75 @@ package struct Application {
   private let loops: SystemResources.Loops
   private let services: Services
   private let logger: Logger
+
+  /// Serves with these settings, which it reloads, until a signal ends the process.
+  ///
+  /// - Parameters:
+  ///   - findings: The failures to protect the key's memory.
+  ///   - announce: Called with the addresses and the settings of the listeners, once they accept connections.
+  /// - Throws: `InvalidSettings`, or a sentence for the operator.
+  package static func serve(
+    _ input: SettingsInput, findings: [Finding], announce: (Addresses, Settings.Server) -> Void
+  ) throws {
+    // While there is one thread, because both change the environment.
+    let manager = try ServiceNotifier.take()
+    let sockets = try PassedListeners(PassedSocket.take())
+    var input = input
+    input.host.sockets = sockets
+    let load: Reloader.Load = { [input] () throws(InvalidSettings) in try Settings.load(input) }
+    // The fingerprints come before the contents, so a change in between causes another reload.
+    var files = FileFingerprints([input.configurationFile].compactMap { $0 })
+    // Settings may come from a pipe, which can take any time.
+    ProcessSignals.endAtOnce()
+    let loaded = try load()
+    ProcessSignals.hold()
+    files.watch(loaded.paths)
+    var source = try RuntimeSnapshot.Source(loaded)
+    source.warnings += findings.map(\.description)
+    let confinement = FileConfinement.begin(for: loaded, keepsAbstractSockets: manager?.isAbstract == true)
+    let reload: Reloader.Load = { [input] () throws(InvalidSettings) in
+      try checkReloads(of: input.configurationFile)
+      // First, because a settings file that cannot be read has no settings.
+      let file = input.configurationFile.map { [(setting: "--config", path: $0)] } ?? []
+      try confinement.check(file)
+      let loaded = try load()
+      try confinement.check(loaded.files.paths)
+      return loaded
+    }
+    try Application(source).run(reload: (reload, files), manager: manager, confinement: confinement) {
+      announce($0, loaded.settings.server)
+    }
+  }
+
+  /// Serves with an emulator in Apple's place, for every caller, until a signal ends the process.
+  ///
+  /// - Parameters:
+  ///   - findings: The failures to protect the key's memory.
+  ///   - addressHint: The sentence that names the source of the public listener's address in errors.
+  ///   - announce: Called with the addresses, once the listeners accept connections.
+  /// - Throws: A sentence for the operator.
+  package static func serveDemo(
+    _ settings: Settings, key: SigningKey, findings: [Finding], addressHint: String, announce: (Addresses) -> Void
+  ) throws {
+    var source = try RuntimeSnapshot.Source(
+      settings: settings, key: key, warnings: findings.map(\.description), proxies: ProxyEnvironment([:]))
+    source.isDemo = true
+    try Application(source, addressHint: addressHint).run(reload: nil, announce: announce)
+  }
+
+  /// Throws if the configuration has come from a pipe without a name, as in `--config <(…)`, which ends with the start.
+  /// A FIFO in a folder may have another writer by now.
+  private static func checkReloads(of configurationFile: String?) throws(InvalidSettings) {
+    var status = stat()
+    guard let path = configurationFile, unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFIFO else {
+      return
+    }
+    if let name = unsafe realpath(path, nil) { return unsafe free(name) }
+    let error = SettingsError(
+      "--config", problem: "the file \(quotedPath(path)) is a pipe, which the server has read to its end at the start",
+      remedy: "a reload needs a file: write the settings into one, and restart the server with its path")
+    throw InvalidSettings(errors: [error], warnings: [])
+  }
 
   /// Prepares everything that needs no listener. Throws a sentence for the operator.
   ///
@@ -167,8 +236,6 @@ package struct Application {
     return isatty(descriptor) == 1 && !isRefused
   }
 
-  // MARK: Servers
-
   private typealias Servers = (public: Server, admin: Server?)
 
   private func start() throws(StartError) -> Servers {
@@ -204,7 +271,7 @@ package struct Application {
     configuration.isTrustedProxy = { [proxies = settings.trustedProxies] address in
       proxies.contains { $0.contains(address) }
     }
-    configuration.forwardedField = settings.forwarded == .forwarded ? .forwarded : .forwardedFor
+    configuration.forwardedField = settings.forwarded
     configuration.requiresProxyHeader = settings.proxyProtocol
     return try Self.opening(hint: addressHint) {
       try Server(configuration, router: initialSnapshot.publicRouter, loops: loops.public)
@@ -243,8 +310,6 @@ package struct Application {
   /// The descriptors for probes and scrapes when the process has no others left. They belong to those that the limit of
   /// connections leaves to files.
   private static let spareDescriptors = 4
-
-  // MARK: Shutdown
 
   /// The most time that a drain of both listeners takes, with a reserve.
   private var longestDrain: Duration {

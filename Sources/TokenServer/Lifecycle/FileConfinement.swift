@@ -35,6 +35,16 @@ struct FileConfinement: Sendable {
   var grants = Grants()
   let outcome: Enforcement
 
+  /// Gives up what a server with these settings does not need.
+  static func begin(for loaded: Settings.Loaded, keepsAbstractSockets: Bool) -> FileConfinement {
+    let settings = loaded.settings
+    guard settings.server.landlock else { return FileConfinement(outcome: .notEnforced("server.landlock is false")) }
+    var socket: String?
+    if case .unix(let path) = settings.server.address { socket = path }
+    let grants = Grants(reading: loaded.paths, auditFile: settings.audit.file, unixSocket: socket)
+    return begin(grants, keepsAbstractSockets: keepsAbstractSockets)
+  }
+
   /// Gives up new privileges, and all access to files except the grants, for this thread and all that it creates. A
   /// kernel that refuses is no error: the restriction is a second line of defence.
   ///

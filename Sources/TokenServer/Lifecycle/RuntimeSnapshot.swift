@@ -58,8 +58,8 @@ struct RuntimeSnapshot: Sendable {
     /// - Throws: `InvalidSettings` with all errors of the files.
     init(_ loaded: Settings.Loaded, replacing running: RuntimeSnapshot? = nil) throws(InvalidSettings) {
       let named = running.map { loaded.files.keepingFixed(of: $0.settings) } ?? loaded.files
-      let (files, errors, _) = named.load(resumingTicketsOf: running?.tls)
-      guard let files else { throw InvalidSettings(errors: errors, warnings: loaded.warnings) }
+      let read = named.load(resumingTicketsOf: running?.tls)
+      guard let files = read.whole else { throw InvalidSettings(errors: read.errors, warnings: loaded.warnings) }
       (settings, self.files) = (loaded.settings, files)
       (written, warnings, proxies) = (loaded.written, loaded.warnings, loaded.proxies)
       paths = loaded.paths + named.paths.map(\.path)
@@ -100,28 +100,34 @@ struct RuntimeSnapshot: Sendable {
       } ?? source.entries
     written = previous?.written ?? source.written
     keys = services.access.keySets.table(of: named)
-    ownTokens = OwnDeveloperTokens(
-      [minter.key, source.files.key, source.files.nextKey].compactMap { $0 }, team: settings.musickit.teamID,
-      replacing: previous?.ownTokens)
+    let ownKeys = [minter.key, source.files.key, source.files.nextKey].compactMap { $0 }
+    ownTokens = OwnDeveloperTokens(ownKeys, team: settings.musickit.teamID, replacing: previous?.ownTokens)
     let gate = AccessGate(
       policy: policy, keys: keys, clientAuthorities: tls?.clientAuthorities, ownTokens: ownTokens,
       service: services.access)
+    listeners = previous?.listeners ?? BoundListeners()
+    (openAPI, publicRouter, adminRouter) = Self.routes(
+      Page(settings: settings, isDemo: source.isDemo, gate: gate, keys: ownKeys, listeners: listeners),
+      Health.Job(minter: minter, services: services, fetchesKeys: named.areFetched), tls,
+      SettingsEndpoint(settings: settings, entries: entries, written: written, load: services.metrics.load))
+  }
+
+  /// Returns the routers of both listeners, and the description of the public one.
+  private static func routes(
+    _ page: Page, _ job: Health.Job, _ tls: TLSContext?, _ settingsEndpoint: SettingsEndpoint
+  ) -> (openAPI: OpenAPI, public: Router, admin: Router) {
+    let (settings, gate, minter, services) = (page.settings, page.gate, job.minter, job.services)
     let token = TokenEndpoint(minter: minter, gate: gate, bodyLimit: settings.server.limits.bodyBytes)
-    let crossOrigin = CrossOrigin(policy: policy) { gate.refusePreflight(of: $0, AuditContext($1)) }
+    let crossOrigin = CrossOrigin(policy: gate.policy) { gate.refusePreflight(of: $0, AuditContext($1)) }
     let allowsMe = settings.catalog?.me ?? false
     let catalog = services.catalog.map { CatalogEndpoint(service: $0, gate: gate, allowsMe: allowsMe) }
     let health = services.health
-    let job = Health.Job(minter: minter, services: services, fetchesKeys: named.areFetched)
     let routes = [token.route, health.liveness, health.readiness(job)] + [catalog?.route].compactMap { $0 }
-    listeners = previous?.listeners ?? BoundListeners()
-    let page = Page(
-      settings: settings, isDemo: source.isDemo, gate: gate,
-      keys: [minter.key, source.files.key, source.files.nextKey].compactMap { $0 }, listeners: listeners)
     let moduleRoutes = settings.server.module ? Page.moduleRoutes : []
     let (described, files) =
       settings.server.page ? (page.describedRoutes, page.publicRoutes) : (moduleRoutes, moduleRoutes)
-    openAPI = OpenAPI((routes + described).flatMap(\.patterns), of: settings)
-    let router = { [openAPI, hosts = settings.publicHosts] (more: [Route]) in
+    let openAPI = OpenAPI((routes + described).flatMap(\.patterns), of: settings)
+    let router = { [hosts = settings.publicHosts] (more: [Route]) in
       Router(
         routes + [openAPI.route] + more, hosts: hosts, lastingField: CrossOrigin.field,
         finish: { crossOrigin.finish(&$0, $1) })
@@ -133,14 +139,13 @@ struct RuntimeSnapshot: Sendable {
     // The demo's public page has all that the page of operators has.
     let rule = OwnPageRule(checksHosts: settings.publicHosts != nil)
     let demoRoutes = [explain.route(rule), figures, page.audit(rule)]
-    publicRouter = source.isDemo ? router(page.publicRoutes + demoRoutes) : decided
-    adminRouter = Router(
+    let admin = Router(
       [
         health.livenessOfLoops, health.detailedReadiness(job), figures,
-        explain.route(OwnPageRule(checksHosts: settings.adminHosts != nil)),
-        SettingsEndpoint(settings: settings, entries: entries, written: written, load: services.metrics.load).route,
+        explain.route(OwnPageRule(checksHosts: settings.adminHosts != nil)), settingsEndpoint.route,
       ] + (settings.admin?.page ?? false ? page.adminRoutes : []),
       hosts: settings.adminHosts)
+    return (openAPI, page.isDemo ? router(page.publicRoutes + demoRoutes) : decided, admin)
   }
 
   /// The number of stored tokens, beside one for each origin that the settings list, so that no origin makes the server
@@ -159,6 +164,14 @@ struct RuntimeSnapshot: Sendable {
       return previous
     }
     return try TokenMinter(key: key, team: team, policy: policy, cacheCapacity: capacity)
+  }
+}
+
+extension [SettingEntry] {
+  /// Returns these entries with those that need a restart taken from `running`.
+  fileprivate func keepingFixed(of running: [SettingEntry], _ fixed: [String]) -> [SettingEntry] {
+    guard count == running.count else { return self }
+    return zip(self, running).map { fixed.contains($0.path) ? $1 : $0 }
   }
 }
 

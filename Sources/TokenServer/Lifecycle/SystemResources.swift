@@ -34,13 +34,12 @@ enum SystemResources {
   }
 
   static func startLoops(_ settings: Settings.Server, hasAdmin: Bool) throws -> Loops {
-    let poller: IOLoop.PollerKind = settings.poller == .epoll ? .epoll : .poll
     var loops = Loops()
     do throws(SocketError) {
       for index in 0..<settings.loops {
-        loops.public.append(try IOLoop.start(label: "loop-\(index)", poller: poller))
+        loops.public.append(try IOLoop.start(label: "loop-\(index)", poller: settings.poller))
       }
-      if hasAdmin { loops.admin = try IOLoop.start(label: "admin", poller: poller) }
+      if hasAdmin { loops.admin = try IOLoop.start(label: "admin", poller: settings.poller) }
       guard Thread.areAvailable(Self.helpers) else { throw SocketError(call: "pthread_create", code: EAGAIN) }
     } catch {
       guard error.call == "pthread_create" else {

@@ -1,3 +1,4 @@
+import Access
 import Bytes
 import Dispatch
 import EventLoop
@@ -16,16 +17,16 @@ struct StoreDiagnosis {
   private let configuration: RedisClient.Configuration
 
   /// Adds the result to `diagnosis`; nothing if the replicas share no store.
-  static func run(_ draft: SettingsDraft, _ diagnosis: inout Diagnosis) {
+  static func run(_ draft: SettingsDraft, _ files: FileParts, _ diagnosis: inout Diagnosis) {
     let isInvalid = draft.errors.contains { $0.path.hasPrefix("shared.") }
     guard draft.shared != nil || isInvalid else { return }
     diagnosis.add(.sharedStore, after: .listeners)
-    guard let settings = draft.shared, let files = draft.files.loadStore(), !isInvalid else {
+    guard let settings = draft.shared, let store = files.store, !isInvalid else {
       return diagnosis.skip(.sharedStore, dependsOn: .settings)
     }
     do {
       let diagnosed = StoreDiagnosis(
-        settings: settings, configuration: StorePermissions.configuration(settings, files))
+        settings: settings, configuration: StorePermissions.configuration(settings, store))
       diagnosed.judge(try diagnosed.examine(), &diagnosis)
     } catch {
       diagnosis.fail(.sharedStore, "\(error)", fix: nil, blocks: false)
@@ -75,8 +76,6 @@ struct StoreDiagnosis {
     isDone.wait()
     return outcome.withLock { $0 }
   }
-
-  // MARK: The verdict
 
   private static let consequence = "Until then each replica keeps limits of its own."
 
@@ -158,5 +157,81 @@ struct StoreDiagnosis {
 
   private static func text(_ time: Duration) -> String {
     "\(Int(time / .microseconds(10)) / 100).\(String(Int(time / .microseconds(10)) % 100 + 100).dropFirst()) ms"
+  }
+}
+
+/// The check of `doctor` on identity providers: it fetches the keys of each, as a start does.
+struct ProviderDiagnosis {
+  private static let mostShown = 8
+
+  let clients: [Client]
+  let files: KeySetFiles
+  let proxies: ProxyEnvironment
+
+  /// Fetches all key sets at once, for at most the time of one, and adds the result to `diagnosis`. Adds nothing if the
+  /// server fetches no keys.
+  func run(_ diagnosis: inout Diagnosis) {
+    do {
+      let sources = AccessPolicy(clients: clients, anonymous: nil).keySources
+      let named = try NamedKeySets(sources, files: files, proxies: proxies)
+      guard named.areFetched else { return }
+      diagnosis.add(.identityProviders, after: .origin)
+      let results = try named.fetch()
+      let failures = results.compactMap { source, result -> String? in
+        guard case .failure(let failure) = result else { return nil }
+        return "\(name(source)): \(failure)"
+      }
+      guard failures.isEmpty else {
+        return diagnosis.fail(
+          .identityProviders, failures.sorted(),
+          fix: "Until the server has the keys, JWTs of that provider get 503. Check issuer, jwksURL and caFile.",
+          blocks: false)
+      }
+      let lines = results.compactMap { source, result -> String? in
+        guard case .success(let fetched) = result else { return nil }
+        let place = fetched.discovered.map { " at \($0.url)" } ?? ""
+        return "\(name(source)): \(fetched.keys.count) usable \(fetched.keys.count == 1 ? "key" : "keys")\(place)."
+      }
+      let more =
+        lines.count > Self.mostShown ? ["The keys of \(lines.count - Self.mostShown) more arrive as well."] : []
+      diagnosis.pass(.identityProviders, lines.sorted().prefix(Self.mostShown) + more)
+    } catch {
+      diagnosis.fail(.identityProviders, "\(error)", fix: nil, blocks: false)
+    }
+  }
+
+  private func name(_ source: KeySetSource) -> String {
+    let ids = clients.compactMap { client in
+      if case .jwt(_, source) = client.credential { client.id } else { nil }
+    }
+    let more = ids.count > 3 ? " and \(ids.count - 3) more" : ""
+    return "Client \(ids.prefix(3).joined(separator: ", "))\(more)"
+  }
+}
+
+/// The check of `doctor` on the collector of spans: it sends a request without any span.
+enum CollectorDiagnosis {
+  /// The most time, whatever the settings allow.
+  private static let patience = Duration.seconds(10)
+
+  /// Adds the result to `diagnosis`; nothing if the server exports no spans.
+  static func run(_ draft: SettingsDraft, _ files: FileParts, _ diagnosis: inout Diagnosis) {
+    guard let settings = draft.spanExport else { return }
+    diagnosis.add(.spanCollector, after: .listeners)
+    guard let authorities = files.collectorAuthorities else {
+      return diagnosis.skip(.spanCollector, dependsOn: .settings)
+    }
+    do {
+      let reason = try SpanExporter.refusal(
+        of: settings, authorities: authorities, proxy: draft.proxies.proxy(for: settings.endpoint.origin),
+        within: min(settings.timeout, patience))
+      guard let reason else { return diagnosis.pass(.spanCollector, "\(settings.endpoint) takes spans.") }
+      diagnosis.fail(
+        .spanCollector, "\(settings.endpoint) does not take spans. \(reason)",
+        fix: "The server drops them and serves all requests. Check otel.exporter.otlp, and that the collector runs.",
+        blocks: false)
+    } catch {
+      diagnosis.fail(.spanCollector, "\(error)", fix: nil, blocks: false)
+    }
   }
 }
