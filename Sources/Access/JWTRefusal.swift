@@ -76,6 +76,15 @@ extension JWTRefusal {
     }
   }
 
+  /// All values of ``reason``.
+  public static let reasons: [StaticString] = [
+    tooLong, malformed(.parts), unsupportedAlgorithm, algorithmNotAllowed, criticalHeader, keyInHeader, wrongType,
+    wrongIssuer, wrongAudience, noExpiry, expired(seconds: 0), notYetValid(seconds: 0), issuedInFuture(seconds: 0),
+    invalidClaim(.issuer), requiredClaim(""), unknownKey, keyMismatch, ambiguousKey, badSignature,
+  ].map(\.reason)
+}
+
+extension JWTRefusal {
   /// How closely a refused token matches a client. If several clients share an issuer, the server reports the refusal
   /// with the highest value.
   var nearness: Int {
