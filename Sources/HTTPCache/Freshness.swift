@@ -1,5 +1,4 @@
 import Bytes
-import Glibc
 import HTTP1
 import HTTPTypes
 
@@ -195,41 +194,5 @@ public enum StorageVerdict: Sendable, Equatable {
       return nil
     }
     self = refusal().map { .refuse($0) } ?? .store
-  }
-}
-
-/// A moment by the monotonic clock, and by the wall clock that servers write into `Date`.
-///
-/// Ages grow by the monotonic clock (RFC 9111 §4.2.3 resident time), so wall clock steps do not change freshness.
-public struct CacheTime: Sendable, Equatable {
-  /// Nanoseconds of a monotonic clock with any start.
-  public var monotonic: Int
-  /// Seconds since 1970-01-01 00:00:00 UTC.
-  public var wall: Int
-
-  /// Creates a moment on both clocks.
-  public init(monotonic: Int, wall: Int) {
-    self.monotonic = monotonic
-    self.wall = wall
-  }
-
-  /// The present moment by the clocks of the operating system.
-  public static var now: CacheTime {
-    var monotonic = timespec()
-    unsafe clock_gettime(CLOCK_MONOTONIC, &monotonic)
-    return CacheTime(monotonic: monotonic.tv_sec * 1_000_000_000 + monotonic.tv_nsec, wall: Glibc.time(nil))
-  }
-
-  /// Returns whole seconds since `earlier` by the monotonic clock. Returns 0 if `earlier` is later.
-  func seconds(since earlier: CacheTime) -> Int {
-    let (nanoseconds, overflow) = monotonic.subtractingReportingOverflow(earlier.monotonic)
-    return overflow ? 0 : max(nanoseconds, 0) / 1_000_000_000
-  }
-
-  /// Returns by how many seconds the wall clock was set forward since `earlier`. Negative if it was set back.
-  package func wallClockStep(since earlier: CacheTime) -> Int {
-    let (passed, overflow) = wall.subtractingReportingOverflow(earlier.wall)
-    let step = passed.subtractingReportingOverflow(seconds(since: earlier))
-    return overflow || step.overflow ? .max : step.partialValue
   }
 }

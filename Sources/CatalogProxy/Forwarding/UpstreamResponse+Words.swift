@@ -6,31 +6,8 @@ import HTTPTypes
 import JSON
 import Memory
 
-/// What passes of Apple's responses, and what Apple says in those that do not.
+/// What Apple says in an error response.
 extension UpstreamResponse {
-  /// Whether the content is JSON (RFC 6839 §3.1): Apple's own, and not a page of a server before Apple's.
-  var isJSON: Bool { hasUsualType || MediaType(self)?.isJSON ?? false }
-
-  /// Whether content of this type passes. A response without a type passes: it has no content, or browsers treat it as
-  /// none that they run, because of `nosniff`.
-  var hasPassableType: Bool { hasUsualType || MediaType(self)?.isPassable ?? !fields.has("content-type") }
-
-  /// Whether the type is `application/json`, spelled as Apple does in nearly every response. Saves 2,400 instructions.
-  private var hasUsualType: Bool {
-    let usual: StaticString = "application/json"
-    let end = usual.utf8CodeUnitCount
-    var (values, usualValues) = (0, 0)
-    fields.forEachValue(of: "content-type") { value in
-      values += 1
-      guard value.count >= end, value.equals(0..<end, usual) else { return }
-      if value.count == end || value[end] == UInt8(ascii: ";") { usualValues += 1 }
-    }
-    return values == 1 && usualValues == 1
-  }
-
-  /// The media type, for an error; nil if the response has none, or one that is not safe to quote.
-  var typeName: String? { MediaType(self)?.name }
-
   /// What the fields say.
   var words: ReplacedResponse { words(ErrorObject()) }
 
@@ -99,33 +76,4 @@ private struct ErrorObject {
     }
     (code, id, title) = (member("code"), member("id"), member("title"))
   }
-}
-
-/// A media type (RFC 9110 §8.3.1) without its parameters.
-private struct MediaType {
-  private let bytes: [UInt8]
-
-  /// Reads the type. Returns nil if it is absent or malformed.
-  init?(_ response: UpstreamResponse) {
-    guard let text = response.fields.text(of: "content-type") else { return nil }
-    bytes = text.utf8.prefix { $0 != UInt8(ascii: ";") && !$0.isWhitespace }.map(\.lowercased)
-    guard (3...100).contains(bytes.count), bytes.contains(UInt8(ascii: "/")),
-      bytes.allSatisfy({ $0.isUnreservedInURI || $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "+") })
-    else { return nil }
-  }
-
-  var name: String { String(decoding: bytes, as: UTF8.self) }
-
-  var isJSON: Bool {
-    bytes.elementsEqual("application/json".utf8)
-      || (bytes.starts(with: "application/".utf8) && bytes.suffix(5).elementsEqual("+json".utf8))
-  }
-
-  /// Whether a browser that opens the content runs nothing in it, whatever it contains.
-  var isPassable: Bool { isJSON || Self.passable.contains { bytes.elementsEqual($0.bytes) } }
-
-  /// The types beside JSON. SVG, XML and HTML are not among them: they can have scripts.
-  private static let passable: [ByteString] = [
-    "application/octet-stream", "image/gif", "image/jpeg", "image/png", "image/webp", "text/plain",
-  ]
 }
