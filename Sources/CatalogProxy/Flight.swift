@@ -24,8 +24,8 @@ import UpstreamAdmission
 /// | 9 store | the content of the response | `store`, `pass` | `stored`, `mismatched`, `failed`, `interrupted` |
 /// | 10 reply | nothing: the callers have the outcome | `complete`, `giveUp` | |
 ///
-/// Phases 1 to 4 end before a flight begins, except that content arrives during it, and that the replicas' store is one
-/// more place to look up.
+/// Phases 1 to 4 end before a flight begins, except that content arrives during it (2, for want of a number of its own),
+/// and that the replicas' store is one more place to look up.
 struct Flight: Sendable {
   /// The phases, by their numbers.
   enum Phase: Int, Sendable {

@@ -7,9 +7,10 @@ import UpstreamAdmission
 /// The upstream requests in flight, and the callers that wait for each (request collapsing, RFC 9111 §4). A flight is
 /// one such request with its waiters.
 ///
-/// No waiter owns the upstream request, not even the first. A waiter that leaves does not affect other waiters. The
-/// request is cancelled when the last waiter leaves, unless a waiter left it with a stale response (``keep(_:)``). ``leave(_:)``, ``keep(_:)`` and
-/// ``complete(_:)`` remove a waiter when they return it, so each waiter is returned exactly once.
+/// No waiter owns the upstream request, not even the first. A waiter that leaves does not affect other waiters. When the
+/// last waiter leaves, a request that is not yet sent is cancelled, unless a waiter left it with a stale response
+/// (``keep(_:)``). ``leave(_:)``, ``keep(_:)`` and ``complete(_:)`` remove a waiter when they return it, so each waiter is
+/// returned exactly once.
 ///
 /// The type is a value without a lock: protect it with one, and resume the waiters outside of that lock.
 struct RequestCoalescer<Waiter> {

@@ -8,7 +8,7 @@ import Locks
 /// tasks that prefer it until they wait again. It is a task executor, so `async` code never leaves the thread.
 ///
 /// The loop has its own thread. Everything except `isCurrent`, `enqueue`, `post`, `performAndWait`, `stop`,
-/// `stopAndWait`, `connectionsWithoutDeadline` and `lag` is confined to it.
+/// `stopAndWait`, `connectionsWithoutDeadline`, `lag` and `presentTurn` is confined to it.
 public final class IOLoop: TaskExecutor, @unchecked Sendable {
   // Sendable: state for other threads is in `mailbox`, behind its lock; everything else is confined to the thread.
 

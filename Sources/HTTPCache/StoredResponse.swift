@@ -346,7 +346,7 @@ extension [UInt8] {
 public struct Representation: Sendable {
   /// The content.
   public let body: [UInt8]
-  /// All constant fields. ``Selection/fields(_:)`` returns the other fields.
+  /// All constant fields. ``Selection/fields(_:isValidated:)`` returns the other fields.
   public let fields: FieldSection
   /// The fields of a 304 that are also those of a 200 in this coding.
   let common: FieldSection

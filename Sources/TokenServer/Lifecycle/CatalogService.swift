@@ -14,8 +14,8 @@ package import TLS
 import Tracing
 import UpstreamAdmission
 
-/// The catalog gateway, and an upstream client for each event loop. There is one instance; a reload changes only the
-/// tokens.
+/// The catalog gateway, and an upstream client for each event loop. There is one instance; a reload changes the
+/// tokens, Apple's CAs, and whether responses are public.
 final class CatalogService: Sendable {
   let proxy: CatalogGateway
   let tally = UpstreamTally()

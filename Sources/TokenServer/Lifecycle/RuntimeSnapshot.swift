@@ -5,8 +5,9 @@ import HTTPServer
 import ServerSettings
 import TLS
 
-/// One generation of settings, key and certificate. It is built, checked and replaced as a whole, and a request uses
-/// the same generation from beginning to end. Only the token for Apple is the current one when the request is sent.
+/// One generation of settings, key and certificate. It is built, checked and replaced as a whole, and one generation
+/// routes, identifies and answers a request. What outlives it is the current one at each moment: the token for Apple,
+/// Apple's CAs, the log's level.
 struct RuntimeSnapshot: Sendable {
   let source: Source
   let settings: Settings
