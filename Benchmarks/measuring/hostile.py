@@ -89,7 +89,7 @@ def measure(server, kind):
              str(kind.count), kind.path],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
-            kept = json.loads(peers.stdout.readline())["open"]
+            kept = json.loads(next(filter(str.strip, peers.stdout)))["open"]
             return kept, max(0, process.memory.anonymous - before)
         finally:
             peers.kill()

@@ -30,7 +30,8 @@ class Peers:
 
     def __enter__(self):
         self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        counts = json.loads(self.process.stdout.readline())
+        # An empty line is a step towards it.
+        counts = json.loads(next(filter(str.strip, self.process.stdout)))
         self.open, self.refused = counts["open"], counts["refused"]
         return self
 
