@@ -132,6 +132,8 @@ def connect(number):
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.settimeout(20)
+    # The port is chosen by connect: one that bind takes is free for no other server's peers until it has timed out.
+    connection.setsockopt(socket.IPPROTO_IP, 24, 1)  # IP_BIND_ADDRESS_NO_PORT, which Python 3.11 does not name.
     connection.bind((f"127.0.0.{2 + number % ADDRESSES}", 0))
     connection.connect(("127.0.0.1", PORT))
     try:
