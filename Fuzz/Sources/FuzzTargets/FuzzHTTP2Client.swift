@@ -1,11 +1,23 @@
 import HTTP1
 import HTTP2
 
-/// Feeds the input to a client with requests in flight, at once and in two parts. Traps
-/// unless both deliver the same events, and every stream ends once.
+/// Feeds the input to a client with requests in flight, at once and in two parts. Traps unless both deliver the same
+/// events, and every stream ends once.
 func fuzzHTTP2Client(_ bytes: [UInt8]) {
   let whole = Owner().run(bytes, cut: 0)
   precondition(Owner().run(bytes, cut: cut(bytes)) == whole, "in two parts")
+}
+
+extension HTTP2SessionDelegate {
+  /// Lets a session send, gives it the bytes in two parts, and lets it send again.
+  func exchange(_ bytes: [UInt8], cut: Int, with session: HTTP2Session) throws {
+    var output: [UInt8] = []
+    session.collectOutput(into: &output, limit: 1 << 20, delegate: self)
+    try session.receive(bytes.span.extracting(..<cut), delegate: self)
+    try session.receive(bytes.span.extracting(cut...), delegate: self)
+    output = []
+    session.collectOutput(into: &output, limit: 1 << 20, delegate: self)
+  }
 }
 
 /// The owner: sends three requests, consumes half of the content, and resets streams with content that begins with 0.
@@ -23,10 +35,7 @@ private final class Owner: HTTP2SessionDelegate {
         open.insert(try session.submitRequest(head, hasContent: method == "POST"))
       }
       session.send(Array(repeating: 1, count: 70_000), on: 5)
-      collect(session)
-      try session.receive(bytes.span.extracting(..<cut), delegate: self)
-      try session.receive(bytes.span.extracting(cut...), delegate: self)
-      collect(session)
+      try exchange(bytes, cut: cut, with: session)
     } catch {
       // The session's `failure` has the result. The events before the failure depend on where the bytes were split.
       return []
@@ -35,11 +44,6 @@ private final class Owner: HTTP2SessionDelegate {
     precondition(open.isEmpty, "a stream without an end")
     session = nil
     return news
-  }
-
-  private func collect(_ session: HTTP2Session) {
-    var output: [UInt8] = []
-    session.collectOutput(into: &output, limit: 1 << 20, delegate: self)
   }
 
   func receivedResponse(_ head: HTTP2ResponseHead, on stream: HTTP2StreamID) {

@@ -21,10 +21,7 @@ private final class Owner: HTTP2SessionDelegate {
     do {
       let session = try HTTP2Session(.server)
       self.session = session
-      collect(session)
-      try session.receive(bytes.span.extracting(..<cut), delegate: self)
-      try session.receive(bytes.span.extracting(cut...), delegate: self)
-      collect(session)
+      try exchange(bytes, cut: cut, with: session)
     } catch {
       // The session's `failure` has the result. The events before the failure depend on where the bytes were split.
       return [:]
@@ -33,11 +30,6 @@ private final class Owner: HTTP2SessionDelegate {
     precondition(open.isEmpty, "a stream without an end")
     session = nil
     return news
-  }
-
-  private func collect(_ session: HTTP2Session) {
-    var output: [UInt8] = []
-    session.collectOutput(into: &output, limit: 1 << 20, delegate: self)
   }
 
   func receivedRequest(_ request: HTTP2ReceivedRequest, on stream: HTTP2StreamID) {
