@@ -89,11 +89,16 @@ final class Emulator {
   ///
   /// - Parameter count: The number of requests that fail; nil for all.
   func fail(_ fault: String, path: String = "/v1/catalog/", count: Int? = nil) throws {
-    let count = count.map { ",\"count\":\($0)" } ?? ""
-    let order = "{\"faults\":[{\"fault\":\"\(fault)\",\"path\":\"\(path)\"\(count)}]}"
+    let order = Self.order(fault, path: path, count: count)
     guard try request("/sandbox/faults", "-X", "PUT", "--data-binary", order).status == 200 else {
       throw TestFailure("The emulator knows no such fault: \(order)")
     }
+  }
+
+  /// What `/sandbox/faults` takes.
+  static func order(_ fault: String, path: String, count: Int?) -> String {
+    let count = count.map { ",\"count\":\($0)" } ?? ""
+    return "{\"faults\":[{\"fault\":\"\(fault)\",\"path\":\"\(path)\"\(count)}]}"
   }
 }
 

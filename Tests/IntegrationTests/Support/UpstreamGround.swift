@@ -70,11 +70,10 @@ struct UpstreamGround {
 extension RunningServer {
   // MARK: The emulator
 
-  /// Sets a fault at the emulator, for the next `count` requests or for all.
-  func fault(_ fault: String, path: String = "/v1/catalog/", count: Int? = nil) throws {
-    let count = count.map { ",\"count\":\($0)" } ?? ""
-    let rule = "{\"faults\":[{\"fault\":\"\(fault)\",\"path\":\"\(path)\"\(count)}]}"
-    _ = try request("/sandbox/faults", "-X", "PUT", "-d", rule, "--insecure")
+  /// Sets a fault of the catalog at the emulator, for the next `count` requests or for all.
+  func fault(_ fault: String, count: Int? = nil) throws {
+    let order = Emulator.order(fault, path: "/v1/catalog/", count: count)
+    _ = try request("/sandbox/faults", "-X", "PUT", "-d", order, "--insecure")
   }
 
   /// Removes all faults.
