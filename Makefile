@@ -28,7 +28,7 @@ ARCHIVES := .build/archives
 # The toolchain exports every public symbol, for libraries that look them up at run time. Nothing here loads such a library.
 UNEXPORTED := -Xlinker --no-export-dynamic
 RELEASE = SOURCE_REVISION='$(or $(SOURCE_REVISION),$(COMMIT),commit unknown)' \
-  swift build -c release --static-swift-stdlib $(HARDENED) $(UNEXPORTED) -Xlinker -L$(ARCHIVES) -Xlinker -s \
+  swift build -c release -debug-info-format none --static-swift-stdlib $(HARDENED) $(UNEXPORTED) -Xlinker -L$(ARCHIVES) -Xlinker -s \
     --product $(PRODUCT) --scratch-path $(RELEASE_BUILD)
 # A build has its folder for itself, so builds that run side by side, as in CI, need one each.
 RELEASE_BUILD ?= .build
@@ -50,6 +50,9 @@ INSTALLED := $(INSTALLED_BINARY) $(INSTALLED_UNIT) $(INSTALLED_SOCKET) $(INSTALL
 # in CI, one build serves all; elsewhere lint has its own, so that it does not undo the one that run and test share.
 LINT_BUILD := $(if $(filter 1,$(WARNINGS_AS_ERRORS)),.build,.build-lint)
 
+# What debug builds take besides, as CI says (.ci/run); another value builds everything again.
+BUILD_FLAGS ?=
+
 # A log that no person watches needs no progress.
 QUIET := $(if $(CI),--quiet)
 
@@ -58,16 +61,16 @@ help: ## Say what there is to make
 
 # Debug, because a first build takes half as long as release's and the tests then need not build it again.
 run: toolchain ## Build and run the demo: a page on http://localhost:8080 (PORT=9000 for another port)
-	@swift build --product $(PRODUCT)
+	@swift build $(BUILD_FLAGS) --product $(PRODUCT)
 	@exec "$$(swift build --show-bin-path)/$(PRODUCT)" demo $(if $(PORT),--port $(PORT)) $(ARGUMENTS)
 
 test-unit: toolchain $(VENV)/installed ## Run the modules' own tests that start no other program: under a minute after the build
-	.ci/scratch swift build $(QUIET) --build-tests
+	.ci/scratch swift build $(QUIET) $(BUILD_FLAGS) --build-tests
 	.ci/scratch Tests/run unit
 
 test: toolchain $(VENV)/installed ## Run every test, count what parsers cost, run each fuzz target on its corpus
 	@.ci/need openssl curl logrotate haproxy nginx caddy chromium-headless-shell golang-go nodejs npm php-cli nghttp2-client redis-server valgrind mandoc zsh fish prometheus iproute2
-	.ci/scratch swift build $(QUIET) --build-tests
+	.ci/scratch swift build $(QUIET) $(BUILD_FLAGS) --build-tests
 	.ci/scratch Tests/run
 	.ci/scratch Fuzz/run 0
 
@@ -113,7 +116,7 @@ lint: toolchain $(VENV)/installed ## Check format, layers, words, documents, scr
 	$(VENV)/bin/python Tests/prometheus/check
 	shellcheck $(SCRIPTS)
 	$(VENV)/bin/actionlint .github/workflows/*.yaml
-	WARNINGS_AS_ERRORS=1 swift build $(QUIET) --build-tests --scratch-path $(LINT_BUILD)
+	WARNINGS_AS_ERRORS=1 swift build $(QUIET) $(BUILD_FLAGS) --build-tests --scratch-path $(LINT_BUILD)
 	WARNINGS_AS_ERRORS=1 swift run $(QUIET) --skip-build --scratch-path $(LINT_BUILD) ReferenceTables --check
 	$(VENV)/bin/python Tests/sbom $(LINT_BUILD)/debug/$(PRODUCT)
 	$(VENV)/bin/python Tests/compose $(LINT_BUILD)/debug/$(PRODUCT)

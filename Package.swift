@@ -5,9 +5,6 @@ import PackageDescription
 // Warnings are errors in CI only: a newer compiler's new warning must not break a stranger's build.
 let warningsAreErrors = Context.environment["WARNINGS_AS_ERRORS"] == "1"
 
-// Debug information takes a tenth of the compiler's time, and CI debugs nothing.
-let debugInfo = Context.environment["DEBUG_INFO"] != "0"
-
 let strict: [SwiftSetting] =
   [
     .enableUpcomingFeature("ExistentialAny"),
@@ -18,7 +15,6 @@ let strict: [SwiftSetting] =
     // Lets a release specialize and inline functions of other modules: 4 % fewer instructions for a cached token.
     .unsafeFlags(["-cross-module-optimization"], .when(configuration: .release)),
   ] + (warningsAreErrors ? [.treatAllWarnings(as: .error)] : [])
-  + (debugInfo ? [] : [.unsafeFlags(["-gnone"])])
 
 // The commit that --version prints. `make release` sets it; everyday builds have none, so no commit recompiles anything.
 let sourceRevision: [CSetting] =
