@@ -28,8 +28,8 @@ ARCHIVES := .build/archives
 # The toolchain exports every public symbol, for libraries that look them up at run time. Nothing here loads such a library.
 UNEXPORTED := -Xlinker --no-export-dynamic
 RELEASE = SOURCE_REVISION='$(or $(SOURCE_REVISION),$(COMMIT),commit unknown)' \
-  swift build -c release -debug-info-format none --static-swift-stdlib $(HARDENED) $(UNEXPORTED) -Xlinker -L$(ARCHIVES) -Xlinker -s \
-    --product $(PRODUCT) --scratch-path $(RELEASE_BUILD)
+  swift build -c release -debug-info-format none --static-swift-stdlib $(HARDENED) $(UNEXPORTED) \
+    -Xlinker -L$(ARCHIVES) -Xlinker -s --product $(PRODUCT) --scratch-path $(RELEASE_BUILD)
 # A build has its folder for itself, so builds that run side by side, as in CI, need one each.
 RELEASE_BUILD ?= .build
 
