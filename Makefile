@@ -27,6 +27,7 @@ HARDENED := --disable-local-rpath -Xlinker -z -Xlinker now
 ARCHIVES := .build/archives
 # The toolchain exports every public symbol, for libraries that look them up at run time. Nothing here loads such a library.
 UNEXPORTED := -Xlinker --no-export-dynamic
+# A release is stripped, so it is compiled without debugging information, too.
 RELEASE = SOURCE_REVISION='$(or $(SOURCE_REVISION),$(COMMIT),commit unknown)' \
   swift build -c release -debug-info-format none --static-swift-stdlib $(HARDENED) $(UNEXPORTED) \
     -Xlinker -L$(ARCHIVES) -Xlinker -s --product $(PRODUCT) --scratch-path $(RELEASE_BUILD)
