@@ -51,7 +51,7 @@ INSTALLED := $(INSTALLED_BINARY) $(INSTALLED_UNIT) $(INSTALLED_SOCKET) $(INSTALL
 # in CI, one build serves all; elsewhere lint has its own, so that it does not undo the one that run and test share.
 LINT_BUILD := $(if $(filter 1,$(WARNINGS_AS_ERRORS)),.build,.build-lint)
 
-# What debug builds take besides, as CI says (.ci/run); another value builds everything again.
+# Further flags for debug builds; CI has some (.ci/run). A build with other flags than the last one compiles everything.
 BUILD_FLAGS ?=
 
 # A log that no person watches needs no progress.
