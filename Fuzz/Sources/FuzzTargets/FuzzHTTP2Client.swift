@@ -10,7 +10,7 @@ func fuzzHTTP2Client(_ bytes: [UInt8]) {
 
 extension HTTP2SessionDelegate {
   /// Lets a session send, gives it the bytes in two parts, and lets it send again.
-  func exchange(_ bytes: [UInt8], cut: Int, with session: HTTP2Session) throws {
+  func feed(_ bytes: [UInt8], cut: Int, to session: HTTP2Session) throws {
     var output: [UInt8] = []
     session.collectOutput(into: &output, limit: 1 << 20, delegate: self)
     try session.receive(bytes.span.extracting(..<cut), delegate: self)
@@ -35,7 +35,7 @@ private final class Owner: HTTP2SessionDelegate {
         open.insert(try session.submitRequest(head, hasContent: method == "POST"))
       }
       session.send(Array(repeating: 1, count: 70_000), on: 5)
-      try exchange(bytes, cut: cut, with: session)
+      try feed(bytes, cut: cut, to: session)
     } catch {
       // The session's `failure` has the result. The events before the failure depend on where the bytes were split.
       return []

@@ -21,7 +21,7 @@ private final class Owner: HTTP2SessionDelegate {
     do {
       let session = try HTTP2Session(.server)
       self.session = session
-      try exchange(bytes, cut: cut, with: session)
+      try feed(bytes, cut: cut, to: session)
     } catch {
       // The session's `failure` has the result. The events before the failure depend on where the bytes were split.
       return [:]
