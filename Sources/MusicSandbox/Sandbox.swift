@@ -143,8 +143,6 @@ package final class Sandbox: Sendable {
 struct TokenJudge: Sendable {
   typealias Judgement = Result<AcceptedToken, AcceptedToken.Refusal>
 
-  private static let scheme = "bearer "
-
   private let keys: [TrustedKey]
   /// The verdicts on the last tokens, because a verification costs more than the rest of a request. A verdict holds for
   /// a second, in which no time in a token passes. An app uses one token at a time, a test a few.
@@ -157,8 +155,8 @@ struct TokenJudge: Sendable {
     let values = fields.plain(.authorization)
     guard let value = values.first else { return .refused("the request has no Authorization") }
     guard values.count == 1 else { return .refused("the request has several Authorization fields") }
-    guard value.lowercased().hasPrefix(Self.scheme) else { return .refused("Authorization is not Bearer") }
-    let verdict = verdict(ByteString(value.dropFirst(Self.scheme.count)), now: now)
+    guard value.lowercased().hasPrefix("bearer ") else { return .refused("Authorization is not Bearer") }
+    let verdict = verdict(ByteString(value.dropFirst("bearer ".count)), now: now)
     guard case .success(let token) = verdict, !token.origins.isEmpty else { return verdict }
     guard let origin = fields.single(.origin) else { return .refused("claims.origin: the request has no Origin") }
     // Like Apple, it compares bytes and expands no wildcard.

@@ -113,13 +113,9 @@ package enum CacheFields: String, Sendable {
   /// Turns a response into a 304 if the request names its tag (RFC 9110 §13.1.2).
   static func leaveOut(_ response: inout SandboxResponse, knownTo request: SandboxRequest) {
     guard let tag = response.fields[.eTag] else { return }
-    let known = request.fields.plain(.ifNoneMatch).joined(separator: ",").split(separator: ",")
-    let isKnown = known.contains { value in
-      let value = value.drop { $0 == " " }.prefix { $0 != " " }
-      // The comparison is weak (RFC 9110 §8.8.3.2), and the emulator's own tags are strong.
-      return value == "*" || (value.hasPrefix("W/") ? value.dropFirst(2) : value) == tag
-    }
-    guard isKnown else { return }
+    let known = request.fields.plain(.ifNoneMatch).joined(separator: ",").split { $0 == "," || $0 == " " }
+    // The comparison is weak (RFC 9110 §8.8.3.2), and the emulator's own tags are strong.
+    guard known.contains(where: { ["*", tag[...], "W/\(tag)"].contains($0) }) else { return }
     (response.status, response.content) = (304, [])
     response.fields[.contentType] = nil
   }

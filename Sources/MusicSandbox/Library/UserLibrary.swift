@@ -5,31 +5,21 @@ import Locks
 /// The library of one user: music, playlists, folders, ratings, favorites. It is in memory and bounded, and ends with
 /// the emulator.
 final class UserLibrary: Sendable {
-  private let state: Locked<State>
+  private let catalog: @Sendable () -> Catalog
+  /// Nil before the first change.
+  private let changed = Locked(LibraryContents?.none)
 
-  /// The first use creates the contents: the resources of the catalog that have library types.
-  private struct State {
-    let catalog: @Sendable () -> Catalog
-    lazy var contents = {
-      let catalog = catalog()
-      let types = catalog.types.all.filter(\.isOfLibrary)
-      return LibraryContents(resources: ResourceIndex(types.flatMap { catalog.resources.all($0.name) }))
-    }()
-  }
+  init(_ catalog: @autoclosure @escaping @Sendable () -> Catalog) { self.catalog = catalog }
 
-  init(_ catalog: @autoclosure @escaping @Sendable () -> Catalog) {
-    state = Locked(State(catalog: catalog))
-  }
-
-  var contents: LibraryContents { state.withLock { $0.contents } }
+  var contents: LibraryContents { changed.withLock { $0 } ?? LibraryContents(resources: catalog().library) }
 
   /// Changes the contents. Throws an error, without a change, if they would exceed the limits.
   func change<Result>(_ body: (inout LibraryContents) throws(AppleError) -> Result) throws(AppleError) -> Result {
-    try state.withLock { state throws(AppleError) in
-      var new = state.contents
+    try changed.withLock { changed throws(AppleError) in
+      var new = changed ?? LibraryContents(resources: catalog().library)
       let result = try body(&new)
       guard new.isBounded else { throw .init(.libraryFull) }
-      state.contents = new
+      changed = new
       return result
     }
   }

@@ -22,16 +22,13 @@ struct Place {
   var types: TypeTable { request.catalog.types }
 
   /// The same place, where resources show only included relationships.
-  var bare: Place {
-    var place = self
-    place.selection.isBare = true
-    return place
-  }
-
+  var bare: Place { selecting { $0.isBare = true } }
   /// The same place, where resources are as they are without any selection.
-  var plain: Place {
+  var plain: Place { selecting { $0 = ResourceSelection(Query()) } }
+
+  private func selecting(_ change: (inout ResourceSelection) -> Void) -> Place {
     var place = self
-    place.selection = ResourceSelection(Query())
+    change(&place.selection)
     return place
   }
 
@@ -205,7 +202,7 @@ extension Place {
       switch name {
       case "base": .text(request.base)
       case "storefront": .string(storefront.key.id)
-      case "genres.name": .array(related(resource, "genres").compactMap { $0.attribute("name", in: language) })
+      case "genres.name": .array(related(resource, "genres").compactMap { $0["name", in: language] })
       default: nil
       }
     }.members

@@ -3,16 +3,16 @@ import CZlib
 import HTTPTypes
 import JSON
 
-/// The picture of a resource: a shape before a gradient. Colours and shape depend only on the resource.
+/// The picture of a resource: a disc before a gradient. Colours, size and place depend only on the resource.
 struct Artwork {
   /// The maximum side in pixels, which is also the value of `width` and `height`.
   static let maximumSide = 3000
 
   let key: ResourceKey
   private let seed: UInt64
-  /// The colours, each as red, green and blue: from the top to the bottom of the background, then of the shape.
+  /// The colours, each as red, green and blue: from the top to the bottom of the background, then of the disc.
   private let colours: [[UInt8]]
-  /// The number of colours of the background, and of the shape.
+  /// The number of colours of the background, and of the disc.
   private static let shades = 128
 
   init(of key: ResourceKey) {
@@ -20,11 +20,11 @@ struct Artwork {
     let seed = UInt64(fnv1a: "\(key.type)/\(key.id)".utf8)
     let top = [0, 8, 16].map { UInt8(truncatingIfNeeded: seed >> UInt64($0)) / 2 + 0x20 }
     // Opposite to the background, with the channels turned by one, so that the two differ in hue as well.
-    let shape = [top[1], top[2], top[0]].map { 0xF0 - $0 / 2 }
+    let disc = [top[1], top[2], top[0]].map { 0xF0 - $0 / 2 }
     self.seed = seed
     colours =
       (0..<Self.shades).map { shade in top.map { $0 + UInt8(0x60 * shade / Self.shades) } }
-      + (0..<Self.shades).map { shade in shape.map { $0 - UInt8(0x50 * shade / Self.shades) } }
+      + (0..<Self.shades).map { shade in disc.map { $0 - UInt8(0x50 * shade / Self.shades) } }
   }
 
   /// The `artwork` attribute. Each response puts the beginning of the URL in place of `{base}`.
@@ -50,15 +50,12 @@ struct Artwork {
     rows.reserveCapacity((width + 1) * height)
     for y in 0..<height {
       let shade = UInt8(truncatingIfNeeded: y * (Self.shades - 1) / max(height - 1, 1))
+      let disc = chord(ofRow: y, width, height)
       // Zero says that the row has no filter.
-      rows += [0]
-      var x = 0
-      for run in runs(ofRow: y, width, height) {
-        rows += repeatElement(shade, count: max(0, run.lowerBound - x))
-        rows += repeatElement(shade + UInt8(Self.shades), count: run.count)
-        x = run.upperBound
-      }
-      rows += repeatElement(shade, count: width - x)
+      rows.append(0)
+      rows += repeatElement(shade, count: disc.lowerBound)
+      rows += repeatElement(shade + UInt8(Self.shades), count: disc.count)
+      rows += repeatElement(shade, count: width - disc.upperBound)
     }
     var count = compressBound(UInt(rows.count))
     var data = [UInt8](repeating: 0, count: Int(count))
@@ -72,50 +69,15 @@ struct Artwork {
     return [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A] + chunks.flatMap(Self.chunk)
   }
 
-  /// The parts of a row that the shape covers, from the left to the right, within the width. The first row has none, so
-  /// that it has the colour of `bgColor`.
-  private func runs(ofRow y: Int, _ width: Int, _ height: Int) -> [Range<Int>] {
+  /// The part of a row that the disc covers. The first row has none, so that it has the colour of `bgColor`.
+  private func chord(ofRow y: Int, _ width: Int, _ height: Int) -> Range<Int> {
     let side = min(width, height)
-    guard y > 0, side >= 8 else { return [] }
-    let (left, row) = ((width - side) / 2, y - (height - side) / 2)
-    let spans: [(Int, Int)]
-    switch seed >> 24 & 3 {
-    case 0:  // A ring.
-      let outer = half(ofChord: row, radius: side * 3 / 8, centre: side / 2)
-      let inner = half(ofChord: row, radius: side / 8, centre: side / 2)
-      let middle = left + side / 2
-      spans = [(middle - outer, middle - inner), (middle + inner, middle + outer)]
-    case 1:  // The bars of an equalizer.
-      spans = (0..<8).map { bar in
-        let length = side * Int(2 + (seed >> UInt64(27 + 4 * bar)) % 6) / 10
-        let begin = left + side * (2 * bar + 2) / 20
-        return (begin, row <= side * 9 / 10 && row >= side * 9 / 10 - length ? begin + side / 16 : begin)
-      }
-    case 2:  // Diagonal stripes.
-      let step = side / 4
-      spans = (0...width / step + 1).map { stripe in
-        let begin = stripe * step - y % step
-        return (begin, begin + step / 3)
-      }
-    default:  // A sun above a mountain.
-      let sun = half(ofChord: row, radius: side / 6, centre: side / 3)
-      let slope = max(0, row - side * 5 / 9)
-      spans = [
-        sun > 0
-          ? (left + side * 2 / 3 - sun, left + side * 2 / 3 + sun)
-          : (left + side / 3 - slope, left + side / 3 + slope)
-      ]
-    }
-    return spans.compactMap { begin, end in
-      let (begin, end) = (max(0, begin), min(width, end))
-      return begin < end ? begin..<end : nil
-    }
-  }
-
-  /// Half of the width of a circle in a row, rounded; 0 outside of it.
-  private func half(ofChord row: Int, radius: Int, centre: Int) -> Int {
-    let rest = radius * radius - (row - centre) * (row - centre)
-    return rest > 0 ? Int(Double(rest).squareRoot()) : 0
+    let radius = side * Int(2 + seed >> 24 & 3) / 16
+    let middle = (width - side) / 2 + side * Int(3 + seed >> 26 & 1 + seed >> 27 & 1) / 8
+    let distance = y - (height - side) / 2 - side * Int(3 + seed >> 28 & 1 + seed >> 29 & 1) / 8
+    let square = radius * radius - distance * distance
+    let half = y > 0 && square > 0 ? Int(Double(square).squareRoot()) : 0
+    return middle - half..<middle + half
   }
 
   private static func bigEndian(_ number: Int) -> [UInt8] {

@@ -25,6 +25,8 @@ package struct SandboxFile: Sendable {
 package final class Catalog: Sendable {
   let types = TypeTable.builtIn
   let resources: ResourceIndex
+  /// What each user's library has at first: the resources of library types.
+  let library: ResourceIndex
   /// The folded names of resources, for searches.
   let names = Memo<ResourceKey, SearchedName>(limit: 100_000)
 
@@ -48,7 +50,9 @@ package final class Catalog: Sendable {
 
   private init(_ resources: [Resource]) {
     var seen: Set<ResourceKey> = []
-    self.resources = ResourceIndex(resources.filter { seen.insert($0.key).inserted })
+    let index = ResourceIndex(resources.filter { seen.insert($0.key).inserted })
+    library = ResourceIndex(types.all.filter(\.isOfLibrary).flatMap { index.all($0.name) })
+    self.resources = index
   }
 
   /// The resource with a key; nil if it does not exist. Every song and every artist has a station.

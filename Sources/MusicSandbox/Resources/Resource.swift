@@ -32,7 +32,9 @@ struct Resource: Sendable {
   var filters: JSONValue? { meta["filters"] }
   var translations: JSONValue? { meta["translations"] }
 
-  subscript(name: ByteString) -> JSONValue? { attributes.first { $0.name == name }?.value }
+  subscript(name: ByteString, in language: String? = nil) -> JSONValue? {
+    (language.map(attributes(in:)) ?? attributes).first { $0.name == name }?.value
+  }
 
   func has(_ value: ByteString, of filter: ByteString) -> Bool {
     filters?[filter.text]?.strings.contains(value) ?? false
@@ -42,10 +44,6 @@ struct Resource: Sendable {
   func attributes(in language: String) -> [JSONValue.Member] {
     let translated = translations?[language]?.members ?? []
     return attributes.map { member in translated.first { $0.name == member.name } ?? member }
-  }
-
-  func attribute(_ name: ByteString, in language: String) -> JSONValue? {
-    attributes(in: language).first { $0.name == name }?.value
   }
 }
 
