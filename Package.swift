@@ -187,7 +187,7 @@ let package = Package(
       ]),
     tests("RedisTests", ["ClientTransport", "Cryptography", "EventLoop", "Locks", "Redis", "TLS"]),
     tests("HTTPCacheTests", ["Bytes", "CZlib", "Cryptography", "HTTP1", "HTTPCache", "HTTPMessages", httpTypes]),
-    tests("UpstreamAdmissionTests", ["Bytes", "HTTPMessages", "UpstreamAdmission", httpTypes], hot),
+    tests("UpstreamAdmissionTests", ["Bytes", "HTTPMessages", "UpstreamAdmission", heap, httpTypes], hot),
     tests(
       "CatalogProxyTests",
       [
