@@ -1,3 +1,4 @@
+import HTTP1
 import HTTPCache
 import HTTPMessages
 import HTTPTypes
@@ -94,11 +95,16 @@ extension FlightDriver {
   }
 
   private func received(_ response: UpstreamResponse, _ content: [UInt8]) -> ReceivedResponse {
-    ReceivedResponse(
-      status: response.status, fields: response.fields,
+    var fields = response.fields
+    // With a music user token the response may be another one, which the caches of browsers cannot know.
+    if flight.call.target.asksForUser { fields.append("Vary", Self.userTokens.span) }
+    return ReceivedResponse(
+      status: response.status, fields: fields,
       downstream: gateway.policy.responseFields(response.fields, version: response.version), body: content,
       sent: flight.call.fields, requestedAt: flight.requestedAt, receivedAt: receivedAt)
   }
+
+  private static let userTokens = Array("Music-User-Token, Media-User-Token".utf8)
 
   func pass() -> Outcome { response.map { stream($0) } ?? .cancelled }
 

@@ -131,7 +131,9 @@ extension FlightDriver {
     // The clock was set after this token was minted, which may be why Apple refuses it. The current token is a new one.
     let hasNewClock = attempt.token.isFromAnotherClock(at: gateway.clock.now)
     if hasNewClock { _ = gateway.currentToken() }
-    return .unauthorized(isForUser: flight.call.target.asksForUser, hasNewClock: hasNewClock)
+    // A page is no answer of Apple's about the user.
+    let isForUser = flight.call.target.asksForUser && response?.hasPassableType != false
+    return .unauthorized(isForUser: isForUser, hasNewClock: hasNewClock)
   }
 
   func test() -> Flight.Event? {
@@ -207,7 +209,7 @@ extension Duration {
 /// What passes of Apple's responses.
 extension UpstreamResponse {
   /// Whether the content is JSON (RFC 6839 §3.1): Apple's own, and not a page of a server before Apple's.
-  var isJSON: Bool { hasUsualType || MediaType(self)?.isJSON ?? false }
+  var isJSON: Bool { contentLength != 0 && (hasUsualType || MediaType(self)?.isJSON ?? false) }
 
   /// Whether content of this type passes. A response without a type passes: it has no content, or browsers treat it as
   /// none that they run, because of `nosniff`.
@@ -221,7 +223,10 @@ extension UpstreamResponse {
     fields.forEachValue(of: "content-type") { value in
       values += 1
       guard value.count >= end, value.equals(0..<end, usual) else { return }
-      if value.count == end || value[end] == UInt8(ascii: ";") { usualValues += 1 }
+      guard value.count > end else { return usualValues += 1 }
+      if value[end] == UInt8(ascii: ";"), (end..<value.count).allSatisfy({ value[$0] != UInt8(ascii: ",") }) {
+        usualValues += 1
+      }
     }
     return values == 1 && usualValues == 1
   }
@@ -234,11 +239,16 @@ extension UpstreamResponse {
 private struct MediaType {
   private let bytes: [UInt8]
 
-  /// Reads the type. Returns nil if it is absent or malformed.
+  /// Reads the type. Returns nil if it is absent or malformed. A browser takes what follows the last comma for the type,
+  /// also in a parameter (the Fetch standard, "extract a MIME type").
   init?(_ response: UpstreamResponse) {
-    guard let text = response.fields.text(of: "content-type") else { return nil }
+    guard let text = response.fields.text(of: "content-type"), !text.utf8.contains(UInt8(ascii: ",")) else {
+      return nil
+    }
     bytes = text.utf8.prefix { $0 != UInt8(ascii: ";") && !$0.isWhitespace }.map(\.lowercased)
+    let rest = text.utf8.dropFirst(bytes.count).drop(while: \.isWhitespace)
     guard (3...100).contains(bytes.count), bytes.contains(UInt8(ascii: "/")),
+      rest.first ?? UInt8(ascii: ";") == UInt8(ascii: ";"),
       bytes.allSatisfy({ $0.isUnreservedInURI || $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "+") })
     else { return nil }
   }

@@ -152,6 +152,8 @@ public final class ReplacedResponse: Sendable, Equatable {
   public let correlationKey: String?
   /// The value of `X-Apple-Request-UUID`.
   public let requestUUID: String?
+  /// The value of `Retry-After`.
+  public let retryAfter: String?
 
   /// The maximum length of each text in bytes.
   public static let longestText = 200
@@ -159,16 +161,17 @@ public final class ReplacedResponse: Sendable, Equatable {
   /// Creates a record. The texts must be printable and at most ``longestText`` bytes long.
   public init(
     status: Int, code: String? = nil, id: String? = nil, title: String? = nil, correlationKey: String? = nil,
-    requestUUID: String? = nil
+    requestUUID: String? = nil, retryAfter: String? = nil
   ) {
     (self.status, self.code, self.id, self.title) = (status, code, id, title)
-    (self.correlationKey, self.requestUUID) = (correlationKey, requestUUID)
+    (self.correlationKey, self.requestUUID, self.retryAfter) = (correlationKey, requestUUID, retryAfter)
   }
 
   /// Returns whether two records are the same.
   public static func == (left: ReplacedResponse, right: ReplacedResponse) -> Bool {
     left.status == right.status && left.code == right.code && left.id == right.id && left.title == right.title
       && left.correlationKey == right.correlationKey && left.requestUUID == right.requestUUID
+      && left.retryAfter == right.retryAfter
   }
 }
 

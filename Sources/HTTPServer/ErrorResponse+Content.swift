@@ -46,6 +46,7 @@ extension [UInt8] {
     let members: [(StaticString, String?)] = [
       (#","code":"#, replaced.code), (#","id":"#, replaced.id), (#","title":"#, replaced.title),
       (#","correlationKey":"#, replaced.correlationKey), (#","requestUUID":"#, replaced.requestUUID),
+      (#","retryAfter":"#, replaced.retryAfter),
     ]
     for (name, value) in members {
       guard let value else { continue }

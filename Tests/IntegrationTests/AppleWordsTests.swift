@@ -28,6 +28,7 @@ struct AppleWordsTests {
       #expect(meta?["status"]?.string == "503" && meta?["code"]?.string == "50301" && meta?["id"]?.string == "Q3")
       #expect(meta?["title"]?.string == "Upstream Service Error")
       #expect(meta?["correlationKey"]?.string == "KEY7" && meta?["requestUUID"]?.string == "uuid-1")
+      #expect(meta?["retryAfter"]?.string == "7")
       #expect(response["X-Apple-Jingle-Correlation-Key"] == "KEY7" && response["X-Apple-Request-UUID"] == "uuid-1")
       #expect(response["Retry-After"] == "7")
       let exposed = try #require(response["Access-Control-Expose-Headers"])
@@ -38,6 +39,7 @@ struct AppleWordsTests {
     for line in server.accessLines {
       #expect(line["upstream.status"]?.integer == 503 && line["upstream.code"]?.string == "50301")
       #expect(line["upstream.id"]?.string == "Q3" && line["upstream.title"]?.string == "Upstream Service Error")
+      #expect(line["upstream.retry_after"]?.string == "7")
       #expect(line["upstream.correlation_key"]?.string == "KEY7" && line["upstream.request_uuid"]?.string == "uuid-1")
     }
   }

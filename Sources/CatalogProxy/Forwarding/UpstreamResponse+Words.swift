@@ -42,7 +42,8 @@ extension UpstreamResponse {
     ReplacedResponse(
       status: status.code, code: error.code, id: error.id, title: error.title,
       correlationKey: fields.text(of: "x-apple-jingle-correlation-key").flatMap { Self.printable($0.utf8) },
-      requestUUID: fields.text(of: "x-apple-request-uuid").flatMap { Self.printable($0.utf8) })
+      requestUUID: fields.text(of: "x-apple-request-uuid").flatMap { Self.printable($0.utf8) },
+      retryAfter: fields.text(of: "retry-after").flatMap { Self.printable($0.utf8) })
   }
 
   /// Returns text of the upstream's that is safe in a log and in a response: short printable ASCII. Nil for any other.

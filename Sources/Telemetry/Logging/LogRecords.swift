@@ -33,12 +33,14 @@ public struct AccessRecord: Sendable {
 
     /// Creates a record of one response.
     public init(
-      status: Int, code: String?, id: String?, title: String?, correlationKey: String?, requestUUID: String?
+      status: Int, code: String?, id: String?, title: String?, correlationKey: String?, requestUUID: String?,
+      retryAfter: String?
     ) {
       self.status = status
       let texts: [(StaticString, String?)] = [
         (#","upstream.code":"#, code), (#","upstream.id":"#, id), (#","upstream.title":"#, title),
         (#","upstream.correlation_key":"#, correlationKey), (#","upstream.request_uuid":"#, requestUUID),
+        (#","upstream.retry_after":"#, retryAfter),
       ]
       self.texts = texts.compactMap { name, value in value.map { (name, $0) } }
     }

@@ -267,7 +267,7 @@ extension OpenAPI {
               "description": "What Apple said in the response that this error replaces",
               "properties": { "status": { "type": "string" }, "code": { "type": "string" }, "id": { "type": "string" },
                 "title": { "type": "string" }, "correlationKey": { "type": "string" },
-                "requestUUID": { "type": "string" } } } } } } }
+                "requestUUID": { "type": "string" }, "retryAfter": { "type": "string" } } } } } } }
       }
     }
     """

@@ -59,7 +59,7 @@ struct ServerEvents: ExchangeObserver {
     if let replaced = exchange.replaced {
       record.upstream = AccessRecord.Upstream(
         status: replaced.status, code: replaced.code, id: replaced.id, title: replaced.title,
-        correlationKey: replaced.correlationKey, requestUUID: replaced.requestUUID)
+        correlationKey: replaced.correlationKey, requestUUID: replaced.requestUUID, retryAfter: replaced.retryAfter)
     }
     sink.log(record)
   }

@@ -147,6 +147,8 @@ struct ReplacedResponseTests {
       ("application/xhtml+xml", false), ("image/svg+xml", false), ("text/xml", false), ("application/xml", false),
       ("application/javascript", false), ("text/css", false), ("application/pdf", false), ("text", false), ("", false),
       ("text/html,application/json", false), ("multipart/x-mixed-replace", false), ("application/json\u{a0}", false),
+      ("application/json;,text/html", false), ("application/json;charset=utf-8,text/html;charset=utf-8", false),
+      ("text/plain;a,image/svg+xml", false), ("application/json\ttext/html", false), ("image/png ; a=b", true),
     ] as [(String?, Bool)])
   func types(_ type: String?, _ passes: Bool) async throws {
     var fields: FieldLines = [:]
@@ -162,6 +164,42 @@ struct ReplacedResponseTests {
         }
       }
     }
+  }
+
+  @Test(
+    "a 401 passes on if Apple accepts the developer token, but never as a page",
+    arguments: [
+      ("/v1/me/library/songs", "user", json, 401), ("/v1/me/library/songs", "user", nil, 401),
+      ("/v1/me/library/songs", "user", "text/html", 502), ("/v1/me/library/songs", "user", "image/svg+xml", 502),
+      ("\(song)?include=library", nil, "text/html", 502), ("\(song)/library", "user", "text/html", 502),
+    ] as [(String, String?, String?, Int)])
+  func unauthorized(_ target: String, _ user: String?, _ type: String?, _ status: Int) async throws {
+    var fields: FieldLines = [:]
+    if let type { fields[.contentType] = type }
+    let ground = ProxyGround { [fields] request in
+      request.target == "/v1/test" ? .scripted(.ok, [:], "") : .scripted(.unauthorized, fields, "<script>")
+    }
+    let reply = try await ground.ask(target, user: user)
+    #expect(reply.status == status)
+    #expect((reply.failure == nil) == (status == 401))
+  }
+
+  @Test("a response that a music user token may change says so to other caches")
+  func vary() async throws {
+    let ground = ProxyGround { _ in .scripted(.ok, [.contentType: Self.json, .cacheControl: "max-age=60"]) }
+    for (target, isUsers) in [
+      (Self.song, false), ("\(Self.song)?extend=inFavorites", true), ("\(Self.song)/library", true),
+    ] {
+      for _ in 0..<2 {
+        guard case .response(let response) = try await ground.ask(target) else {
+          Issue.record("no response")
+          continue
+        }
+        let lines = String(decoding: response.prepared.bytes, as: UTF8.self)
+        #expect(lines.contains("Music-User-Token, Media-User-Token") == isUsers, "\(lines)")
+      }
+    }
+    #expect(ground.upstream.requests.count == 3, "each is stored")
   }
 
   @Test("what passes has nosniff and a policy that runs nothing, stored or not")
