@@ -62,16 +62,16 @@ public struct RequestHead: Sendable, Equatable {
     return kept
   }
 
-  /// Clears every range of a head that was refused, and has these lines of one field instead. Returns the bytes of the
-  /// lines, which the ranges refer to.
-  package mutating func forget(keeping lowercaseName: StaticString, _ values: [[UInt8]]) -> [UInt8] {
+  /// Clears every range of a head that was refused, and has these lines instead, with names in lower case. Returns the
+  /// bytes of the lines, which the ranges refer to.
+  package mutating func forget(keeping values: [(name: StaticString, value: [UInt8])]) -> [UInt8] {
     var kept: [UInt8] = []
     (methodRange, target, path, query, authority) = (0..<0, 0..<0, 0..<0, nil, 0..<0)
     // They describe fields that are gone.
     (forwarding, hasTraceParent, hasUserToken) = ([], false, false)
-    fields = values.map { value in
+    fields = values.map { name, value in
       let start = kept.count
-      kept.append(lowercaseName)
+      kept.append(name)
       let middle = kept.count
       kept.append(contentsOf: value)
       return FieldLine(name: start..<middle, value: middle..<kept.count)

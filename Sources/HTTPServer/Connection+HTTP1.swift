@@ -110,7 +110,7 @@ extension Connection {
       length = whole
     } catch {
       let refusal = ErrorResponse(error, showing: error.part(of: unread.extracting(request.head.target)))
-      receiver.refused = RefusedHead(refusal, of: error, keeping: worker.router.lastingField)
+      receiver.refused = RefusedHead(refusal, of: error, keeping: worker.router.refusalFields)
       return try readRefusedHead(unread)
     }
     transport.consumed += length
@@ -148,7 +148,7 @@ extension Connection {
     if request.route == nil { request.begin(worker.freshID()) }
     let router = request.router ?? worker.router
     let refused = receiver.refused.take()
-    if let refused { request.keepRefused(router.lastingField ?? "", refused.values) }
+    if let refused { request.keepRefused(refused.values) }
     // If the rest of a refused head does not come in time, the first refusal is still the reason.
     var response = (refused?.refusal ?? refusal).response(id: request.id)
     if request.route != nil || refused != nil { router.finish(&response, request) }

@@ -136,9 +136,9 @@ public final class Request {
     bytes.append(copying: head)
   }
 
-  /// Keeps the values of one field of a head that the parser has refused, and nothing else of it.
-  func keepRefused(_ name: StaticString, _ values: [[UInt8]]) {
-    bytes = parser.head.forget(keeping: name, values)
+  /// Keeps the values of some fields of a head that the parser has refused, and nothing else of it.
+  func keepRefused(_ values: [(name: StaticString, value: [UInt8])]) {
+    bytes = parser.head.forget(keeping: values)
   }
 
   /// Returns whether the path equals `path`, byte for byte.

@@ -12,6 +12,8 @@ public final class Router: Sendable {
   let finish: @Sendable (inout Response, Request) -> Void
   /// The field that `finish` can read in a request that had to wait, or nil for no field.
   let lastingField: StaticString?
+  /// The fields that `finish` can read in a request whose head the codec has refused.
+  let refusalFields: [StaticString]
 
   /// Creates a router.
   ///
@@ -19,14 +21,17 @@ public final class Router: Sendable {
   ///   - routes: The routes, tried in order.
   ///   - hosts: The host names that requests may have, checked first; nil for any.
   ///   - lastingField: The one field, in lower case, that `finish` reads.
+  ///   - refusalFields: Further fields that it reads if the codec has refused the head.
   ///   - finish: Changes every response last, also refusals by the routes; for example, it adds CORS fields.
   public init(
     _ routes: [Route], hosts: AllowedHosts? = nil, lastingField: StaticString? = nil,
+    refusalFields: [StaticString] = [],
     finish: @escaping @Sendable (inout Response, Request) -> Void = { _, _ in }
   ) {
     self.routes = routes
     self.hosts = hosts
     self.lastingField = lastingField
+    self.refusalFields = (lastingField.map { [$0] } ?? []) + refusalFields
     self.finish = finish
   }
 

@@ -52,7 +52,7 @@ struct RefusedPartTests {
       "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: ::1\r\ntraceparent: a\r\nMusic-User-Token: a\r\nExpect: b\r\n\r\n"
     #expect(throws: RequestError.self) { try parser.parse(array: Array(head.utf8)) }
     #expect(parser.head.hasTraceParent && parser.head.hasUserToken && !parser.head.forwarding.isEmpty)
-    let kept = parser.head.forget(keeping: "origin", [Array("b".utf8)])
+    let kept = parser.head.forget(keeping: [("origin", Array("b".utf8))])
     #expect(kept == Array("originb".utf8) && parser.head.fields.count == 1)
     #expect(!parser.head.hasTraceParent && !parser.head.hasUserToken && parser.head.forwarding.isEmpty)
   }

@@ -153,6 +153,28 @@ struct CrossOriginTests {
     }
   }
 
+  @Test(
+    "of an allowed origin can send a request that will be refused, and then read why",
+    arguments: ["--http1.1", "--http2"],
+    [
+      "/%zz", "/token?a=%zz", "/\(String(repeating: "a", count: 9000))", "/v1/me//library", "/v1/catalog/usa/songs",
+      "/nowhere",
+    ])
+  func refusedLater(_ version: String, _ path: String) throws {
+    let ground = try Ground()
+    let server = try ground.serve(try ground.tlsSettings().merging(Self.listed) { $1 })
+    let preflight = ["-X", "OPTIONS", "-H", "Access-Control-Request-Method: DELETE"]
+    for (origin, isAllowed) in [(Self.page, true), ("Origin: https://evil.example", false)] {
+      let response = try ParsedResponse(
+        curl: ["--cacert", ground.certificateFile, version, "--path-as-is", "-H", origin] + preflight
+          + ["\(server.url)\(path)"])
+      #expect((200..<300).contains(response.status) == isAllowed)
+      #expect(response["Access-Control-Allow-Origin"] == (isAllowed ? "https://app.example.com" : nil))
+      #expect(response["Access-Control-Allow-Methods"]?.contains("DELETE") == (isAllowed ? true : nil))
+      #expect(response["Vary"] == "Origin")
+    }
+  }
+
   @Test("of a refused origin gets no CORS fields from a preflight")
   func refusedPreflight() throws {
     let response = try Ground().serve(Self.listed).request(

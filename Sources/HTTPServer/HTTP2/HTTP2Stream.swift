@@ -93,7 +93,7 @@ final class HTTP2Stream: @unchecked Sendable {
   /// Responds to a head that the codec refused. Other streams of the connection go on (RFC 9113 §8.1.1).
   func refuseHead(_ error: RequestError, _ head: HTTP2ReceivedRequest) {
     guard let request else { return }
-    request.keep(connection.worker.router.lastingField, of: head)
+    request.keep(connection.worker.router.refusalFields, of: head)
     connection.identify(request)
     let refusal = ErrorResponse(error, showing: error.part(of: head.bytes.span.extracting(head.path)))
     if refusal.code == .headerFieldsTooLarge { streams.note(.headerSection) }
@@ -362,15 +362,14 @@ extension Request {
     keep(bytes)
   }
 
-  /// Keeps the lines of one field of a head that the parser has refused.
-  func keep(_ name: StaticString?, of received: HTTP2ReceivedRequest) {
-    guard let name else { return keepRefused("", []) }
+  /// Keeps the lines of some fields of a head that the parser has refused.
+  func keep(_ names: [StaticString], of received: HTTP2ReceivedRequest) {
     let bytes = received.bytes.span
     keepRefused(
-      name,
-      received.fields.filter { bytes.equalsIgnoringCase($0.name, name) }.map { line in
+      received.fields.compactMap { line in
+        guard let name = names.first(where: { bytes.equalsIgnoringCase(line.name, $0) }) else { return nil }
         // The ranges count from the first byte of the slice.
-        Array(received.bytes.dropFirst(line.value.lowerBound).prefix(line.value.count))
+        return (name, Array(received.bytes.dropFirst(line.value.lowerBound).prefix(line.value.count)))
       })
   }
 }

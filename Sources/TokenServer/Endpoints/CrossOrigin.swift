@@ -13,6 +13,8 @@ struct CrossOrigin: Sendable {
 
   /// The only field that `finish` needs of a request, except for preflight requests, which never wait.
   static let field: StaticString = "origin"
+  /// The fields that make a request a preflight.
+  static let preflightFields: [StaticString] = ["access-control-request-method", "access-control-request-headers"]
 
   /// Adds the fields that let a page of an allowed origin read the response. Errors get them too: otherwise the page
   /// would see a network failure instead.
@@ -27,7 +29,7 @@ struct CrossOrigin: Sendable {
       return
     }
     response.fields[.accessControlAllowOrigin] = origin.description
-    if request.method == .options {
+    if request.method == .options || isPreflight(request) {
       allowPreflight(&response, request)
     } else {
       response.fields[.accessControlExposeHeaders] = Self.exposed
@@ -37,8 +39,15 @@ struct CrossOrigin: Sendable {
   /// Answers a preflight request (the Fetch standard, §3.3.2).
   private func allowPreflight(_ response: inout Response, _ request: Request) {
     guard isPreflight(request) else { return }
+    // A browser does not send a request whose preflight is refused, so its page would never read the reason. The request
+    // itself gets it.
+    let isRefused = (400..<500).contains(response.status.code) && response.status != .tooManyRequests
+    if isRefused {
+      (response.status, response.prepared, response.body) = (.noContent, .empty, [])
+      response.fields[.vary] = "Origin"
+    }
     // There are more methods below `/v1/me`.
-    let isUser = request.route?.description.hasPrefix("/v1/me") ?? false
+    let isUser = isRefused || request.route?.description.hasPrefix("/v1/me") ?? false
     response.fields[.accessControlAllowMethods] =
       isUser ? "GET, POST, PUT, PATCH, DELETE" : request.hasPath("/token") ? "GET, POST" : "GET"
     response.fields[.accessControlAllowHeaders] = Self.allowed + Self.furtherFields(request)
@@ -72,7 +81,8 @@ struct CrossOrigin: Sendable {
   private static let mostBytesOfNames = 2048
 
   private func isPreflight(_ request: Request) -> Bool {
-    guard request.method == .options else { return false }
+    // Of a head that the codec has refused, the method may be unknown. No page can set the field.
+    guard request.method == .options || request.head.target.isEmpty else { return false }
     guard case .single = request.field("access-control-request-method") else { return false }
     return true
   }

@@ -131,6 +131,7 @@ struct RuntimeSnapshot: Sendable {
     let router = { [hosts = settings.publicHosts] (more: [Route]) in
       Router(
         routes + [openAPI.route] + more, hosts: hosts, lastingField: CrossOrigin.field,
+        refusalFields: CrossOrigin.preflightFields,
         finish: { crossOrigin.finish(&$0, $1) })
     }
     let decided = router(files)
