@@ -6,11 +6,7 @@ import Locks
 /// A log of the last requests, so that a test sees what a proxy sent to “Apple”. It contains no credentials.
 final class RequestLog: Sendable {
   /// The maximum number of requests, of fields in a request, and of bytes in a value.
-  enum Limit {
-    static let requests = 256
-    static let fields = 64
-    static let value = 512
-  }
+  static let most = (requests: 256, fields: 64, value: 512)
 
   private let state = Locked(State())
 
@@ -22,7 +18,7 @@ final class RequestLog: Sendable {
 
   /// Notes a request, with texts that replace its developer token and its music user token.
   func note(_ request: SandboxRequest, token: String, user: String, _ response: SandboxResponse) {
-    let fields = request.fields.prefix(Limit.fields).map { field -> JSONValue in
+    let fields = request.fields.prefix(Self.most.fields).map { field -> JSONValue in
       let text =
         switch field.name.canonicalName {
         case "authorization": token
@@ -36,7 +32,7 @@ final class RequestLog: Sendable {
     state.withLock { state in
       state.count += 1
       state.statuses[response.status, default: 0] += 1
-      if state.entries.count == Limit.requests { state.entries.removeFirst() }
+      if state.entries.count == Self.most.requests { state.entries.removeFirst() }
       state.entries.append(
         .object(of: [
           ("number", .whole(state.count)), ("method", .text(request.method)),
@@ -60,6 +56,6 @@ final class RequestLog: Sendable {
   }
 
   private static func shortened(_ text: String) -> String {
-    text.utf8.count <= Limit.value ? text : "\(text.prefix(Limit.value))… (\(text.utf8.count) bytes)"
+    text.utf8.count <= Self.most.value ? text : "\(text.prefix(Self.most.value))… (\(text.utf8.count) bytes)"
   }
 }

@@ -196,6 +196,10 @@ import Testing
     let id = try #require(song["id"]?.text)
     #expect(try ground.json("/v1/catalog/us/songs?filter[equivalents]=\(id)").ids == [id])
     #expect(try ground.json("/v1/catalog/us/songs?filter[equivalents]=\(id)&restrict=explicit").ids == ["9000061001"])
+    // Its album is explicit, and its artist is found by that.
+    let clean = try ground.json("/v1/catalog/us/songs/1200868616?restrict=explicit&include=artists")
+    #expect(clean.at("data.0.relationships.artists.data.0.id") == "82842423")
+    #expect(clean.at("data.0.relationships.albums.data")?.elements.isEmpty == true)
     let both = try ground.json("/v1/catalog/us/songs?ids=1200868616,1200868874&filter[equivalents]=1200868874")
     #expect(both.ids == ["1200868874"])
   }

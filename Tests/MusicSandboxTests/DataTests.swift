@@ -16,7 +16,12 @@ import Testing
 
   @Test("each file of the program fits")
   func builtIn() throws {
-    for file in Catalog.files { #expect(try !ResourceReader(file, .builtIn).resources.isEmpty, "\(file.name)") }
+    var reader = ResourceReader()
+    for file in Catalog.files {
+      let count = reader.resources.count
+      try reader.read(file)
+      #expect(reader.resources.count > count, "\(file.name)")
+    }
   }
 
   @Test("each kind of error has a row with its code and title", arguments: AppleError.Kind.allCases)
@@ -68,6 +73,27 @@ import Testing
     #expect(try ground.respond("/v1/me/library/songs/i.upload/catalog", user: Ground.userToken).errorCode == "40403")
   }
 
+  @Test("two files do not have the same resource, and a storefront is found in upper case")
+  func twice() throws {
+    let files = ["a.json", "b.json"].map { SandboxFile(name: $0, content: Array(Self.song.utf8)) }
+    let sentence = "b.json: id is that of an earlier resource of this type."
+    #expect(throws: DataError(description: sentence)) { try Catalog(adding: files) }
+    let ground = try ground(#"{"id":"1","type":"songs","attributes":{"name":"a"},"meta":{"storefronts":["US"]}}"#)
+    #expect(try ground.json("/v1/catalog/us/songs/1").ids == ["1"])
+    #expect(ground.respond("/v1/catalog/de/songs/1").status == 404)
+  }
+
+  @Test("what cannot be played in the catalog cannot be played in the library, and filters read attributes")
+  func unplayable() throws {
+    let ground = try ground(
+      Self.song, #"{"id":"year-2024","type":"music-summaries","attributes":{"period":"year","year":2024}}"#)
+    let user = Ground.userToken
+    #expect(ground.respond("/v1/me/library?ids[songs]=1,1200868616", "POST", user: user).status == 202)
+    let songs = try ground.json("/v1/me/library/songs?ids=i.1,i.1200868616", user: user)
+    #expect(songs.at("data.0.attributes.playParams") == nil && songs.at("data.1.attributes.playParams") != nil)
+    #expect(try ground.json("/v1/me/music-summaries?filter[year]=2024", user: user).ids == ["year-2024"])
+  }
+
   @Test("a playlist of more than 300 tracks has them all")
   func large() throws {
     let tracks = (1...777).map { #"{"id":"\#($0)","type":"songs","attributes":{"name":"Song \#($0)"}}"# }
@@ -89,9 +115,12 @@ import Testing
       ("", "0.json is not a JSON object, or it nests deeper than 16 levels."),
       ("[]", "0.json is not a JSON object, or it nests deeper than 16 levels."),
       ("{}", "0.json: data must be an array of resources."),
-      (#"{"data":[{"type":"songs"}]}"#, "0.json: data[0].id must be a string of ASCII characters."),
-      (#"{"id":1,"type":"songs"}"#, "0.json: id must be a string of ASCII characters."),
-      (#"{"id":"é","type":"songs"}"#, "0.json: id must be a string of ASCII characters."),
+      (
+        #"{"data":[{"type":"songs"}]}"#,
+        "0.json: data[0].id must be a string of ASCII characters, without a comma and a slash."
+      ),
+      (#"{"id":1,"type":"songs"}"#, "0.json: id must be a string of ASCII characters, without a comma and a slash."),
+      (#"{"id":"é","type":"songs"}"#, "0.json: id must be a string of ASCII characters, without a comma and a slash."),
       (#"{"id":"1","type":"songs"}"#, "0.json: attributes.name must be a string."),
       (#"{"id":"1","type":"songs","attributes":{"name":7}}"#, "0.json: attributes.name must be a string."),
       (#"{"id":"1","type":"songs","attributes":[]}"#, "0.json: attributes must be an object."),
@@ -116,6 +145,27 @@ import Testing
       (
         #"{"data":[{"id":"1","type":"songs","attributes":{"name":"a"},"meta":{"storefront":"us"}}]}"#,
         "0.json: data[0].meta.storefront is unknown; known are storefronts, translations, filters, equivalents."
+      ),
+      (
+        #"{"id":"1","type":"songs","attributes":{"name":"a"},"meta":{"storefronts":"us"}}"#,
+        "0.json: meta.storefronts must be an array of strings."
+      ),
+      (
+        #"{"id":"1","type":"songs","attributes":{"name":"a"},"meta":{"equivalents":[1]}}"#,
+        "0.json: meta.equivalents must be an array of strings."
+      ),
+      (
+        #"{"id":"1","type":"songs","attributes":{"name":"a"},"meta":{"translations":["de"]}}"#,
+        "0.json: meta.translations must be an object."
+      ),
+      (#"{"data":[],"more":1}"#, "0.json: more is unknown; known are data, defaults, href, next, meta."),
+      (#"{"data":[],"defaults":[]}"#, "0.json: defaults must be an object."),
+      (
+        #"{"id":"a/b","type":"songs"}"#,
+        "0.json: id must be a string of ASCII characters, without a comma and a slash."
+      ),
+      (
+        #"{"data":[\#(song),\#(song)]}"#, "0.json: data[1].id is that of an earlier resource of this type."
       ),
     ])
   func refused(text: String, sentence: String) throws {

@@ -24,7 +24,7 @@ extension Place {
   func history(_ row: JSONValue, _ path: String) throws(AppleError) -> JSONValue {
     var all: [Resource] = []
     for (name, count) in zip(row["of"]?.strings ?? [], row["each"]?.elements.compactMap(\.integer) ?? []) {
-      guard let type = types[name] else { continue }
+      guard let type = types[name], query.list("types")?.contains(name) ?? true else { continue }
       all += (type.isOfLibrary ? self.all(type).reversed() : self.all(type)).prefix(count)
     }
     return try page(all, path, try Paging(query, PageSizes(row)))

@@ -26,12 +26,7 @@ final class UserLibrary: Sendable {
 }
 
 struct LibraryContents {
-  enum Limit {
-    static let playlists = 100
-    static let tracks = 1000
-    static let resources = 2000
-    static let ratings = 1000
-  }
+  static let most = (playlists: 100, tracks: 1000, resources: 2000, ratings: 1000)
 
   /// The key of the folder that contains all playlists.
   static let root = ResourceKey("library-playlist-folders", "p.playlistsroot")
@@ -45,10 +40,10 @@ struct LibraryContents {
   fileprivate var isBounded: Bool {
     let playlists = resources.all("library-playlists")
     // The folder of all playlists does not count.
-    return resources.count < Limit.resources
-      && playlists.count + resources.all("library-playlist-folders").count <= Limit.playlists + 1
-      && ratings.count + favorites.count <= Limit.ratings
-      && playlists.allSatisfy { ($0.related["tracks"]?.count ?? 0) <= Limit.tracks }
+    return resources.count < Self.most.resources
+      && playlists.count + resources.all("library-playlist-folders").count <= Self.most.playlists + 1
+      && ratings.count + favorites.count <= Self.most.ratings
+      && playlists.allSatisfy { ($0.related["tracks"]?.count ?? 0) <= Self.most.tracks }
   }
 
   func counterpart(_ key: ResourceKey) -> ResourceKey? {

@@ -93,6 +93,7 @@ struct Route: Sendable {
     Route("POST", "me/library/playlists") { place throws(AppleError) in try place.make() },
     Route("POST", "me/library/playlist-folders") { place throws(AppleError) in try place.make() },
     Route("POST", "me/library/playlists/*/tracks") { place throws(AppleError) in try place.addTracks() },
+    Route("PUT PATCH DELETE", "me/library/playlists/*/tracks") { _ throws(AppleError) in throw .init(.unchangeable) },
     Route("PUT PATCH DELETE", "me/library/*/*") { place throws(AppleError) in try place.changeResource() },
     Route("POST", "me/stations/next-tracks/*") { place throws(AppleError) in (200, try place.nextTracks()) },
     Route("me/ratings/*") { place throws(AppleError) in try place.rating().document },

@@ -73,11 +73,12 @@ struct Place {
   /// Returns the resource of the catalog that belongs to a resource of a library.
   func original(_ resource: Resource) -> Resource? { resource.related["catalog"]?.first.flatMap(find) }
 
-  /// Returns the resources of a relationship or view: those that the resource lists, or else those at the relation's
-  /// path.
-  func related(_ resource: Resource, _ relation: Relation) -> [Resource] {
+  func related(_ resource: Resource, _ relation: Relation) -> [Resource] { permitted(allRelated(resource, relation)) }
+
+  /// Returns the resources that a resource lists in a relationship or view, or else those at the relation's path.
+  private func allRelated(_ resource: Resource, _ relation: Relation) -> [Resource] {
     let listed = resource.related[relation.name]?.compactMap(find) ?? []
-    guard listed.isEmpty, !relation.path.isEmpty else { return permitted(listed) }
+    guard listed.isEmpty, !relation.path.isEmpty else { return listed }
     var found = relation.path.reduce([resource]) { found, step in found.flatMap { follow(step, from: $0) } }
     var seen: Set<ResourceKey> = [resource.key]
     found = found.filter { found in
@@ -85,11 +86,11 @@ struct Place {
     }
     func date(_ resource: Resource) -> ByteString { resource["releaseDate"]?.string ?? "" }
     if relation.isNewestFirst { found.sort { date($0) > date($1) } }
-    return permitted(Array(found.prefix(relation.first)))
+    return Array(found.prefix(relation.first))
   }
 
   func related(_ resource: Resource, _ name: ByteString) -> [Resource] {
-    resource.type.relationships.first { $0.name == name }.map { related(resource, $0) } ?? []
+    resource.type.relationships.first { $0.name == name }.map { allRelated(resource, $0) } ?? []
   }
 
   /// Follows a step of a path, as `Data/types.json` explains it.
@@ -211,7 +212,7 @@ extension Place {
   /// Returns what a resource of a library has from its counterpart in the catalog.
   private func shared(_ resource: Resource, _ original: Resource) -> [JSONValue.Member] {
     let shared = filled(original).filter { resource.type.shared.contains($0.name) }
-    guard let kind = resource.type.kind else { return shared }
+    guard let kind = resource.type.kind, original["playParams"] != nil else { return shared }
     let parameters: JSONValue = [
       "id": .string(resource.key.id), "kind": kind, "isLibrary": true, "catalogId": .string(original.key.id),
     ]

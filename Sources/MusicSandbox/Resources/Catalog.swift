@@ -36,16 +36,16 @@ package final class Catalog: Sendable {
   static let files = ["genres", "storefronts", "music", "lists", "user"].map { SandboxFile(embedded: "\($0).json") }
 
   /// A test reads each file, so an error here cannot occur.
-  private static let builtInResources = files.flatMap { (try? ResourceReader($0, .builtIn))?.resources ?? [] }
+  private static let builtInResources = files.reduce(into: ResourceReader()) { try? $0.read($1) }.resources
 
   /// Creates a catalog of the resources in the program and in files. A resource of a file replaces the one with the same
   /// type and identifier; others of its type follow the added ones.
   ///
   /// - Throws: A sentence with the file and the member that does not fit.
   package convenience init(adding files: [SandboxFile]) throws(DataError) {
-    var added: [Resource] = []
-    for file in files { added += try ResourceReader(file, .builtIn).resources }
-    self.init(added + Self.builtInResources)
+    var reader = ResourceReader()
+    for file in files { try reader.read(file) }
+    self.init(reader.resources + Self.builtInResources)
   }
 
   private init(_ resources: [Resource]) {

@@ -25,7 +25,7 @@ struct Resource: Sendable {
     (self.type, self.meta) = (type, meta)
     key = ResourceKey(type.name, id)
     self.attributes = attributes.sorted { $0.name < $1.name }
-    storefronts = meta["storefronts"]?.strings
+    storefronts = meta["storefronts"]?.strings.map(\.lowercasedASCII)
   }
 
   var equivalents: [ByteString] { meta["equivalents"]?.strings ?? [] }
@@ -37,7 +37,7 @@ struct Resource: Sendable {
   }
 
   func has(_ value: ByteString, of filter: ByteString) -> Bool {
-    filters?[filter.text]?.strings.contains(value) ?? false
+    filters?[filter.text]?.strings.contains(value) ?? (self[filter]?.integer.map { "\($0)" } == value.text)
   }
 
   /// The attributes in a language, which is a primary subtag (RFC 5646 §2.2.1).

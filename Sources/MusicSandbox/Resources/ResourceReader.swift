@@ -36,6 +36,12 @@ private struct PlacedValue {
     return member(name)
   }
 
+  func checkTexts(_ name: String) throws(DataError) {
+    guard case .array(let texts) = value[name] ?? [], texts.allSatisfy({ $0.string != nil }) else {
+      throw error("must be an array of strings", at: name)
+    }
+  }
+
   /// - Parameter standard: The value without such a member.
   func data(_ sentence: String, standard: JSONValue = .null) throws(DataError) -> [PlacedValue] {
     guard case .array(let elements) = value["data"] ?? standard else { throw error(sentence, at: "data") }
@@ -43,18 +49,19 @@ private struct PlacedValue {
   }
 }
 
-/// Reads the resources of a file: a response of Apple's (`{"data": […]}`), or one resource.
+/// Reads the resources of files: each a response of Apple's (`{"data": […]}`), or one resource.
 ///
 /// A file may have `defaults`: attributes by type that its resources get unless they have their own; null means none.
 struct ResourceReader {
   private static let members: [ByteString] = ["id", "type", "href", "attributes", "relationships", "views", "meta"]
   private static let metaMembers: [ByteString] = ["storefronts", "translations", "filters", "equivalents"]
 
-  private let types: TypeTable
-  private let defaults: JSONValue?
+  private let types = TypeTable.builtIn
+  private var defaults = JSONValue.null
+  private var keys: Set<ResourceKey> = []
   private(set) var resources: [Resource] = []
 
-  init(_ file: SandboxFile, _ types: TypeTable) throws(DataError) {
+  mutating func read(_ file: SandboxFile) throws(DataError) {
     let value = file.value
     guard value.isObject else {
       let sentence = "is not a JSON object, or it nests deeper than \(JSONReader.maximumDepth) levels."
@@ -62,8 +69,8 @@ struct ResourceReader {
     }
     let whole = PlacedValue(file: file.name, value: value)
     let isOne = value["type"] != nil
-    self.types = types
-    defaults = isOne ? nil : value["defaults"]
+    if !isOne { try whole.check(["data", "defaults", "href", "next", "meta"]) }
+    defaults = isOne ? .null : try whole.object("defaults", types.all.map(\.name)).value
     for element in isOne ? [whole] : try whole.data("must be an array of resources") { _ = try add(element) }
   }
 
@@ -73,14 +80,14 @@ struct ResourceReader {
     _ given: PlacedValue, parent: (resource: Resource, position: Int)? = nil
   ) throws(DataError) -> ResourceKey {
     try given.check(Self.members)
-    guard let id = given.value["id"]?.string, id.count > 0, id.isASCII else {
-      throw given.error("must be a string of ASCII characters", at: "id")
-    }
+    guard let id = given.value["id"]?.string, id.count > 0, id.isASCII, !id.bytes.contains(where: ",/".utf8.contains)
+    else { throw given.error("must be a string of ASCII characters, without a comma and a slash", at: "id") }
     guard let type = given.value["type"]?.string.flatMap({ types[$0] }) else {
       throw given.error("must be one of \(types.all.map(\.name.text).joined(separator: ", "))", at: "type")
     }
     let key = ResourceKey(type.name, id)
     if parent != nil, given.value["attributes"] == nil { return key }
+    guard keys.insert(key).inserted else { throw given.error("is that of an earlier resource of this type", at: "id") }
     let attributes = try given.object("attributes")
     let needsName = !type.isOfLibrary && type.isSearchable
     guard attributes.value["name"].map({ $0.string != nil }) ?? !needsName else {
@@ -89,7 +96,9 @@ struct ResourceReader {
     let filler = AttributeFiller(
       key: key, own: attributes.value.members, parent: parent?.resource, position: parent?.position)
     let meta = try given.object("meta", Self.metaMembers)
-    var resource = Resource(type, id, filler.filled(with: defaults?[type.name.text]), meta: meta.value)
+    for name in ["storefronts", "equivalents"] { try meta.checkTexts(name) }
+    for name in ["translations", "filters"] { _ = try meta.object(name) }
+    var resource = Resource(type, id, filler.filled(with: defaults[type.name.text]), meta: meta.value)
     for (part, relations) in [("relationships", type.relationships), ("views", type.views)] {
       let related = try given.object(part, relations.map(\.name))
       for relation in relations where related.value[relation.name.text] != nil {
