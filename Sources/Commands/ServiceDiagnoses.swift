@@ -10,8 +10,8 @@ import TokenServer
 /// The check of `doctor` on the store that the replicas share: it connects as the server does, and runs the commands of the
 /// server on a key of its own.
 struct StoreDiagnosis {
-  /// The most time for a reply, whatever `shared.timeout` is, so that a slow store is told from a dead one.
-  private static let patience = Duration.seconds(1)
+  /// The most time for a reply: more than a short `shared.timeout`, so that a slow store is told from a dead one.
+  private var patience: Duration { max(.seconds(1), settings.timeout) }
 
   private let settings: Settings.Shared
   private let configuration: RedisClient.Configuration
@@ -60,11 +60,11 @@ struct StoreDiagnosis {
         }
         outcome.withLock { $0.facts = client.facts }
         StorePermissions.tryCommands(
-          on: client, prefix: settings.keyPrefix, until: Deadline.now.advanced(by: Self.patience)
+          on: client, prefix: settings.keyPrefix, until: Deadline.now.advanced(by: patience)
         ) { result in
           outcome.withLock { $0.trial = result }
           let sentAt = Deadline.now
-          client.send([Array("PING".utf8)], until: sentAt.advanced(by: Self.patience)) { result in
+          client.send([Array("PING".utf8)], until: sentAt.advanced(by: patience)) { result in
             if case .success = result { outcome.withLock { $0.delay = Deadline.now.duration(since: sentAt) } }
             finish()
           }
@@ -88,14 +88,16 @@ struct StoreDiagnosis {
       let obstacle = outcome.obstacle ?? "It closed the connection."
       fail(obstacle, fix(for: obstacle))
     case .failure(.refused(let text)): judge([("eval", text)], fail)
-    case .failure: fail("It did not respond within 1 s.", "Find out what keeps the store busy (SLOWLOG GET).")
+    case .failure:
+      let wait = Int(patience / .milliseconds(1))
+      fail("It did not respond within \(wait) ms.", "Find out what keeps the store busy (SLOWLOG GET).")
     case .success(let reply):
       let parts = reply.elements?.compactMap(\.bytes) ?? []
       let refused = stride(from: 0, to: parts.count - 1, by: 2).map {
         (command: String(decoding: parts[$0].filter { (0x61...0x7A).contains($0) }, as: UTF8.self), text: parts[$0 + 1])
       }
       if !refused.isEmpty { return judge(refused, fail) }
-      let delay = outcome.delay ?? Self.patience
+      let delay = outcome.delay ?? patience
       let times =
         "A reply takes \(Self.text(delay)), and shared.timeout is \(Int(settings.timeout / .milliseconds(1))) ms."
       guard delay < settings.timeout else {
@@ -224,7 +226,7 @@ enum CollectorDiagnosis {
     do {
       let reason = try SpanExporter.refusal(
         of: settings, authorities: authorities, proxy: draft.proxies.proxy(for: settings.endpoint.origin),
-        within: min(settings.timeout, patience))
+        within: min(settings.timeout, Self.patience))
       guard let reason else { return diagnosis.pass(.spanCollector, "\(settings.endpoint) takes spans.") }
       diagnosis.fail(
         .spanCollector, "\(settings.endpoint) does not take spans. \(reason)",

@@ -17,6 +17,8 @@ struct ReplicaQuotaTests {
         "ACCESS_ANONYMOUS": "{ token: true, catalog: true }", "CATALOG_CACHE_MAX_BYTES": "0", "LOG_LEVEL": "error",
         // A busy machine may learn a low rate at first, from reports that come late.
         "CATALOG_TIMEOUTS_WHOLE": "55s",
+        // Nor does its emulator respond in time, and then the circuit opens.
+        "CATALOG_TIMEOUTS_CONNECT": "55s", "CATALOG_TIMEOUTS_FIRST_BYTE": "55s",
       ]
       replicas = try Replicas(count, ground: ground, emulator.settings.merging(own) { $1 })
       let limit = 200 / count
