@@ -97,7 +97,7 @@ extension FlightDriver {
   private func received(_ response: UpstreamResponse, _ content: [UInt8]) -> ReceivedResponse {
     var fields = response.fields
     // With a music user token the response may be another one, which the caches of browsers cannot know.
-    if flight.call.target.asksForUser { fields.append("Vary", Self.userTokens.span) }
+    if flight.call.target.mayDependOnUser { fields.append("Vary", Self.userTokens.span) }
     return ReceivedResponse(
       status: response.status, fields: fields,
       downstream: gateway.policy.responseFields(response.fields, version: response.version), body: content,

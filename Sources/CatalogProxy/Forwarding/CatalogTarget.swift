@@ -59,6 +59,17 @@ public struct CatalogTarget: Sendable {
       && !(ResponseSelection.isSameForAll(path: path, kind) && ResponseSelection.isSameForAll(query: query.span))
   }
 
+  /// Whether the response may be another one with a music user token, for caches behind this one. A resource by its ID
+  /// alone is the same for all, so most requests need no second look.
+  var mayDependOnUser: Bool {
+    var slashes = 0
+    for byte in bytes {
+      if byte == UInt8(ascii: "?") { return asksForUser }
+      if byte == UInt8(ascii: "/") { slashes += 1 }
+    }
+    return slashes > 5 && asksForUser
+  }
+
   /// The target, for an `UpstreamRequest`.
   public var target: ByteString { ByteString(bytes) }
 
