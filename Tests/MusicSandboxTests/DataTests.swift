@@ -76,8 +76,11 @@ import Testing
   @Test("two files do not have the same resource, and a storefront is found in upper case")
   func twice() throws {
     let files = ["a.json", "b.json"].map { SandboxFile(name: $0, content: Array(Self.song.utf8)) }
-    let sentence = "b.json: id is that of an earlier resource of this type."
+    let sentence = "b.json: id occurs twice."
     #expect(throws: DataError(description: sentence)) { try Catalog(adding: files) }
+    let playlist =
+      #"{"id":"pl.a","type":"playlists","attributes":{"name":"a"},"relationships":{"tracks":{"data":[\#(Self.song)]}}}"#
+    #expect(try self.ground(Self.song, playlist).json("/v1/catalog/us/playlists/pl.a/tracks").ids == ["1"])
     let ground = try ground(#"{"id":"1","type":"songs","attributes":{"name":"a"},"meta":{"storefronts":["US"]}}"#)
     #expect(try ground.json("/v1/catalog/us/songs/1").ids == ["1"])
     #expect(ground.respond("/v1/catalog/de/songs/1").status == 404)
@@ -165,7 +168,7 @@ import Testing
         "0.json: id must be a string of ASCII characters, without a comma and a slash."
       ),
       (
-        #"{"data":[\#(song),\#(song)]}"#, "0.json: data[1].id is that of an earlier resource of this type."
+        #"{"data":[\#(song),\#(song)]}"#, "0.json: data[1].id occurs twice."
       ),
     ])
   func refused(text: String, sentence: String) throws {

@@ -102,8 +102,7 @@ struct Search {
 struct Match {
   let resource: Resource
   let name: String
-  /// The quality of the match: 0 for the whole name, 1 for its beginning, 2 for words of it, 3 for its artist or
-  /// curator.
+  /// The quality of the match: 0 for the whole name, 1 its beginning, 2 words of it, 3 its artist or curator.
   let rank: Int
 }
 

@@ -87,7 +87,8 @@ struct ResourceReader {
     }
     let key = ResourceKey(type.name, id)
     if parent != nil, given.value["attributes"] == nil { return key }
-    guard keys.insert(key).inserted else { throw given.error("is that of an earlier resource of this type", at: "id") }
+    // Apple's responses have the same song in several relationships.
+    guard parent != nil || keys.insert(key).inserted else { throw given.error("occurs twice", at: "id") }
     let attributes = try given.object("attributes")
     let needsName = !type.isOfLibrary && type.isSearchable
     guard attributes.value["name"].map({ $0.string != nil }) ?? !needsName else {
