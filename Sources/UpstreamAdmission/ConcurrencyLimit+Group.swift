@@ -37,7 +37,8 @@ extension ConcurrencyLimit {
     pacing.own = RatePacer(pacingLimits.divided(by: divisor))
     pacing.own.window = group.team.window
     refusalsBefore = refusals
-    if let rate = group.team.rate {
+    // After a first 429, the store may not have learned a rate yet. The pause holds even so.
+    if let rate = group.team.rate ?? (group.pausedUntil > self.now ? pacingLimits.unknownRate : nil) {
       let spread = Double(seed >> 11) * 0x1p-53 / (rate * part)
       pacing.own.adopt(rate: rate * part, pauseEnds: max(group.pausedUntil, self.now) + spread, now: self.now)
     }

@@ -77,6 +77,24 @@ struct RefusalBlockTests {
     #expect(sent.count { $0 > 40 } <= 20)
   }
 
+  @Test("a replica that leaves its group just after a first 429 still pauses")
+  func left() throws {
+    var limit = ConcurrencyLimit<Int>()
+    limit.join(3, seed: 1, now: .zero)
+    var request = ConcurrencyLimit<Int>.Request(QuotaCaller(client: "a", identity: "a"))
+    guard case .granted(let permit) = limit.acquire(request, waiter: 0, now: .zero) else {
+      throw TestFailure("The first request must wait.")
+    }
+    _ = limit.release(permit, .limited(retryAfter: .seconds(20)), now: .milliseconds(100))
+    #expect(limit.leave(3, seed: 1, now: .milliseconds(200)).isEmpty)
+    request.isRetry = true
+    guard case .queued = limit.acquire(request, waiter: 1, now: .milliseconds(300)) else {
+      throw TestFailure("The retry does not wait.")
+    }
+    #expect(limit.advance(now: .seconds(19)).isEmpty)
+    #expect(limit.advance(now: .seconds(21)).map(\.waiter) == [1])
+  }
+
   @Test("a page of eight requests that were all refused once is there soon", arguments: latencies, [0, 0.8])
   func page(latency: Double, length: Double) {
     let caller = QuotaCaller(client: "only", identity: "a")
