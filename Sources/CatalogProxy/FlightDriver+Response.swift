@@ -131,8 +131,9 @@ extension FlightDriver {
     // The clock was set after this token was minted, which may be why Apple refuses it. The current token is a new one.
     let hasNewClock = attempt.token.isFromAnotherClock(at: gateway.clock.now)
     if hasNewClock { _ = gateway.currentToken() }
-    // A page is no answer of Apple's about the user.
-    let isForUser = flight.call.target.asksForUser && response?.hasPassableType != false
+    // A page is no answer of Apple's about the user. Apple's own 401 is empty, whatever its type says.
+    let isPage = response.map { $0.contentLength != 0 && !$0.hasPassableType } ?? false
+    let isForUser = flight.call.target.asksForUser && !isPage
     return .unauthorized(isForUser: isForUser, hasNewClock: hasNewClock)
   }
 

@@ -184,6 +184,14 @@ struct ReplacedResponseTests {
     #expect((reply.failure == nil) == (status == 401))
   }
 
+  @Test("an empty 401 to a user's request passes on, whatever its type says")
+  func emptyUnauthorized() async throws {
+    let ground = ProxyGround { request in
+      .scripted(request.target == "/v1/test" ? .ok : .unauthorized, [.contentType: "text/html"], "")
+    }
+    #expect(try await ground.ask("/v1/me/library/songs", user: "user").status == 401)
+  }
+
   @Test("a response that a music user token may change says so to other caches")
   func vary() async throws {
     let ground = ProxyGround { _ in .scripted(.ok, [.contentType: Self.json, .cacheControl: "max-age=60"]) }
