@@ -59,6 +59,7 @@ extension Connection {
     var bytes = Cost.connection + transport.heldBytes + sessionBytes
     if let certificate = peer.certificate { bytes += certificate.heldBytes }
     if let request = receiver.request { bytes += Cost.request + request.heldBytes }
+    if let refused = receiver.refused { bytes += refused.heldBytes }
     if let content = receiver.content { bytes += content.received.capacity }
     if let http2 { bytes += Cost.http2 + http2.heldBytes }
     if state.isWorking { bytes += Cost.work }

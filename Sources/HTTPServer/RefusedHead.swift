@@ -34,6 +34,9 @@ final class RefusedHead {
     readsOn = error.leavesLinesClear && !names.isEmpty
   }
 
+  /// The number of bytes that it makes the server hold.
+  var heldBytes: Int { line.capacity + values.reduce(0) { $0 + $1.value.capacity } }
+
   func read(_ bytes: Span<UInt8>) {
     guard readsOn else { return isComplete = true }
     for index in bytes.indices {
