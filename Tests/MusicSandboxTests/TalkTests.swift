@@ -23,9 +23,9 @@ import Testing
 
   @Test("the emulator answers the request of a talk with resources", arguments: requests)
   func request(line: String) throws {
-    if let target = line.split(separator: "POST ").first, target.utf8.count < line.utf8.count {
-      let name = #"{"attributes":{"name":"New"}}"#
-      let status = try Ground().respond(String(target), "POST", user: Ground.userToken, content: name).status
+    if line.hasPrefix("POST ") {
+      let (target, name) = (String(line.dropFirst(5)), #"{"attributes":{"name":"New"}}"#)
+      let status = try Ground().respond(target, "POST", user: Ground.userToken, content: name).status
       #expect((200..<300).contains(status))
     } else {
       let response = try Ground().json(line, user: Ground.userToken)
