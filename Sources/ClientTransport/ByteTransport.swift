@@ -8,42 +8,42 @@ package enum ByteTransportEnd: Error {
   /// A system call failed.
   case failed(SocketError)
   case failedTLS(TLSError)
-  /// The peer reads nothing of what the link sends.
+  /// The peer reads nothing of what the transport sends.
   case stalled
   /// The peer does not answer a ping.
   case dead
-  /// The event loop or the owner ended the link.
+  /// The event loop or the owner ended the transport.
   case ended
 }
 
-/// The receiver of a link's events. The link makes all calls on the loop.
+/// The receiver of a transport's events. The transport makes all calls on the loop.
 package protocol ByteTransportOwner: AnyObject {
   /// Reports that the TLS handshake is complete.
-  func linkBecameSecure(_ link: ByteTransport)
-  /// Reports that more bytes arrived in `link.unread`.
-  func linkReceived(_ link: ByteTransport)
+  func transportBecameSecure(_ transport: ByteTransport)
+  /// Reports that more bytes arrived in `transport.unread`.
+  func transportReceived(_ transport: ByteTransport)
   /// Announces that `output` is about to be sent, so that the owner can append to it.
-  func linkWillSend(_ link: ByteTransport, _ output: inout [UInt8])
+  func transportWillSend(_ transport: ByteTransport, _ output: inout [UInt8])
   /// Reports that the kernel has all output.
-  func linkDrained(_ link: ByteTransport)
-  /// Reports that the deadline of the link has passed.
-  func linkTimedOut(_ link: ByteTransport)
-  /// Reports that the link ended and is closed. This is the last call.
-  func linkEnded(_ link: ByteTransport, _ end: ByteTransportEnd)
+  func transportDrained(_ transport: ByteTransport)
+  /// Reports that the deadline of the transport has passed.
+  func transportTimedOut(_ transport: ByteTransport)
+  /// Reports that the transport ended and is closed. This is the last call.
+  func transportEnded(_ transport: ByteTransport, _ end: ByteTransportEnd)
 }
 
 extension ByteTransportOwner {
-  package func linkBecameSecure(_ link: ByteTransport) {}
-  package func linkWillSend(_ link: ByteTransport, _ output: inout [UInt8]) {}
-  package func linkDrained(_ link: ByteTransport) {}
+  package func transportBecameSecure(_ transport: ByteTransport) {}
+  package func transportWillSend(_ transport: ByteTransport, _ output: inout [UInt8]) {}
+  package func transportDrained(_ transport: ByteTransport) {}
 }
 
 /// A connected socket with or without TLS, driven by events of its loop, without a task.
 ///
-/// The link sends all bytes written in one turn of the loop together at the end of the turn. Confined to its loop.
+/// The transport sends all bytes written in one turn of the loop together at the end of the turn. Confined to its loop.
 package final class ByteTransport: ChannelDelegate {
   package let channel: Channel
-  /// The receiver of the link's events, until the link has ended.
+  /// The receiver of the transport's events, until the transport has ended.
   package var owner: (any ByteTransportOwner)?
 
   /// The number of bytes that the kernel has accepted, TLS overhead included.
@@ -51,9 +51,9 @@ package final class ByteTransport: ChannelDelegate {
   package private(set) var tls: TLSSession?
   package private(set) var isOpen = true
 
-  /// The time at which the owner receives `linkTimedOut`.
+  /// The time at which the owner receives `transportTimedOut`.
   package var deadline = Deadline.never { didSet { if deadline != oldValue { watch() } } }
-  /// Whether the link receives bytes. While it does not, the peer may have to wait, and its close goes unnoticed.
+  /// Whether the transport receives bytes. While it does not, the peer may have to wait, and its close goes unnoticed.
   package var isReading = true {
     didSet {
       guard isReading != oldValue else { return }
@@ -111,7 +111,7 @@ package final class ByteTransport: ChannelDelegate {
     channel.loop.assertCurrent()
     consumed += count
     guard consumed == input.count else {
-      // A peer that always sends the beginning of more must not make the link keep what the owner has consumed. Each
+      // A peer that always sends the beginning of more must not make the transport keep what the owner has consumed. Each
       // removal moves at most one incomplete value, and follows as many consumed bytes as a read has.
       if consumed >= Self.readSize {
         input.removeFirst(consumed)
@@ -145,7 +145,7 @@ package final class ByteTransport: ChannelDelegate {
       let reading = tls == nil ? try read(into: &input) : try receiveRecords()
       switch reading {
       case .bytes(let count):
-        if tls == nil { owner?.linkReceived(self) }
+        if tls == nil { owner?.transportReceived(self) }
         if count < Self.readSize { return }
       case .wouldBlock: return
       case .end: throw .closed(inOrder: tls == nil)
@@ -169,8 +169,8 @@ package final class ByteTransport: ChannelDelegate {
     } catch {
       throw .failedTLS(error)
     }
-    if phase != .handshaking, !wasEstablished { owner?.linkBecameSecure(self) }
-    if input.count > before, isOpen { owner?.linkReceived(self) }
+    if phase != .handshaking, !wasEstablished { owner?.transportBecameSecure(self) }
+    if input.count > before, isOpen { owner?.transportReceived(self) }
     if phase == .closedByPeer { throw .closed(inOrder: true) }
     return reading
   }
@@ -219,7 +219,7 @@ package final class ByteTransport: ChannelDelegate {
       outgoing.removeAll(keepingCapacity: outgoing.capacity <= Self.keptCapacity)
       sent = 0
       writeDeadline = .never
-      owner?.linkDrained(self)
+      owner?.transportDrained(self)
     } else if sent > before || writeDeadline == .never {
       writeDeadline = now.advanced(by: writeProgress)
     }
@@ -233,11 +233,11 @@ package final class ByteTransport: ChannelDelegate {
     do { try tls.send(plaintext.span, outgoing: &outgoing) } catch { throw .failedTLS(error) }
   }
 
-  /// Lets the owner append to the output. The link does not use the output meanwhile.
+  /// Lets the owner append to the output. The transport does not use the output meanwhile.
   private func collect() {
     var collected: [UInt8] = []
     swap(&collected, &output)
-    owner?.linkWillSend(self, &collected)
+    owner?.transportWillSend(self, &collected)
     collected += output
     output = collected
   }
@@ -253,7 +253,7 @@ package final class ByteTransport: ChannelDelegate {
     output.removeAll(keepingCapacity: output.capacity <= Self.keptCapacity)
   }
 
-  /// Starts a handshake. The link encrypts everything written from now on.
+  /// Starts a handshake. The transport encrypts everything written from now on.
   package func secure(with session: TLSSession) {
     channel.loop.assertCurrent()
     tls = session
@@ -272,7 +272,7 @@ package final class ByteTransport: ChannelDelegate {
     case .cancelled: end(.ended)
     case .timedOut:
       if now >= writeDeadline { return end(.stalled) }
-      if now >= deadline { owner?.linkTimedOut(self) }
+      if now >= deadline { owner?.transportTimedOut(self) }
       watch()
     case .ready:
       perform { () throws(ByteTransportEnd) in
@@ -282,7 +282,7 @@ package final class ByteTransport: ChannelDelegate {
     }
   }
 
-  /// Runs `work`, ends the link if it throws, and then waits for more events.
+  /// Runs `work`, ends the transport if it throws, and then waits for more events.
   private func perform(_ work: () throws(ByteTransportEnd) -> Void) {
     let wasBusy = isBusy
     isBusy = true
@@ -303,7 +303,7 @@ package final class ByteTransport: ChannelDelegate {
     channel.watch(for: interest, until: min(deadline, writeDeadline), self)
   }
 
-  /// Sends what the kernel accepts at once, and closes the link without a call to the owner.
+  /// Sends what the kernel accepts at once, and closes the transport without a call to the owner.
   package func close() {
     channel.loop.assertCurrent()
     owner = nil
@@ -311,7 +311,7 @@ package final class ByteTransport: ChannelDelegate {
     end(.ended)
   }
 
-  /// Closes the link without sending the output and without a call to the owner.
+  /// Closes the transport without sending the output and without a call to the owner.
   package func abort() {
     channel.loop.assertCurrent()
     owner = nil
@@ -319,7 +319,7 @@ package final class ByteTransport: ChannelDelegate {
     end(.ended)
   }
 
-  /// Closes the link and reports the reason to the owner.
+  /// Closes the transport and reports the reason to the owner.
   package func end(_ end: ByteTransportEnd) {
     channel.loop.assertCurrent()
     guard isOpen else { return }
@@ -331,6 +331,6 @@ package final class ByteTransport: ChannelDelegate {
     (output, outgoing) = ([], [])
     let owner = owner
     self.owner = nil
-    owner?.linkEnded(self, end)
+    owner?.transportEnded(self, end)
   }
 }

@@ -10,7 +10,7 @@ import TLS
 ///
 /// Confined to its loop. The dialer stays alive until it has reported, even if its owner drops it.
 final class Dialer: ByteTransportOwner {
-  /// A link that is ready, or the error.
+  /// A transport that is ready, or the error.
   typealias DialResult = Result<ByteTransport, UpstreamError>
 
   private let configuration: UpstreamClient.Configuration
@@ -18,7 +18,7 @@ final class Dialer: ByteTransportOwner {
   private let deadline: Deadline
   private var report: ((DialResult) -> Void)?
   private var connector: Connector?
-  private var link: ByteTransport?
+  private var transport: ByteTransport?
   /// The memory that is charged for the connection.
   private let hold: MemoryHold
   /// The parser of the proxy's response. Nil when no response is expected.
@@ -46,8 +46,8 @@ final class Dialer: ByteTransportOwner {
     report = nil
     connector?.cancel()
     connector = nil
-    link?.close()
-    link = nil
+    transport?.close()
+    transport = nil
   }
 
   private func connected(_ outcome: Connector.ConnectResult) {
@@ -57,49 +57,49 @@ final class Dialer: ByteTransportOwner {
       if error.cause == .unknownHost || error.cause == .resolverTimedOut { stage = .name }
       finish(.failure(UpstreamError(error)))
     case .success(let channel):
-      let link = ByteTransport(channel, writeProgress: configuration.limits.writeProgress, hold: hold)
-      self.link = link
-      link.owner = self
-      link.deadline = deadline
-      link.start()
-      configuration.proxy == nil ? secure(link) : askForTunnel(link)
+      let transport = ByteTransport(channel, writeProgress: configuration.limits.writeProgress, hold: hold)
+      self.transport = transport
+      transport.owner = self
+      transport.deadline = deadline
+      transport.start()
+      configuration.proxy == nil ? secure(transport) : askForTunnel(transport)
     }
   }
 
-  private func askForTunnel(_ link: ByteTransport) {
+  private func askForTunnel(_ transport: ByteTransport) {
     stage = .tunnel
     tunnelParser = ResponseHeadParser(answering: .connect, limits: configuration.limits.http1)
-    link.write { output in
+    transport.write { output in
       RequestSerializer.appendConnect(
         to: configuration.endpoint, authorization: configuration.proxy?.authorization, &output)
     }
   }
 
-  private func secure(_ link: ByteTransport) {
+  private func secure(_ transport: ByteTransport) {
     stage = .security
-    guard configuration.scheme == .https else { return finish(.success(link)) }
+    guard configuration.scheme == .https else { return finish(.success(transport)) }
     guard let context = configuration.tls else {
       let problem = "There are no trusted CAs to verify the certificate of \(configuration.host)."
       return finish(.failure(UpstreamError(.proxyInternalError, .unprocessed, problem)))
     }
     do throws(TLSError) {
       let protocols = configuration.applicationProtocols
-      link.secure(with: try TLSSession(context, host: configuration.host, applicationProtocols: protocols))
+      transport.secure(with: try TLSSession(context, host: configuration.host, applicationProtocols: protocols))
     } catch {
       finish(.failure(UpstreamError(error, .unprocessed)))
     }
   }
 
-  func linkBecameSecure(_ link: ByteTransport) {
+  func transportBecameSecure(_ transport: ByteTransport) {
     loop.assertCurrent()
-    finish(.success(link))
+    finish(.success(transport))
   }
 
-  func linkReceived(_ link: ByteTransport) {
+  func transportReceived(_ transport: ByteTransport) {
     loop.assertCurrent()
     guard var parser = tunnelParser else { return }
     do throws(ResponseError) {
-      let bytes = link.unread
+      let bytes = transport.unread
       guard let length = try parser.parse(bytes.span) else {
         tunnelParser = parser
         return
@@ -110,20 +110,20 @@ final class Dialer: ByteTransportOwner {
       guard length == bytes.count else {
         return fail(.protocolError, "\(proxyName) sent bytes through the tunnel before the upstream could.")
       }
-      link.consume(length)
-      secure(link)
+      transport.consume(length)
+      secure(transport)
     } catch {
       fail(.protocolError, "The response of \(proxyName) is malformed. \(error.reason)")
     }
   }
 
-  func linkTimedOut(_ link: ByteTransport) {
+  func transportTimedOut(_ transport: ByteTransport) {
     loop.assertCurrent()
     guard tunnelParser == nil else { return fail(.connectionTimeout, "\(proxyName) did not respond in time.") }
     fail(.connectionTimeout, "\(configuration.endpoint) did not finish the TLS handshake in time.")
   }
 
-  func linkEnded(_ link: ByteTransport, _ end: ByteTransportEnd) {
+  func transportEnded(_ transport: ByteTransport, _ end: ByteTransportEnd) {
     loop.assertCurrent()
     let peer = tunnelParser != nil ? proxyName : configuration.endpoint
     let error = UpstreamError(end, .unprocessed, with: peer)
@@ -154,9 +154,9 @@ final class Dialer: ByteTransportOwner {
   private func finish(_ outcome: DialResult) {
     guard let report else { return }
     self.report = nil
-    // The new owner of a ready link sets its deadline.
-    if case .failure = outcome { link?.close() }
-    link = nil
+    // The new owner of a ready transport sets its deadline.
+    if case .failure = outcome { transport?.close() }
+    transport = nil
     report(
       outcome.mapError { error in
         var error = error

@@ -9,7 +9,7 @@ import HTTPTypes
 ///
 /// Confined to its loop.
 final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
-  private let link: ByteTransport
+  private let transport: ByteTransport
   private let configuration: UpstreamClient.Configuration
   private let authority: String
   /// The pool, until the connection has left it.
@@ -21,43 +21,43 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   private var decoder: ContentDecoder?
   private var requestContent: RequestContent?
   private var isChunked = false
-  /// The value of the link's `bytesSent` before the current request.
+  /// The value of the transport's `bytesSent` before the current request.
   private var sentBefore = 0
   /// Whether the head of the response arrived before the whole request was sent.
   private var isEarly = false
   private(set) var hasCarried = false
   private var hasAnswered = false
 
-  init(_ link: ByteTransport, _ configuration: UpstreamClient.Configuration, pool: UpstreamClient) {
-    (self.link, self.configuration, self.pool) = (link, configuration, pool)
+  init(_ transport: ByteTransport, _ configuration: UpstreamClient.Configuration, pool: UpstreamClient) {
+    (self.transport, self.configuration, self.pool) = (transport, configuration, pool)
     parser = ResponseHeadParser(answering: .get, limits: configuration.limits.http1)
     authority = configuration.authority
-    link.owner = self
+    transport.owner = self
     rest()
   }
 
   var isSettling: Bool { false }
 
-  var room: Int { exchange == nil && link.isOpen ? 1 : 0 }
+  var room: Int { exchange == nil && transport.isOpen ? 1 : 0 }
 
-  /// Waits for the next request. The link keeps reading, so that it notices a close by the peer.
+  /// Waits for the next request. The transport keeps reading, so that it notices a close by the peer.
   private func rest() {
     exchange = nil
     decoder = nil
-    link.isReading = true
-    link.deadline = link.now.advanced(by: configuration.limits.idle)
+    transport.isReading = true
+    transport.deadline = transport.now.advanced(by: configuration.limits.idle)
   }
 
   /// Checks for bytes or a close since the last response. The next request would take unsolicited bytes for its
   /// response (RFC 9112 §9.2), so any byte closes the connection. Before the first request, only cleartext bytes count.
   /// Over TLS they may be session tickets, and the request's exchange receives the error if the peer has closed.
   func prepare() -> Bool {
-    link.channel.loop.assertCurrent()
-    let isUsable = hasCarried ? link.isQuiet : link.tls != nil || !link.channel.hasInput
-    if isUsable, !hasCarried || pool?.reusesHTTP1 ?? false { return link.isOpen }
+    transport.channel.loop.assertCurrent()
+    let isUsable = hasCarried ? transport.isQuiet : transport.tls != nil || !transport.channel.hasInput
+    if isUsable, !hasCarried || pool?.reusesHTTP1 ?? false { return transport.isOpen }
     // Over TLS the bytes can also be an alert.
-    if link.tls == nil, link.channel.hasInput { pool?.receivedUnsolicited() }
-    link.close()
+    if transport.tls == nil, transport.channel.hasInput { pool?.receivedUnsolicited() }
+    transport.close()
     _ = leave(hasCarried ? .useful : .unusable)
     return false
   }
@@ -66,12 +66,12 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   func drain() {}
 
   func carry(_ exchange: UpstreamExchange) throws(Unsendable) {
-    link.channel.loop.assertCurrent()
+    transport.channel.loop.assertCurrent()
     let (request, target) = (exchange.request, exchange.request.target.bytes)
     let framing: MessageFraming =
       request.content == nil ? .none : request.contentLength.map { .fixed($0) } ?? .chunked
     do {
-      try link.append { (output) throws(RequestError) in
+      try transport.append { (output) throws(RequestError) in
         try RequestSerializer.append(
           request.method, target: target.span, host: authority, fields: request.fields,
           credential: request.credential, framing: framing, to: &output)
@@ -82,20 +82,20 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     self.exchange = exchange
     hasCarried = true
     parser.reset(answering: request.method)
-    sentBefore = link.bytesSent
+    sentBefore = transport.bytesSent
     isEarly = false
-    link.deadline = exchange.wholeDeadline.advanced(by: Self.margin)
+    transport.deadline = exchange.wholeDeadline.advanced(by: Self.margin)
     // Sent at the end of the turn, right after the requests of other connections: an upstream on this machine that waits
     // for them then wakes up once for all.
-    link.flushSoon()
+    transport.flushSoon()
     guard let content = request.content else { return exchange.sent(by: self) }
     isChunked = framing == .chunked
     exchange.isSending(by: self)
-    requestContent = RequestContent(content, of: exchange, to: self, on: link.channel.loop)
+    requestContent = RequestContent(content, of: exchange, to: self, on: transport.channel.loop)
   }
 
-  func linkReceived(_ link: ByteTransport) {
-    link.channel.loop.assertCurrent()
+  func transportReceived(_ transport: ByteTransport) {
+    transport.channel.loop.assertCurrent()
     do {
       while try advance() {}
     } catch {
@@ -105,15 +105,15 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
 
   /// Processes the next part of the received bytes. Returns false if more bytes are needed.
   private func advance() throws(ResponseError) -> Bool {
-    let bytes = link.unread
-    guard link.isOpen, !bytes.isEmpty || decoder != nil else { return false }
+    let bytes = transport.unread
+    guard transport.isOpen, !bytes.isEmpty || decoder != nil else { return false }
     guard let exchange else {
       // No request is in flight: the bytes answer no request, or answer an earlier one twice (RFC 9112 §9.2).
       pool?.receivedUnsolicited()
       end(nil)
       return false
     }
-    if decoder == nil, link.bytesSent == sentBefore {
+    if decoder == nil, transport.bytesSent == sentBefore {
       unasked(exchange)
       return false
     }
@@ -122,12 +122,12 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     do { (count, event) = try decoder.decode(bytes.span) } catch { throw .malformed(error) }
     self.decoder = decoder
     if case .data(let range) = event {
-      link.consume(range.lowerBound)
-      let part = link.take(range.count)
+      transport.consume(range.lowerBound)
+      let part = transport.take(range.count)
       exchange.content?.append(part)
-      link.consume(count - range.upperBound)
+      transport.consume(count - range.upperBound)
     } else {
-      link.consume(count)
+      transport.consume(count)
     }
     if event == .end {
       finish(exchange)
@@ -139,9 +139,9 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
 
   private func readHead(_ bytes: ArraySlice<UInt8>, for exchange: UpstreamExchange) throws(ResponseError) -> Bool {
     guard let length = try parser.parse(bytes.span) else { return false }
-    link.consume(length)
+    transport.consume(length)
     let head = parser.head
-    isEarly = link.backlog > 0 || !(requestContent?.isComplete ?? true)
+    isEarly = transport.backlog > 0 || !(requestContent?.isComplete ?? true)
     decoder = ContentDecoder(head.framing, limits: configuration.limits.http1)
     exchange.answered(head.status, head.fields, contentLength: head.contentLength)
     hasAnswered = true
@@ -151,11 +151,11 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
 
   /// Stops receiving while enough content waits for its reader.
   private func holdBack(_ exchange: UpstreamExchange) {
-    link.isReading = (exchange.content?.uncredited ?? 0) < configuration.limits.bufferedContent
+    transport.isReading = (exchange.content?.uncredited ?? 0) < configuration.limits.bufferedContent
   }
 
   func contentWasRead(_ count: Int, of exchange: UpstreamExchange) {
-    link.channel.loop.assertCurrent()
+    transport.channel.loop.assertCurrent()
     guard exchange === self.exchange else { return }
     holdBack(exchange)
   }
@@ -167,8 +167,8 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     rest()
     pool?.exchangeEnded()
     exchange.finished()
-    if !link.unread.isEmpty { pool?.receivedUnsolicited() }
-    if !isEarly, parser.head.keepAlive, link.unread.isEmpty, pool?.reusesHTTP1 ?? false {
+    if !transport.unread.isEmpty { pool?.receivedUnsolicited() }
+    if !isEarly, parser.head.keepAlive, transport.unread.isEmpty, pool?.reusesHTTP1 ?? false {
       pool?.connectionHasRoom(self)
     } else {
       end(nil)
@@ -176,43 +176,43 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   }
 
   func abandon(_ exchange: UpstreamExchange) {
-    link.channel.loop.assertCurrent()
+    transport.channel.loop.assertCurrent()
     guard exchange === self.exchange else { return }
     end(nil)
   }
 
-  func close() { link.end(.ended) }
+  func close() { transport.end(.ended) }
 
-  func linkTimedOut(_ link: ByteTransport) {
-    link.channel.loop.assertCurrent()
+  func transportTimedOut(_ transport: ByteTransport) {
+    transport.channel.loop.assertCurrent()
     end(exchange == nil ? nil : UpstreamError(.responseTimeout, .unanswered, "The response was not complete in time."))
   }
 
-  /// The time by which the link's deadline exceeds the exchange's timer, so that the timer fires first.
+  /// The time by which the transport's deadline exceeds the exchange's timer, so that the timer fires first.
   private static let margin = Duration.seconds(1)
 
-  func linkEnded(_ link: ByteTransport, _ end: ByteTransportEnd) {
-    link.channel.loop.assertCurrent()
+  func transportEnded(_ transport: ByteTransport, _ end: ByteTransportEnd) {
+    transport.channel.loop.assertCurrent()
     let exchange = leave(hasCarried && !hasAnswered ? .unanswered : .useful)
     guard let exchange, !exchange.isOver else { return }
     if let decoder, decoder.endsWithConnection, case .closed(inOrder: true) = end { return exchange.finished() }
-    let hasBegun = decoder != nil || !link.unread.isEmpty
+    let hasBegun = decoder != nil || !transport.unread.isEmpty
     let progress: UpstreamError.Progress =
-      hasBegun ? .answered : link.bytesSent == sentBefore ? .unprocessed : .unanswered
+      hasBegun ? .answered : transport.bytesSent == sentBefore ? .unprocessed : .unanswered
     exchange.failed(UpstreamError(end, progress, with: configuration.endpoint))
   }
 
   /// Closes the connection, because bytes arrived before any of the request was sent, so they cannot answer it.
   private func unasked(_ exchange: UpstreamExchange) {
     pool?.receivedUnsolicited()
-    link.abort()
+    transport.abort()
     _ = leave(.useful)
     let words = "\(configuration.endpoint) sent bytes before it received the request."
     exchange.failed(UpstreamError(.connectionTerminated, .unprocessed, words))
   }
 
   private func end(_ error: UpstreamError?) {
-    link.close()
+    transport.close()
     let exchange = leave(.useful)
     if let error { exchange?.failed(error) }
   }
@@ -234,23 +234,23 @@ extension HTTP1Connection: RequestContent.Sink {
   private static let enough = 65_536
 
   func send(_ part: [UInt8], of exchange: UpstreamExchange) -> Bool {
-    link.channel.loop.assertCurrent()
-    link.write { output in
+    transport.channel.loop.assertCurrent()
+    transport.write { output in
       if isChunked { output.appendChunk(part.span) } else { output += part }
     }
-    return link.backlog < Self.enough
+    return transport.backlog < Self.enough
   }
 
   func sendEnd(of exchange: UpstreamExchange) {
-    link.channel.loop.assertCurrent()
-    if isChunked { link.write { $0.appendLastChunk() } }
+    transport.channel.loop.assertCurrent()
+    if isChunked { transport.write { $0.appendLastChunk() } }
     exchange.contentWasSent()
   }
 
   func contentBroke(_ error: UpstreamError, of exchange: UpstreamExchange) {
-    link.channel.loop.assertCurrent()
+    transport.channel.loop.assertCurrent()
     end(error)
   }
 
-  func linkDrained(_ link: ByteTransport) { requestContent?.hasRoom() }
+  func transportDrained(_ transport: ByteTransport) { requestContent?.hasRoom() }
 }

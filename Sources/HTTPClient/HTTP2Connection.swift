@@ -10,7 +10,7 @@ import HTTPTypes
 ///
 /// Confined to its loop.
 final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
-  private let link: ByteTransport
+  private let transport: ByteTransport
   private let session: HTTP2Session
   private let configuration: UpstreamClient.Configuration
   private let authority: String
@@ -29,8 +29,8 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   private var liveness: Liveness
   /// The peer's last GOAWAY.
   private var goAway: HTTP2GoAway?
-  /// The end of the link. Nil while it is open, or if this side closed it because the session is over.
-  private var linkEnd: ByteTransportEnd?
+  /// The end of the transport. Nil while it is open, or if this side closed it because the session is over.
+  private var transportEnd: ByteTransportEnd?
 
   /// The streams to open before the settings of the peer arrive. The peer probably allows as many. Streams beyond its
   /// limit are returned as unprocessed.
@@ -40,32 +40,32 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   private static let backlog = 131_072
 
   init(
-    _ link: ByteTransport, _ configuration: UpstreamClient.Configuration, pool: UpstreamClient, number: UInt64
+    _ transport: ByteTransport, _ configuration: UpstreamClient.Configuration, pool: UpstreamClient, number: UInt64
   ) throws(HTTP2Error) {
     var limits = HTTP2Limits()
     limits.concurrentStreams = configuration.limits.concurrentStreams
     limits.streamWindow = max(configuration.limits.bufferedContent, 65_535)
     session = try HTTP2Session(.client, limits: limits)
-    (self.link, self.configuration, self.pool, self.number) = (link, configuration, pool, number)
+    (self.transport, self.configuration, self.pool, self.number) = (transport, configuration, pool, number)
     authority = configuration.authority
-    liveness = Liveness(configuration.limits, since: link.now)
-    link.owner = self
-    link.deadline = liveness.deadline
-    link.flushSoon()
+    liveness = Liveness(configuration.limits, since: transport.now)
+    transport.owner = self
+    transport.deadline = liveness.deadline
+    transport.flushSoon()
   }
 
   var isSettling: Bool { !knowsSettings }
 
   var room: Int {
-    guard link.isOpen, !isDraining, session.canOpenStream else { return 0 }
+    guard transport.isOpen, !isDraining, session.canOpenStream else { return 0 }
     return (knowsSettings ? session.limits.concurrentStreams : Self.presumedStreams) - session.openStreams
   }
 
   /// Every frame names its stream, so received bytes can never belong to the wrong request.
-  func prepare() -> Bool { link.isOpen }
+  func prepare() -> Bool { transport.isOpen }
 
   func drain() {
-    link.channel.loop.assertCurrent()
+    transport.channel.loop.assertCurrent()
     guard !isDraining else { return }
     isDraining = true
     pool?.connectionDrains(self)
@@ -73,7 +73,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   }
 
   func carry(_ exchange: UpstreamExchange) throws(Unsendable) {
-    link.channel.loop.assertCurrent()
+    transport.channel.loop.assertCurrent()
     let request = exchange.request
     let id: HTTP2StreamID
     do {
@@ -88,11 +88,11 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
     hasCarried = true
     exchange.stream = id
     exchanges[id] = exchange
-    if exchanges.count == 1 { watch { $0.becameBusy(at: link.now) } }
-    link.flushSoon()
+    if exchanges.count == 1 { watch { $0.becameBusy(at: transport.now) } }
+    transport.flushSoon()
     guard let content = request.content else { return exchange.sent(by: self) }
     exchange.isSending(by: self)
-    uploads[id] = RequestContent(content, of: exchange, to: self, on: link.channel.loop)
+    uploads[id] = RequestContent(content, of: exchange, to: self, on: transport.channel.loop)
   }
 
   private func head(of request: UpstreamRequest) -> HTTP2RequestHead {
@@ -109,7 +109,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   private static let ownFields: [StaticString] = ["content-length", "te", "trailer", "proxy-authorization"]
 
   func abandon(_ exchange: UpstreamExchange) {
-    link.channel.loop.assertCurrent()
+    transport.channel.loop.assertCurrent()
     guard exchanges[exchange.stream] === exchange else { return }
     reset(exchange.stream)
   }
@@ -118,85 +118,85 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   private func reset(_ id: HTTP2StreamID) {
     uploads.removeValue(forKey: id)?.cancel()
     session.reset(id, .cancel)
-    link.flushSoon()
+    transport.flushSoon()
   }
 
   func contentWasRead(_ count: Int, of exchange: UpstreamExchange) {
-    link.channel.loop.assertCurrent()
+    transport.channel.loop.assertCurrent()
     session.consume(count, on: exchange.stream)
-    if session.wantsWrite { link.flushSoon() }
+    if session.wantsWrite { transport.flushSoon() }
   }
 
-  func linkReceived(_ link: ByteTransport) {
-    link.channel.loop.assertCurrent()
-    watch { $0.heard(at: link.now) }
-    let bytes = link.unread
+  func transportReceived(_ transport: ByteTransport) {
+    transport.channel.loop.assertCurrent()
+    watch { $0.heard(at: transport.now) }
+    let bytes = transport.unread
     do {
       try session.receive(bytes.span, delegate: self)
     } catch {
       return leave()
     }
-    link.consume(bytes.count)
+    transport.consume(bytes.count)
     flushOrLeave()
   }
 
-  func linkWillSend(_ link: ByteTransport, _ output: inout [UInt8]) {
-    session.collectOutput(into: &output, limit: Self.backlog - link.backlog, delegate: self)
+  func transportWillSend(_ transport: ByteTransport, _ output: inout [UInt8]) {
+    session.collectOutput(into: &output, limit: Self.backlog - transport.backlog, delegate: self)
     if session.isOver { flushOrLeaveLater() }
   }
 
-  func linkDrained(_ link: ByteTransport) { flushOrLeave() }
+  func transportDrained(_ transport: ByteTransport) { flushOrLeave() }
 
   /// Sends the remaining output, or ends the connection if the session is over.
   private func flushOrLeave() {
-    guard link.isOpen else { return }
+    guard transport.isOpen else { return }
     if session.isOver || (isDraining && exchanges.isEmpty && !session.wantsWrite) { return leave() }
-    if session.wantsWrite { link.flushSoon() }
+    if session.wantsWrite { transport.flushSoon() }
   }
 
   /// Does the same at the end of the turn, after the current call of the session has returned.
   private func flushOrLeaveLater() {
-    link.channel.loop.atEndOfTurn { self.flushOrLeave() }
+    transport.channel.loop.atEndOfTurn { self.flushOrLeave() }
   }
 
-  func linkTimedOut(_ link: ByteTransport) {
-    link.channel.loop.assertCurrent()
-    switch liveness.due(at: link.now) {
+  func transportTimedOut(_ transport: ByteTransport) {
+    transport.channel.loop.assertCurrent()
+    switch liveness.due(at: transport.now) {
     case .nothing: break
     case .ping(let payload):
       session.ping(payload)
-      link.flushSoon()
-    case .dead: return link.end(.dead)
+      transport.flushSoon()
+    case .dead: return transport.end(.dead)
     }
-    link.deadline = liveness.deadline
+    transport.deadline = liveness.deadline
   }
 
   private func watch(_ change: (inout Liveness) -> Void) {
     change(&liveness)
     // Only an earlier deadline needs an update. A later one is found when the present one passes.
-    if liveness.deadline < link.deadline { link.deadline = liveness.deadline }
+    if liveness.deadline < transport.deadline { transport.deadline = liveness.deadline }
   }
 
   func close() {
-    link.channel.loop.assertCurrent()
-    linkEnd = .ended
+    transport.channel.loop.assertCurrent()
+    transportEnd = .ended
     session.goAway()
     leave()
   }
 
   /// Sends the session's last output and closes the connection.
   private func leave() {
-    guard link.isOpen else { return }
+    guard transport.isOpen else { return }
     var last: [UInt8] = []
     session.collectOutput(into: &last, limit: Self.backlog, delegate: self)
-    link.write { $0 += last }
-    link.close()
+    transport.write { $0 += last }
+    transport.close()
     end()
   }
 
-  func linkEnded(_ link: ByteTransport, _ end: ByteTransportEnd) {
-    link.channel.loop.assertCurrent()
-    linkEnd = end
+  func transportEnded(_ transport: ByteTransport, _ end: ByteTransportEnd) {
+    transport.channel.loop.assertCurrent()
+    transportEnd = end
     self.end()
   }
 
@@ -207,7 +207,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   }
 
   private var use: ConnectionUse {
-    guard linkEnd != nil || session.failure != nil, !hasAnswered else { return .useful }
+    guard transportEnd != nil || session.failure != nil, !hasAnswered else { return .useful }
     // Requests too large for some peers wait for the settings.
     return hasCarried ? .unanswered : isSettling ? .unusable : .useful
   }
@@ -215,15 +215,15 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
 
 extension HTTP2Connection: RequestContent.Sink {
   func send(_ part: [UInt8], of exchange: UpstreamExchange) -> Bool {
-    link.channel.loop.assertCurrent()
-    link.flushSoon()
+    transport.channel.loop.assertCurrent()
+    transport.flushSoon()
     return session.send(part, on: exchange.stream)
   }
 
   func sendEnd(of exchange: UpstreamExchange) {
-    link.channel.loop.assertCurrent()
+    transport.channel.loop.assertCurrent()
     session.send([], on: exchange.stream, isLast: true)
-    link.flushSoon()
+    transport.flushSoon()
     exchange.contentWasSent()
   }
 
@@ -240,7 +240,7 @@ extension HTTP2Connection: HTTP2SessionDelegate {
   }
 
   func receivedResponse(_ head: HTTP2ResponseHead, on id: HTTP2StreamID) {
-    link.channel.loop.assertCurrent()
+    transport.channel.loop.assertCurrent()
     guard let exchange = exchanges[id] else { return }
     guard (200...599).contains(head.status) else {
       // RFC 9110 §15: no such status code is valid.
@@ -276,7 +276,7 @@ extension HTTP2Connection: HTTP2SessionDelegate {
     if exchanges.isEmpty { liveness.becameIdle() }
     pool?.exchangeEnded()
     if !exchange.isOver { exchange.failed(error(closure, of: exchange)) }
-    if link.isOpen { isDraining ? flushOrLeaveLater() : pool?.connectionHasRoom(self) }
+    if transport.isOpen { isDraining ? flushOrLeaveLater() : pool?.connectionHasRoom(self) }
   }
 
   func receivedGoAway(_ goAway: HTTP2GoAway) {
@@ -296,7 +296,7 @@ extension HTTP2Connection: HTTP2SessionDelegate {
       let words = "\(peer) did not process the request (\(closure.code))."
       return UpstreamError(.connectionTerminated, .unprocessed, words)
     case .connectionLost:
-      return UpstreamError(session.failure, goAway, link: linkEnd, progress, with: peer, connection: number)
+      return UpstreamError(session.failure, goAway, transport: transportEnd, progress, with: peer, connection: number)
     case .malformed:
       let words = "The response of \(peer) breaks the HTTP/2 protocol (\(closure.code))."
       return UpstreamError(.protocolError, .answered, words)

@@ -121,7 +121,7 @@ extension UpstreamClient {
     let dialer = Dialer(configuration, loop: loop, resolver: resolver, hold: hold) { [self] outcome in
       if let place { dialers[place] = nil }
       switch outcome {
-      case .success(let link): connected(link)
+      case .success(let transport): connected(transport)
       case .failure(let error): failed(error)
       }
       dispatch()
@@ -130,23 +130,23 @@ extension UpstreamClient {
     dialers[ObjectIdentifier(dialer)] = dialer
   }
 
-  private func connected(_ link: ByteTransport) {
-    guard !isClosed else { return link.close() }
-    let isHTTP2 = configuration.http2 == .priorKnowledge || link.tls?.applicationProtocol == "h2"
+  private func connected(_ transport: ByteTransport) {
+    guard !isClosed else { return transport.close() }
+    let isHTTP2 = configuration.http2 == .priorKnowledge || transport.tls?.applicationProtocol == "h2"
     speaksHTTP2 = isHTTP2
     lastFailure = nil
     count {
       $0.connectionsOpened += 1
       $0.connectionsOpen += 1
-      if link.tls?.wasResumed == true { $0.handshakesResumed += 1 }
+      if transport.tls?.wasResumed == true { $0.handshakesResumed += 1 }
     }
-    if !isHTTP2 { return connections.append(HTTP1Connection(link, configuration, pool: self)) }
+    if !isHTTP2 { return connections.append(HTTP1Connection(transport, configuration, pool: self)) }
     do {
       connectionNumber &+= 1
-      connections.append(try HTTP2Connection(link, configuration, pool: self, number: connectionNumber))
+      connections.append(try HTTP2Connection(transport, configuration, pool: self, number: connectionNumber))
     } catch {
       count { $0.connectionsOpen -= 1 }
-      link.close()
+      transport.close()
       failed(UpstreamError(.proxyInternalError, .unprocessed, "There is no HTTP/2 session (\(error))."))
     }
   }

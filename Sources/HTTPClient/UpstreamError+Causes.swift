@@ -90,13 +90,14 @@ extension UpstreamError {
   ///
   /// - Parameters:
   ///   - failure: The failure of the session.
-  ///   - link: The end of the link. Nil if this side closed it.
+  ///   - transport: The end of the transport. Nil if this side closed it.
   init(
-    _ failure: HTTP2Error?, _ goAway: HTTP2GoAway?, link: ByteTransportEnd?, _ progress: Progress, with peer: String,
+    _ failure: HTTP2Error?, _ goAway: HTTP2GoAway?, transport: ByteTransportEnd?, _ progress: Progress,
+    with peer: String,
     connection: UInt64
   ) {
     let violation: String?
-    switch (failure, link) {
+    switch (failure, transport) {
     case (let failure?, _) where failure != .connectionLost: violation = "broke the HTTP/2 protocol: \(failure.reason)"
     case (_, .closed?), (_, .failed?): violation = goAway?.reason
     case (_, _?): violation = nil
@@ -105,7 +106,7 @@ extension UpstreamError {
     if let violation {
       self.init(.protocolError, progress, "\(peer) \(violation).", connection: connection)
     } else {
-      let error = UpstreamError(link ?? .ended, progress, with: peer)
+      let error = UpstreamError(transport ?? .ended, progress, with: peer)
       self.init(error.cause, progress, error.description, connection: connection)
     }
   }

@@ -13,7 +13,7 @@ final class RedisConnection: ByteTransportOwner {
   /// The client, until it has closed the connection.
   private weak var client: RedisClient?
   private let configuration: RedisClient.Configuration
-  let link: ByteTransport
+  let transport: ByteTransport
   private var parser: RESPParser
   private var phase = Phase.greeting
   private var greetingDeadline = Deadline.never
@@ -43,36 +43,36 @@ final class RedisConnection: ByteTransportOwner {
   init(_ channel: Channel, _ configuration: RedisClient.Configuration, hold: MemoryHold, of client: RedisClient) {
     (self.configuration, self.client) = (configuration, client)
     parser = RESPParser(configuration.limits.replies)
-    link = ByteTransport(channel, writeProgress: configuration.limits.silence, hold: hold)
+    transport = ByteTransport(channel, writeProgress: configuration.limits.silence, hold: hold)
   }
 
-  private var now: Deadline { link.now }
+  private var now: Deadline { transport.now }
   private var limits: RedisClient.Limits { configuration.limits }
 
   var isReady: Bool { phase == .ready && !isStalled }
 
   func start(until deadline: Deadline) {
     greetingDeadline = deadline
-    link.owner = self
-    link.deadline = deadline
+    transport.owner = self
+    transport.deadline = deadline
     // Settlements must not wait behind the connections to Apple.
-    link.channel.rank = .first
-    link.start()
+    transport.channel.rank = .first
+    transport.start()
     guard let context = configuration.tls else { return greet() }
     guard case .tcp(let host, _) = configuration.address else { return greet() }
     do throws(TLSError) {
-      link.secure(with: try TLSSession(context, host: host, applicationProtocols: []))
+      transport.secure(with: try TLSSession(context, host: host, applicationProtocols: []))
     } catch {
       end("\(error)")
     }
   }
 
-  func linkBecameSecure(_ link: ByteTransport) {
+  func transportBecameSecure(_ transport: ByteTransport) {
     greet()
   }
 
   private func greet() {
-    link.write { output in
+    transport.write { output in
       output.append("*")
       output.append(decimal: configuration.password == nil ? 4 : 7)
       output.append("\r\n$5\r\nHELLO\r\n$1\r\n3\r\n")
@@ -88,14 +88,14 @@ final class RedisConnection: ByteTransportOwner {
       greet(["SELECT", "\(configuration.database)"])
     }
     if let channel = configuration.channel {
-      link.write { $0.append(command: [Array("SUBSCRIBE".utf8), channel]) }
+      transport.write { $0.append(command: [Array("SUBSCRIBE".utf8), channel]) }
     } else {
       greet(["PING"])
     }
   }
 
   private func greet(_ command: [String]) {
-    link.write { $0.append(command: command.map { Array($0.utf8) }) }
+    transport.write { $0.append(command: command.map { Array($0.utf8) }) }
     wait(until: greetingDeadline) { [self] in greeted($0, by: command[0]) }
   }
 
@@ -131,10 +131,10 @@ final class RedisConnection: ByteTransportOwner {
   }
 
   func send(_ command: [[UInt8]], until deadline: Deadline, _ completion: @escaping RedisClient.Completion) {
-    guard pending.count < limits.pending, link.backlog < limits.backlog else {
+    guard pending.count < limits.pending, transport.backlog < limits.backlog else {
       return completion(.failure(.overloaded))
     }
-    link.write { $0.append(command: command) }
+    transport.write { $0.append(command: command) }
     wait(until: deadline, completion)
   }
 
@@ -147,7 +147,7 @@ final class RedisConnection: ByteTransportOwner {
     }
   }
 
-  /// Sets the deadline of the link: a command's deadline, a stall, the end after a long silence, or the next PING.
+  /// Sets the deadline of the transport: a command's deadline, a stall, the end after a long silence, or the next PING.
   private func rearm() {
     guard phase != .ended else { return }
     var deadline = nextDeadline
@@ -158,10 +158,10 @@ final class RedisConnection: ByteTransportOwner {
       deadline = min(deadline, due)
     }
     if let pausedUntil { deadline = min(deadline, pausedUntil) }
-    link.deadline = deadline
+    transport.deadline = deadline
   }
 
-  func linkReceived(_ link: ByteTransport) {
+  func transportReceived(_ transport: ByteTransport) {
     do throws(RESPError) {
       try receive()
     } catch {
@@ -172,10 +172,10 @@ final class RedisConnection: ByteTransportOwner {
   private func receive() throws(RESPError) {
     var start = Deadline.now
     while phase != .ended, pausedUntil == nil {
-      let bytes = link.unread
+      let bytes = transport.unread
       var position = 0
       let value = try parser.next(in: bytes.span, from: &position)
-      link.consume(position)
+      transport.consume(position)
       guard let value else { return }
       guard case .push(let parts) = value else {
         // The number of replies is this client's own choice. Only messages come without a command.
@@ -222,7 +222,7 @@ final class RedisConnection: ByteTransportOwner {
   private func pause(until time: Deadline) {
     guard phase != .ended else { return }
     pausedUntil = time
-    link.isReading = false
+    transport.isReading = false
     rearm()
   }
 
@@ -230,12 +230,12 @@ final class RedisConnection: ByteTransportOwner {
   private func endPause() -> Bool {
     guard let time = pausedUntil, now >= time else { return false }
     pausedUntil = nil
-    link.isReading = true
-    linkReceived(link)
+    transport.isReading = true
+    transportReceived(transport)
     return true
   }
 
-  func linkTimedOut(_ link: ByteTransport) {
+  func transportTimedOut(_ transport: ByteTransport) {
     let wasPaused = endPause()
     guard phase != .ended else { return }
     if phase == .greeting, now >= greetingDeadline { return end("It did not finish the greeting in time.") }
@@ -271,7 +271,7 @@ final class RedisConnection: ByteTransportOwner {
     for completion in expired { completion(.failure(.timedOut)) }
   }
 
-  func linkEnded(_ link: ByteTransport, _ end: ByteTransportEnd) {
+  func transportEnded(_ transport: ByteTransport, _ end: ByteTransportEnd) {
     switch end {
     case .closed:
       finish(phase == .greeting ? "It closed the connection during the greeting." : "It closed the connection.")
@@ -283,7 +283,7 @@ final class RedisConnection: ByteTransportOwner {
   }
 
   private func end(_ reason: String) {
-    link.abort()
+    transport.abort()
     finish(reason)
   }
 

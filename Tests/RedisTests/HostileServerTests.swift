@@ -65,7 +65,7 @@ struct HostileServerTests {
       connection.send(rest)
       wait(for: "message \(number)") { client.messages.count == number }
     }
-    let held = { client.onLoop { $0.connection?.link.input.count ?? 0 } }
+    let held = { client.onLoop { $0.connection?.transport.input.count ?? 0 } }
     wait(for: "the part of the next message") { held() >= half }
     #expect(held() <= 2 * message.utf8.count, "\(held())")
   }
@@ -90,7 +90,7 @@ struct HostileServerTests {
     client.onLoop { client in
       client.send([Array("PING".utf8)], until: client.loop.now.advanced(by: .seconds(60))) { _ in }
     }
-    wait(for: "a pause") { client.onLoop { $0.connection?.link.isReading == false } }
+    wait(for: "a pause") { client.onLoop { $0.connection?.transport.isReading == false } }
     wait(for: "all messages") { client.messages.count == 2 * count }
     #expect(client.availabilities == [.ready])
   }
