@@ -81,7 +81,7 @@ let package = Package(
     .target(name: "CSourceRevision", cSettings: sourceRevision),
 
     module("Bytes", [], hot),
-    module("Cryptography", ["Bytes", "CLockedMemory", "COpenSSL", "JSON", "Locks"]),
+    module("Cryptography", ["Bytes", "CLockedMemory", "COpenSSL", "JSON", "Locks"], hot),
     module("Locks"),
     module("Tracing", ["Bytes"]),
     module("JSON", ["Bytes"], hot),

@@ -155,9 +155,9 @@ import Testing
     #expect(server.connections == 0)
   }
 
-  @Test("twenty drains under load lose no request", .realSeconds, arguments: Variant.plain + Variant.tls.prefix(1))
+  @Test("ten drains under load lose no request", .realSeconds, arguments: Variant.plain + Variant.tls.prefix(1))
   func underLoad(_ variant: Variant) throws {
-    for _ in 0..<20 {
+    for _ in 0..<10 {
       // The clients' threads may be suspended for longer than a packet takes on loopback.
       let server = try TestServer(variant, loops: 2, roundTrip: .milliseconds(100))
       let load = Load(server, get: Self.get)

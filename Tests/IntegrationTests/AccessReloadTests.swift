@@ -91,7 +91,7 @@ struct AccessReloadTests {
     let load = try ChildProcess(
       Repository.python, [Repository.script("bearer_load.py"), "\(server.port)", try provider.mint()], holdsInput: true)
     #expect(try load.line() == "running")
-    for reload in 1...40 {
+    for reload in 1...20 {
       _ = try ground.directory.write(policies[reload % 2], to: "config.json5")
       server.process.signal(SIGHUP)
       try server.process.waitForErrors("Configuration reloaded", count: reload)

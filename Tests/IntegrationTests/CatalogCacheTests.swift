@@ -64,30 +64,27 @@ struct CatalogCacheTests {
     #expect(try ground.emulator.requests().map(\.method) == ["GET"])
   }
 
-  @Test(
-    "ignores the order and the escaping of parameters",
-    arguments: [
-      "types=albums&term=khalid", "term=%6bhalid&types=albums", "types=%61lbums&term=khalid",
-    ])
-  func order(_ query: String) throws {
+  @Test("ignores the order and the escaping of parameters")
+  func order() throws {
     let ground = try CatalogGround()
     let first = try ground.request("\(Self.searches)?term=khalid&types=albums")
-    let second = try ground.request("\(Self.searches)?\(query)")
-    #expect(second.isHit && second.body == first.body)
+    for query in ["types=albums&term=khalid", "term=%6bhalid&types=albums", "types=%61lbums&term=khalid"] {
+      let second = try ground.request("\(Self.searches)?\(query)")
+      #expect(second.isHit && second.body == first.body, "\(query)")
+    }
   }
 
-  @Test(
-    "distinguishes requests that Apple may answer differently",
-    arguments: [
-      "term=khalid&types=songs", "term=khalid", "term=khalid&types=albums&l=en-US", "term=Khalid&types=albums",
-      "term=khalid&types=albums&", "term=khalid&types=albums&x", "term=khalid&types=albums&types=songs",
-      "term=khalid%26types=albums", "TERM=khalid&types=albums", "term=khalid+&types=albums",
-    ])
-  func others(_ query: String) throws {
+  @Test("distinguishes requests that Apple may answer differently")
+  func others() throws {
     let ground = try CatalogGround()
-    _ = try ground.request("\(Self.searches)?term=khalid&types=albums")
-    #expect(!(try ground.request("\(Self.searches)?\(query)").isHit))
-    #expect(try ground.emulator.count() == 2)
+    let queries = [
+      "term=khalid&types=albums", "term=khalid&types=songs", "term=khalid", "term=khalid&types=albums&l=en-US",
+      "term=Khalid&types=albums", "term=khalid&types=albums&", "term=khalid&types=albums&x",
+      "term=khalid&types=albums&types=songs", "term=khalid%26types=albums", "TERM=khalid&types=albums",
+      "term=khalid+&types=albums",
+    ]
+    for query in queries { #expect(!(try ground.request("\(Self.searches)?\(query)").isHit), "\(query)") }
+    #expect(try ground.emulator.count() == queries.count)
   }
 
   @Test("revalidates a response if the client asks for this, and keeps a valid response")

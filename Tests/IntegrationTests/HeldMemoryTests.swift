@@ -7,8 +7,8 @@ struct HeldMemoryTests {
   @Test(
     "is charged to the budget as the process holds it",
     arguments: [
-      ("handshake", 1000, "/token"), ("hello", 1000, "/token"), ("tls", 600, "/token"), ("h2-rest", 500, "/token"),
-      ("h2-tables", 500, "/token"),
+      ("handshake", 500, "/token"), ("hello", 500, "/token"), ("tls", 300, "/token"), ("h2-rest", 250, "/token"),
+      ("h2-tables", 250, "/token"),
     ])
   func charged(_ kind: String, _ count: Int, _ path: String) throws {
     let ground = try Ground()

@@ -7,10 +7,10 @@ import Testing
 struct HostilePeerTests {
   private static let megabyte = 1 << 20
   private static let plain: [(kind: String, count: Int, path: String)] = [
-    ("head", 4000, "/token"), ("body", 4000, "/token"), ("pipelined", 2000, "/openapi.json"), ("idle", 2000, "/token"),
-    ("pipelined", 500, "/v1/catalog/us/albums/long"), ("reader", 1500, "/v1/catalog/us/albums/long"),
-    ("waiting", 3000, "/v1/catalog/us/albums/hang"), ("reader", 100, "/v1/me/endless"),
-    ("reader", 100, "/v1/catalog/us/albums/endless"),
+    ("head", 2000, "/token"), ("body", 2000, "/token"), ("pipelined", 1000, "/openapi.json"), ("idle", 1000, "/token"),
+    ("pipelined", 250, "/v1/catalog/us/albums/long"), ("reader", 750, "/v1/catalog/us/albums/long"),
+    ("waiting", 1500, "/v1/catalog/us/albums/hang"), ("reader", 50, "/v1/me/endless"),
+    ("reader", 50, "/v1/catalog/us/albums/endless"),
   ]
   /// Peers hold what they have for as long as they want: on a busy machine, time and overload would end them, and refuse
   /// the others.
@@ -19,16 +19,16 @@ struct HostilePeerTests {
     "CATALOG_TIMEOUTS_FIRST_BYTE": "5m", "CATALOG_TIMEOUTS_WHOLE": "10m",
   ]
   private static let secure: [(kind: String, count: Int, path: String)] = [
-    ("handshake", 1500, ""), ("tls", 300, ""), ("tls-reader", 300, "/v1/catalog/us/albums/long"),
+    ("handshake", 750, ""), ("tls", 150, ""), ("tls-reader", 150, "/v1/catalog/us/albums/long"),
   ]
 
   @Test(
-    "cannot end the server in a control group of 256 MB, and other clients are still served",
+    "cannot end the server in a control group of 128 MB, and other clients are still served",
     .enabled(if: ControlGroup.obstacle == nil, Comment(rawValue: ControlGroup.obstacle ?? "")),
     arguments: [false, true])
   func withinLimit(_ isSecure: Bool) throws {
     let ground = try Ground()
-    let group = try ControlGroup(megabytes: 256)
+    let group = try ControlGroup(megabytes: 128)
     let upstream = try HostileUpstream()
     let settings = [
       "CATALOG_UPSTREAM": upstream.url, "CATALOG_ME": "true",
@@ -44,7 +44,7 @@ struct HostilePeerTests {
       let metrics = try MetricsPage(of: server)
       let used = try #require(metrics["musickit_memory_budget_used_bytes"])
       let budget = try #require(metrics["musickit_memory_budget_bytes"])
-      #expect(budget == Double(128 * Self.megabyte))
+      #expect(budget == Double(64 * Self.megabyte))
       #expect(used <= budget, "\(kind) \(path)")
       #expect(peers.open > 0, "\(kind) \(path): all \(peers.refused) refused: \(peers.refusal)")
       peers.leave()
@@ -54,22 +54,22 @@ struct HostilePeerTests {
       }
     }
     #expect(server.stop() == 0)
-    #expect(try group.peak < 256 * Self.megabyte)
+    #expect(try group.peak < 128 * Self.megabyte)
     withExtendedLifetime((group, upstream)) {}
   }
 
   @Test(
     "that wait for Apple with large requests or responses cannot exceed the memory budget",
     arguments: [
-      ("long", 3000, "/v1/catalog/us/albums/hang"), ("content", 3000, "/v1/me/hang"),
+      ("long", 1500, "/v1/catalog/us/albums/hang"), ("content", 1500, "/v1/me/hang"),
       // A response of 1 MB for each peer, which the peer does not read.
-      ("waiting", 400, "/v1/catalog/us/albums/long"),
+      ("waiting", 200, "/v1/catalog/us/albums/long"),
     ])
   func waitingCallers(_ kind: String, _ count: Int, _ path: String) throws {
     let upstream = try HostileUpstream()
     let server = try Ground().serve(
       [
-        "CATALOG_UPSTREAM": upstream.url, "CATALOG_ME": "true", "LOG_LEVEL": "error", "SERVER_LIMITS_MEMORY": "32MB",
+        "CATALOG_UPSTREAM": upstream.url, "CATALOG_ME": "true", "LOG_LEVEL": "error", "SERVER_LIMITS_MEMORY": "16MB",
         "CATALOG_CACHE_MAX_BYTES": "0",
         "ACCESS_ANONYMOUS": "{ token: true, catalog: true, me: true }",
       ].merging(Self.patience) { $1 })
@@ -83,7 +83,7 @@ struct HostilePeerTests {
     }
     // The budget, plus the memory of the allocator and of refusals in progress.
     let held = try server.anonymousBytes - before
-    #expect(held < 40 * Self.megabyte)
+    #expect(held < 24 * Self.megabyte)
     peers.leave()
     withExtendedLifetime(upstream) {}
   }
@@ -92,14 +92,14 @@ struct HostilePeerTests {
     "of HTTP/2 with a hundred streams each cannot exceed the memory budget, and other clients are still served",
     arguments: [
       // Short responses, responses of 1 MB that all streams share, and responses that never end.
-      ("h2-windows", 150, "/openapi.json"), ("h2-windows", 150, "/v1/catalog/us/albums/long"),
-      ("h2-windows", 20, "/v1/me/endless"), ("h2-content", 150, "/token"),
+      ("h2-windows", 75, "/openapi.json"), ("h2-windows", 75, "/v1/catalog/us/albums/long"),
+      ("h2-windows", 10, "/v1/me/endless"), ("h2-content", 75, "/token"),
     ])
   func manyStreams(_ kind: String, _ count: Int, _ path: String) throws {
     let ground = try Ground()
     let upstream = try HostileUpstream()
     let settings = [
-      "CATALOG_UPSTREAM": upstream.url, "CATALOG_ME": "true", "LOG_LEVEL": "error", "SERVER_LIMITS_MEMORY": "32MB",
+      "CATALOG_UPSTREAM": upstream.url, "CATALOG_ME": "true", "LOG_LEVEL": "error", "SERVER_LIMITS_MEMORY": "16MB",
       "ACCESS_ANONYMOUS": "{ token: true, catalog: true, me: true }",
     ].merging(Self.patience) { $1 }
     let server = try ground.serve(settings.merging(try ground.tlsSettings()) { $1 })
@@ -116,7 +116,7 @@ struct HostilePeerTests {
     #expect(used <= budget)
     // The budget, plus the memory of the allocator and of refusals in progress.
     let held = try server.anonymousBytes - before
-    #expect(held < 40 * Self.megabyte, "\(held) held, \(used) charged, \(peers.open) open, \(peers.refused) refused")
+    #expect(held < 24 * Self.megabyte, "\(held) held, \(used) charged, \(peers.open) open, \(peers.refused) refused")
     peers.leave()
     #expect(server.stop() == 0)
     withExtendedLifetime(upstream) {}
@@ -130,7 +130,7 @@ struct HostilePeerTests {
     // Allocations that happen once, with the first requests.
     for _ in 0..<5 { #expect(try server.request("/token").status == 200) }
     let before = try server.anonymousBytes
-    let peers = try HostilePeers(kind, 4000, at: server, path: "/openapi.json")
+    let peers = try HostilePeers(kind, 2000, at: server, path: "/openapi.json")
     #expect(peers.open > 0)
     let burst = try server.anonymousBytes
     #expect(burst > before + (budget == "8MB" ? 1 : 8) * Self.megabyte)

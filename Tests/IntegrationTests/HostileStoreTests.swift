@@ -52,10 +52,10 @@ struct HostileStoreTests {
         #expect(response.status == 200, "\(target): \(response.text)")
       }
     }
-    for _ in 1...20 { try exchange() }
+    for _ in 1...10 { try exchange() }
     try store.wait(for: mode.count)
     #expect(try server.anonymousBytes < Self.mostMemory)
-    for _ in 1...50 { try exchange() }
+    for _ in 1...20 { try exchange() }
     try eventually("the reason in /readyz") {
       try exchange()
       let check = try Replicas.check(server)

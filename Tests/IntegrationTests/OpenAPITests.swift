@@ -53,7 +53,7 @@ struct OpenAPITests {
         Repository.python.contains("/") ? program : "schemathesis", "--config-file",
         "\(Repository.path)/Tests/schemathesis.toml", "run", "\(server.url)/openapi.json", "--checks",
         "all",
-        "--phases", "examples,coverage,fuzzing", "--max-examples", "15", "--seed", "1", "--workers", "1", "--no-color",
+        "--phases", "examples,coverage,fuzzing", "--max-examples", "8", "--seed", "1", "--workers", "1", "--no-color",
       ])
     #expect(result.status == 0, "\(result.stdout)\(result.stderr)")
     #expect(try server.request("/token").status == 200)

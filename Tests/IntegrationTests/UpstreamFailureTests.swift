@@ -134,18 +134,18 @@ struct UpstreamFailureTests {
     #expect(server.log.split(separator: "\n").count { $0.contains("Apple Music responds again.") } == 1)
   }
 
-  @Test("of 600 requests causes at most 1.2 attempts per request", arguments: ["status-429", "status-500", "close"])
+  @Test("of 300 requests causes at most 1.2 attempts per request", arguments: ["status-429", "status-500", "close"])
   func budget(_ behaviour: String) throws {
     let ground = try UpstreamGround()
     let upstream = try ground.script()
     let server = try ground.serve(upstream)
     try upstream.behave(behaviour)
-    let (statuses, wrong) = try ground.load(server, 600).loadReport()
-    #expect(statuses.values.reduce(0, +) == 600)
+    let (statuses, wrong) = try ground.load(server, 300).loadReport()
+    #expect(statuses.values.reduce(0, +) == 300)
     #expect(statuses["200"] == nil)
     #expect(wrong == .array([]))
     let attempts = try upstream.count("requests")
     // After the first 429s the pacer sends few requests, and refuses those that would be too late.
-    #expect(attempts <= 720)
+    #expect(attempts <= 360)
   }
 }

@@ -56,12 +56,13 @@ except ImportError as error:
 
 
 class Keys:
-    """A generation of keys, one for each algorithm. RSA's take long to make: those two share one."""
+    """A generation of keys, one for each algorithm. RSA's take long to make: all generations share one."""
+
+    number = rsa.generate_private_key(65537, 2048)
 
     def __init__(self, generation):
         curve, edwards = ec.generate_private_key(ec.SECP256R1()), ed25519.Ed25519PrivateKey.generate()
-        number = rsa.generate_private_key(65537, 2048)
-        self.private = {"ES256": curve, "RS256": number, "PS256": number, "EdDSA": edwards}
+        self.private = {"ES256": curve, "RS256": self.number, "PS256": self.number, "EdDSA": edwards}
         self.names = {algorithm: f"{algorithm.lower()}-{generation}" for algorithm in self.private}
         makers = {"ES256": ECAlgorithm, "RS256": RSAAlgorithm, "PS256": RSAAlgorithm, "EdDSA": OKPAlgorithm}
         self.public = [
