@@ -175,7 +175,7 @@ struct FieldCopier<Fields: RequestFields> {
     let (present, older): (StaticString, StaticString) = ("music-user-token", "media-user-token")
     let isOlder = isAbsent(present)
     guard isOlder || isAbsent(older) || caller.value(of: present) == caller.value(of: older) else {
-      throw .repeated(present)
+      throw .different(present, older)
     }
     try copy(isOlder ? older : present, as: present, upTo: HeaderPolicy.longestUserToken, isSecret: true, to: &fields)
   }
@@ -215,6 +215,8 @@ struct FieldCopier<Fields: RequestFields> {
 public enum FieldRefusal: Error, Sendable, Equatable {
   /// A field that may occur only once occurs several times. Two servers could choose different ones.
   case repeated(StaticString)
+  /// Two names of one field have different values.
+  case different(StaticString, StaticString)
   /// A value is empty, too long, or contains something other than visible ASCII.
   case malformed(StaticString)
   /// The proxy does not forward this field, which would change the effect of the request.
@@ -227,6 +229,8 @@ public enum FieldRefusal: Error, Sendable, Equatable {
   public var detail: String {
     switch self {
     case .repeated(let name): "The request has the field \(name) several times."
+    case .different(let name, let older):
+      "The fields \(name) and \(older) have different values. Send \(name) alone."
     case .malformed(let name):
       "The value of the field \(name) is empty, too long, or has characters other than visible ASCII."
     case .unsupported(let name): "The server does not forward requests with the field \(name)."

@@ -113,6 +113,8 @@ extension TargetRefusal {
   /// Returns the length of the offending part that begins at `index`; 0 if none does.
   private func partLength(at index: Int, in text: Span<UInt8>) -> Int {
     let byte = text[index]
+    if self == .emptySegment { return text.hasSlash(at: index) && text.hasSlash(at: index + 1) ? 2 : 0 }
+    if self == .dotSegment { return index > 0 && text.hasSlash(at: index - 1) ? text.dotsLength(at: index) : 0 }
     guard byte == UInt8(ascii: "%") else {
       if self == .notASCII || self == .queryByte || self == .queryNotUTF8 { return text.lengthBeyondASCII(at: index) }
       return isAbout(byte) ? 1 : 0
@@ -154,15 +156,28 @@ extension TargetRefusal {
     guard text[part.lowerBound] >= 0x80 else { return "It is \(written), \(position)." }
     var raw: [UInt8] = []
     raw.append(copying: text.extracting(part))
-    guard let character = String(validating: raw, as: UTF8.self), character.unicodeScalars.allSatisfy(\.isVisible)
-    else {
+    guard let scalar = String(validating: raw, as: UTF8.self)?.unicodeScalars.first else {
       return "It is a byte that is not UTF-8, \(position): \(written)."
     }
-    return "It is “\(character)”, \(position): write \(written)."
+    let name = scalar.isVisible ? "“\(scalar)”" : "U+" + String(scalar.value, radix: 16, uppercase: true)
+    return "It is \(name), \(position): write \(written)."
   }
 }
 
 extension Span<UInt8> {
+  fileprivate func hasSlash(at index: Int) -> Bool { index < count && self[index] == UInt8(ascii: "/") }
+
+  /// Returns the length of the segment at `index` if it consists of dots, plain or percent-encoded; otherwise 0.
+  fileprivate func dotsLength(at index: Int) -> Int {
+    var end = index
+    while end < count, !hasSlash(at: end) {
+      let escaped = self[end] == UInt8(ascii: "%") ? percentEncodedByte(at: end, before: count) : nil
+      guard (escaped ?? self[end]) == UInt8(ascii: ".") else { return 0 }
+      end += escaped == nil ? 1 : 3
+    }
+    return end - index
+  }
+
   /// Returns the length of the UTF-8 character beyond ASCII at `index`, 1 for a byte that begins none, and 0 for ASCII.
   fileprivate func lengthBeyondASCII(at index: Int) -> Int {
     let length =
