@@ -51,6 +51,18 @@ import Testing
     #expect(search.at("results.library-songs.data.0.attributes.name") == .string("Location"))
   }
 
+  @Test("a playlist of the catalog that a client adds says that the user cannot edit it")
+  func added() throws {
+    let ground = try Ground()
+    let id = "pl.00000000000000000000000000000250"
+    #expect(ground.respond("/v1/me/library?ids[playlists]=\(id)", "POST", user: Self.user).status == 202)
+    let all = try ground.json("/v1/me/library/playlists?include=catalog", user: Self.user)
+    let attributes = try all.at("data").map { data in
+      try #require(data.elements.first { $0.at("relationships.catalog.data.0.id")?.text == id }?["attributes"])
+    }
+    #expect(attributes?["canEdit"] == .bool(false) && attributes?["hasCatalog"] == .bool(true))
+  }
+
   @Test("a client can create and extend a playlist, and change and delete it with the fault library-changes only")
   func playlist() throws {
     let ground = try Ground()

@@ -183,8 +183,7 @@ extension Place {
   func attributes(_ resource: Resource) -> [JSONValue.Member] {
     var all = filled(resource)
     if let original = original(resource) {
-      let own = all
-      all += shared(resource, original).filter { other in !own.contains { $0.name == other.name } }
+      all += shared(resource, original).filter { [all] other in !all.contains { $0.name == other.name } }
       all.sort { $0.name < $1.name }
     }
     if let library {
@@ -211,7 +210,8 @@ extension Place {
 
   /// Returns what a resource of a library has from its counterpart in the catalog.
   private func shared(_ resource: Resource, _ original: Resource) -> [JSONValue.Member] {
-    let shared = filled(original).filter { resource.type.shared.contains($0.name) }
+    var shared = filled(original).filter { resource.type.shared.contains($0.name) }
+    if resource.type.name == "library-playlists" { shared += (["canEdit": false, "hasCatalog": true] as JSONValue).members }
     guard let kind = resource.type.kind, original["playParams"] != nil else { return shared }
     let parameters: JSONValue = [
       "id": .string(resource.key.id), "kind": kind, "isLibrary": true, "catalogId": .string(original.key.id),
