@@ -115,8 +115,9 @@ import Testing
   @Test(
     "what does not fit is named with file and member",
     arguments: [
-      ("", "0.json is not a JSON object, or it nests deeper than 16 levels."),
-      ("[]", "0.json is not a JSON object, or it nests deeper than 16 levels."),
+      ("", "0.json is not a JSON object, or nests deeper than 16 levels: see line 1, column 1."),
+      ("[]", "0.json is not a JSON object, or nests deeper than 16 levels: see line 1, column 3."),
+      ("{\n  \"data\": [],\n}", "0.json is not a JSON object, or nests deeper than 16 levels: see line 3, column 1."),
       ("{}", "0.json: data must be an array of resources."),
       (
         #"{"data":[{"type":"songs"}]}"#,
