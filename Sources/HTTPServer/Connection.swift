@@ -260,7 +260,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     if let http2 { http2.session.connectionLost(delegate: http2) }
     http2 = nil
     state.closed()
-    receiver.content = nil
+    // The client has gone in the middle of the content, so no response ends the request.
+    if receiver.content.take()?.use.isForResponse == true, let request = receiver.request { recordGone(request) }
     transport.close()
     returnRequest()
     worker.forget(self, counted: counted)
