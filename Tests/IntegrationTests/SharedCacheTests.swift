@@ -11,11 +11,11 @@ struct SharedCacheTests {
     let emulator: Emulator
     let replicas: Replicas
 
-    init(_ count: Int, _ more: [String: String] = [:]) throws {
+    init(_ count: Int, _ more: [String: String] = [:], store: RedisServer? = nil) throws {
       let ground = try Ground()
       emulator = try Emulator(ground)
       let own = emulator.settings.merging(["ACCESS_ANONYMOUS": "{ token: true, catalog: true }"]) { $1 }
-      replicas = try Replicas(count, ground: ground, own.merging(more) { $1 })
+      replicas = try Replicas(count, store: store, ground: ground, own.merging(more) { $1 })
     }
 
     var store: RedisServer { replicas.store }
@@ -57,9 +57,27 @@ struct SharedCacheTests {
 
   /// Returns what happens with a store that has time to respond, however busy the machine is.
   private func scene<Seen>(
-    _ count: Int = 2, _ settings: [String: String] = [:], _ body: (Cluster) throws -> Seen
+    _ count: Int = 2, _ settings: [String: String] = [:], store: RedisServer? = nil, _ body: (Cluster) throws -> Seen
   ) throws -> Seen {
-    try body(Cluster(count, settings.merging(["SHARED_TIMEOUT": "5s"]) { $1 }))
+    try body(Cluster(count, settings.merging(["SHARED_TIMEOUT": "5s"]) { $1 }, store: store))
+  }
+
+  @Test("share a store whose replies take 80 ms, if shared.timeout allows it")
+  func far() throws {
+    let port = UpstreamGround.fixedPort
+    let store = try RedisServer(["--port", "\(port)"])
+    let relay = try ChildProcess(
+      Repository.python, [Repository.script("relay.py"), "\(port)", "40"], holdsInput: true)
+    let url = "redis://127.0.0.1:\(try #require(try relay.line()))"
+    try scene(2, ["SHARED_URL": url], store: store) { cluster in
+      for number in 1...5 {
+        let target = "/v1/catalog/us/search?term=a\(number)&types=songs"
+        #expect(try cluster.servers[0].request(target).status == 200)
+        try cluster.waitForEntries(number)
+        #expect(try cluster.servers[1].request(target)["Cache-Status"]?.contains("; detail=\"shared\"") == true)
+      }
+      for server in cluster.servers { #expect(!server.log.contains("is of no use")) }
+    }
   }
 
   @Test("have a response of another replica without a request to Apple, and in memory from then on")

@@ -16,7 +16,8 @@ final class LoopSharedCache: SharedCache, @unchecked Sendable {
   private static let mostTimeouts = 3
   /// The pause: 1 s. A store that is always slow costs callers `shared.timeout` in each second, and not with each response.
   private static let pause = Duration.seconds(1)
-  /// The time in which the store must have taken an entry: 1 s. No caller waits for it.
+  /// The time in which the store must have taken an entry: 1 s, or `shared.timeout` if that is longer. No caller waits for
+  /// it.
   private static let patience = Duration.seconds(1)
 
   init(_ cache: RedisSharedCache, _ client: RedisClient) {
@@ -122,7 +123,7 @@ final class LoopSharedCache: SharedCache, @unchecked Sendable {
       arguments: [
         group.holder, entry, Array("\(lifetime * 1000)".utf8), group.channel, [end.outcome.rawValue],
         [SharedFetchOutcome.unshared.rawValue], [UInt8(ascii: replaces ? "1" : "0")], group.header(.cache) + key.bytes,
-      ], until: client.loop.now.advanced(by: Self.patience)
+      ], until: client.loop.now.advanced(by: max(Self.patience, group.timeout))
     ) { [cache] result in
       if isStoring {
         let isStored = (try? result.get())?.number == 1

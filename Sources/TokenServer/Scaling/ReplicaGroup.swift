@@ -321,5 +321,9 @@ extension RedisClient.Configuration {
     user = settings.user
     password = files.password
     database = settings.database
+    // A store that replies within `shared.timeout` is of use, however far it is.
+    limits.stall = max(limits.stall, settings.timeout)
+    limits.silence = max(limits.silence, settings.timeout * 2)
+    limits.connect = max(limits.connect, settings.timeout * 2)
   }
 }
