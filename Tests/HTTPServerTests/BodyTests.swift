@@ -135,7 +135,7 @@ import Testing
     }
   }
 
-  @Test("a client that disconnects in the middle of its content gets no response, and is recorded", arguments: Variant.all)
+  @Test("a client that disconnects in the middle of its content gets no response, and a record", arguments: Variant.all)
   func leaves(_ variant: Variant) throws {
     let server = try TestServer(variant)
     let client = try server.connect()

@@ -24,7 +24,9 @@ struct GroupSimulationTests {
     return (report, simulation.used(from: scenario.warmUp, to: scenario.seconds - 1, quota: scenario.quota))
   }
 
-  @Test("use it, and few requests are refused", arguments: [2.0, 20, 100, 300], [QuotaScenario.Limiter.fixedWindow, .slidingWindow])
+  @Test(
+    "use it, and few requests are refused",
+    arguments: [2.0, 20, 100, 300], [QuotaScenario.Limiter.fixedWindow, .slidingWindow])
   func steady(quota: Double, limiter: QuotaScenario.Limiter) throws {
     var scenario = Self.scenario(quota, limiter)
     if quota > 100 { scenario.loads = [Load(connections: [40, 40, 40])] }

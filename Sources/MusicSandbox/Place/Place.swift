@@ -210,8 +210,8 @@ extension Place {
 
   /// Returns what a resource of a library has from its counterpart in the catalog.
   private func shared(_ resource: Resource, _ original: Resource) -> [JSONValue.Member] {
-    var shared = filled(original).filter { resource.type.shared.contains($0.name) }
-    if resource.type.name == "library-playlists" { shared += (["canEdit": false, "hasCatalog": true] as JSONValue).members }
+    let fixed: JSONValue = resource.type.name == "library-playlists" ? ["canEdit": false, "hasCatalog": true] : .null
+    let shared = filled(original).filter { resource.type.shared.contains($0.name) } + fixed.members
     guard let kind = resource.type.kind, original["playParams"] != nil else { return shared }
     let parameters: JSONValue = [
       "id": .string(resource.key.id), "kind": kind, "isLibrary": true, "catalogId": .string(original.key.id),
