@@ -136,6 +136,8 @@ extension UpstreamClient.Configuration {
       upstream.isSecure ? .https : .http, host: upstream.hostToResolve, port: upstream.port,
       tls: upstream.isSecure ? authorities : nil,
       proxy: try settings.proxy.map { try UpstreamProxy($0) })
+    // Of the time in which a caller waits for a connection, an attempt leaves a fifth for the next one.
+    limits.attempt = max(limits.attempt, settings.timeouts.connect * 4 / 5)
   }
 }
 
