@@ -22,12 +22,12 @@ public struct JSONReader {
   }
 
   /// Returns where the reader stops in a text that it does not read, or behind the value: line and column, from 1.
-  public static func stop(in bytes: [UInt8]) -> (line: Int, column: Int) {
+  public static func stop(in bytes: [UInt8]) -> String {
     var reader = JSONReader(bytes: bytes, limit: .max)
     if reader.value() != nil { reader.skipSpace() }
     let before = bytes[..<reader.index]
     let start = before.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? 0
-    return (before.count { $0 == UInt8(ascii: "\n") } + 1, reader.index - start + 1)
+    return "line \(before.count { $0 == UInt8(ascii: "\n") } + 1), column \(reader.index - start + 1)"
   }
 
   private init(bytes: [UInt8], limit: Int) { (self.bytes, rest) = (bytes, limit) }

@@ -64,8 +64,8 @@ struct ResourceReader {
   mutating func read(_ file: SandboxFile) throws(DataError) {
     let value = file.value
     guard value.isObject else {
-      let (what, stop) = ("is not a JSON object, or nests deeper than 16 levels", JSONReader.stop(in: file.content))
-      throw DataError(description: "\(file.name) \(what): see line \(stop.line), column \(stop.column).")
+      let what = "\(file.name) is not a JSON object, or nests deeper than \(JSONReader.maximumDepth) levels"
+      throw DataError(description: "\(what): see \(JSONReader.stop(in: file.content)).")
     }
     let whole = PlacedValue(file: file.name, value: value)
     let isOne = value["type"] != nil
