@@ -7,11 +7,13 @@ struct ManyTLSConnectionsTests {
   /// More than fit into a heap of 64 KiB, at 32 bytes each.
   private static let count = 2200
 
-  @Test("leave room for further connections, new tokens and a reload")
-  func stayOpen() throws {
+  @Test(
+    "leave room for further connections, new tokens and a reload",
+    arguments: [KeyPair.Algorithm.p256, .rsa(2048)])
+  func stayOpen(_ algorithm: KeyPair.Algorithm) throws {
     Self.raiseDescriptorLimit()
     let ground = try Ground()
-    _ = try ground.certificate(KeyPair(.p256))
+    _ = try ground.certificate(KeyPair(algorithm))
     let server = try ground.serve([
       "SERVER_TLS_CERTIFICATE_FILE": ground.certificateFile,
       "SERVER_TLS_KEY_FILE": ground.directory.path(of: "tls.key"), "LOG_LEVEL": "warning",

@@ -183,7 +183,7 @@ struct JSONWebKeySetTests {
     #expect(error?.description.contains("repeats a member") == true)
   }
 
-  @Test("accepts RSA keys of common sizes", arguments: [2048, 2056, 3072] as [Int32])
+  @Test("accepts RSA keys of common sizes", arguments: [2048, 2056, 3072, 4096] as [Int32])
   func sizes(bits: Int32) throws {
     let key = try TestKey(.rsa(bits))
     let token = key.token(header: #"{"alg":"PS256","kid":"k"}"#, claims: JWTSamples.claims, "PS256")

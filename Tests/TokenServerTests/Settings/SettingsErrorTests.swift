@@ -334,8 +334,9 @@ struct SettingsErrorTests {
       #expect(!errors.isEmpty && errors.allSatisfy { !$0.contains("hunter2") }, "\(errors)")
     }
     for url in [
-      "https://user:hunter2@a.example", "user:hunter2@a.example:80", "http://user:hunter2@a.example/path?x#y",
-      "https://us er:hunter2@a.example",
+      "https://user:hunter2@a.example", "https://hunter2@a.example/", "user:hunter2@a.example:80",
+      "http://user:hunter2@a.example/path?x#y", "https://user:hunter2@*.a.example", "ftp://user:hunter2@a.example",
+      "https://user:hunter2@a.example:99999", "https://us er:hunter2@a.example",
     ] {
       judge(try SettingsFixture.errors("{}", flags: [path: url]))
     }
