@@ -7,10 +7,6 @@ import Testing
 struct CatalogStreamingTests {
   /// More than the kernel's buffers of two connections hold.
   private static let flood = 64 << 20
-  /// Time for all of it, however busy the machine is.
-  private static let patient = CatalogGround.forEverybody.merging([
-    "CATALOG_TIMEOUTS_FIRST_BYTE": "5m", "CATALOG_TIMEOUTS_WHOLE": "10m", "SERVER_LIMITS_BODY": "10m",
-  ]) { $1 }
 
   @Test("arrives complete, with and without a known length", arguments: [[], ["-H", "Transfer-Encoding: chunked"]])
   func upload(_ framing: [String]) throws {
@@ -31,7 +27,7 @@ struct CatalogStreamingTests {
   @Test("is read no faster than Apple reads, and then completely")
   func heldUpload() throws {
     let upstream = try RawUpstream()
-    let server = try upstream.serve(try Ground(), Self.patient)
+    let server = try upstream.serve(try Ground(), CatalogGround.forEverybody)
     let before = try Self.memory(of: server)
     let connection = try server.connect()
     connection.send("POST /v1/me/library/hold HTTP/1.1\r\nHost: a\r\nContent-Length: \(Self.flood)\r\n\r\n")
@@ -54,7 +50,7 @@ struct CatalogStreamingTests {
     arguments: ["/v1/me/flood", "/v1/catalog/us/flood"])
   func heldDownload(_ path: String) throws {
     let upstream = try RawUpstream()
-    let server = try upstream.serve(try Ground(), Self.patient)
+    let server = try upstream.serve(try Ground(), CatalogGround.forEverybody)
     let before = try Self.memory(of: server)
     let connection = try server.connect()
     connection.send("GET \(path)?\(Self.flood) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")

@@ -12,10 +12,7 @@ struct HeldMemoryTests {
     ])
   func charged(_ kind: String, _ count: Int, _ path: String) throws {
     let ground = try Ground()
-    let settings = [
-      "LOG_LEVEL": "error", "SERVER_LIMITS_MEMORY": "1GB", "SERVER_LIMITS_BURST": "1h",
-      "SERVER_LIMITS_TLS_HANDSHAKE": "5m",
-    ]
+    let settings = ["LOG_LEVEL": "error", "SERVER_LIMITS_MEMORY": "1GB"]
     let server = try ground.serve(settings.merging(try ground.tlsSettings()) { $1 })
     for _ in 0..<5 { #expect(try server.request("/token", "-k").status == 200) }
     let (heldBefore, chargedBefore) = (try server.anonymousBytes, try Self.charged(on: server))

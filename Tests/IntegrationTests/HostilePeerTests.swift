@@ -12,12 +12,6 @@ struct HostilePeerTests {
     ("waiting", 1500, "/v1/catalog/us/albums/hang"), ("reader", 50, "/v1/me/endless"),
     ("reader", 50, "/v1/catalog/us/albums/endless"),
   ]
-  /// Peers hold what they have for as long as they want: on a busy machine, time and overload would end them, and refuse
-  /// the others.
-  private static let patience = [
-    "SERVER_LIMITS_BURST": "1h", "SERVER_LIMITS_HEADER_SECTION": "5m", "SERVER_LIMITS_TLS_HANDSHAKE": "5m",
-    "CATALOG_TIMEOUTS_FIRST_BYTE": "5m", "CATALOG_TIMEOUTS_WHOLE": "10m",
-  ]
   private static let secure: [(kind: String, count: Int, path: String)] = [
     ("handshake", 750, ""), ("tls", 150, ""), ("tls-reader", 150, "/v1/catalog/us/albums/long"),
   ]
@@ -33,7 +27,7 @@ struct HostilePeerTests {
     let settings = [
       "CATALOG_UPSTREAM": upstream.url, "CATALOG_ME": "true",
       "ACCESS_ANONYMOUS": "{ token: true, catalog: true, me: true }", "LOG_LEVEL": "warning",
-    ].merging(Self.patience) { $1 }
+    ]
     let server = try group.serve(ground, settings.merging(isSecure ? try ground.tlsSettings() : [:]) { $1 })
     for (kind, count, path) in isSecure ? Self.secure : Self.plain {
       let peers = try HostilePeers(kind, count, at: server, path: path)
@@ -72,7 +66,7 @@ struct HostilePeerTests {
         "CATALOG_UPSTREAM": upstream.url, "CATALOG_ME": "true", "LOG_LEVEL": "error", "SERVER_LIMITS_MEMORY": "16MB",
         "CATALOG_CACHE_MAX_BYTES": "0",
         "ACCESS_ANONYMOUS": "{ token: true, catalog: true, me: true }",
-      ].merging(Self.patience) { $1 })
+      ])
     for _ in 0..<5 { #expect(try server.request("/token").status == 200) }
     let before = try server.anonymousBytes
     let peers = try HostilePeers(kind, count, at: server, path: path, addresses: 6)
@@ -101,7 +95,7 @@ struct HostilePeerTests {
     let settings = [
       "CATALOG_UPSTREAM": upstream.url, "CATALOG_ME": "true", "LOG_LEVEL": "error", "SERVER_LIMITS_MEMORY": "16MB",
       "ACCESS_ANONYMOUS": "{ token: true, catalog: true, me: true }",
-    ].merging(Self.patience) { $1 }
+    ]
     let server = try ground.serve(settings.merging(try ground.tlsSettings()) { $1 })
     for _ in 0..<5 { #expect(try server.request("/token", "-k").status == 200) }
     let before = try server.anonymousBytes

@@ -7,10 +7,11 @@ struct ReplicaGroupTests {
   @Test("know their number, also after one has ended or was killed")
   func number() throws {
     let replicas = try Replicas(3)
-    let page = try MetricsPage(of: replicas.servers[0])
-    #expect(page["musickit_shared_replicas"] == 3)
-    #expect(page["musickit_shared_store_usable"] == 1)
-    #expect(try #require(page["musickit_shared_settlements_total"]) > 0)
+    try eventually("their number is in the metrics") {
+      let page = try MetricsPage(of: replicas.servers[0])
+      return page["musickit_shared_replicas"] == 3 && page["musickit_shared_store_usable"] == 1
+        && (page["musickit_shared_settlements_total"] ?? 0) > 0
+    }
     replicas.servers[2].stop()
     try replicas.waitUntilTogether(2)
     replicas.servers[1].process.kill()
@@ -73,7 +74,8 @@ struct ReplicaGroupTests {
     let network = try LossyNetwork()
     let arguments = ["--port", "6379", "--bind", network.address, "--protected-mode", "no"]
     let store = try RedisServer(arguments, launcher: network.launcher)
-    let replicas = try Replicas(2, store: store, ["SHARED_URL": "redis://\(network.address):6379"])
+    let replicas = try Replicas(
+      2, store: store, ["SHARED_URL": "redis://\(network.address):6379", "SHARED_TIMEOUT": "1s"])
     let server = replicas.servers[0]
     let client = try server.connect()
     // The second time, the test waits until the connection has ended and another one did not come about.

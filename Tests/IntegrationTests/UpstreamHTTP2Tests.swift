@@ -31,13 +31,12 @@ struct UpstreamHTTP2Tests {
   func thousand() throws {
     let ground = try UpstreamGround()
     let upstream = try ground.script(streams: 100)
-    let patience = [
-      "CATALOG_TIMEOUTS_FIRST_BYTE": "300s", "CATALOG_TIMEOUTS_WHOLE": "600s", "SERVER_LIMITS_CONNECTIONS": "2500",
-      "SERVER_LIMITS_CONNECTIONS_PER_ADDRESS": "2500", "LOG_LEVEL": "warning",
+    let settings = [
+      "SERVER_LIMITS_CONNECTIONS": "2500", "SERVER_LIMITS_CONNECTIONS_PER_ADDRESS": "2500", "LOG_LEVEL": "warning",
       // A peer that has more of them at a time answers no ping in time on a busy machine.
       "CATALOG_CONCURRENCY": "200",
     ]
-    let server = try ground.serve(upstream, patience)
+    let server = try ground.serve(upstream, settings)
     try upstream.behave("hold")
     let load = try ground.load(server, 1000)
     while try #require(try load.line()) != "sent" {}
@@ -62,9 +61,7 @@ struct UpstreamHTTP2Tests {
   func goAway() throws {
     let ground = try UpstreamGround()
     let nginx = try NginxUpstream(ground)
-    let patience = ["CATALOG_TIMEOUTS_FIRST_BYTE": "300s", "CATALOG_TIMEOUTS_WHOLE": "600s"]
-    let server = try ground.serve(
-      nginx.url, patience.merging(["CATALOG_CA_FILE": ground.ground.certificateFile]) { $1 })
+    let server = try ground.serve(nginx.url, ["CATALOG_CA_FILE": ground.ground.certificateFile])
     let (statuses, wrong) = try ground.load(server, 2000).loadReport()
     #expect(statuses == ["200": 2000])
     #expect(wrong == .array([]))

@@ -39,7 +39,7 @@ final class ControlGroup {
   func serve(_ ground: Ground, _ more: [String: String] = [:]) throws -> RunningServer {
     try RunningServer(
       "/bin/sh", ["-c", "echo $$ > \(path)/cgroup.procs && exec \"$0\"", Program.path],
-      environment: ground.settings.merging(more) { $1 })
+      environment: ground.patientSettings.merging(more) { $1 })
   }
 
   /// The peak memory of the group in bytes, including the kernel's memory for the group.

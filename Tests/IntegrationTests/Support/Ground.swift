@@ -26,12 +26,22 @@ struct Ground {
   /// The required settings with free ports.
   var settings: [String: String] { required.merging(["SERVER_PORT": "0", "ADMIN_PORT": "0"]) { $1 } }
 
-  /// Starts a server with these settings and more. Its debug build on a busy machine is soon beyond its capacity, so by
-  /// default it takes every load for a burst.
+  /// Time limits that no client, no upstream and no debug build of a server reaches because the machine is busy. A test of
+  /// a time limit sets its own.
+  private static let patience = [
+    "SERVER_LIMITS_TLS_HANDSHAKE": "5m", "SERVER_LIMITS_HEADER_SECTION": "5m", "SERVER_LIMITS_BODY_PROGRESS": "1h",
+    "SERVER_LIMITS_BODY": "1h", "SERVER_LIMITS_WRITE_PROGRESS": "1h", "SERVER_LIMITS_IDLE": "1d",
+    "SERVER_LIMITS_BURST": "1h", "CATALOG_TIMEOUTS_CONNECT": "1m", "CATALOG_TIMEOUTS_FIRST_BYTE": "5m",
+    "CATALOG_TIMEOUTS_WHOLE": "10m",
+  ]
+
+  /// The required settings with free ports, and those time limits.
+  var patientSettings: [String: String] { settings.merging(Self.patience) { $1 } }
+
+  /// Starts a server with these settings and more.
   func serve(_ more: [String: String] = [:], _ arguments: [String] = []) throws -> RunningServer {
-    let patient = settings.merging(["SERVER_LIMITS_BURST": "1h"]) { $1 }
-    return try withExtendedLifetime(directory) {
-      try RunningServer(arguments, environment: patient.merging(more) { $1 })
+    try withExtendedLifetime(directory) {
+      try RunningServer(arguments, environment: patientSettings.merging(more) { $1 })
     }
   }
 
