@@ -74,7 +74,7 @@ struct HealthTests {
 
   @Test("is 503 on /readyz during the drain delay, and other requests still succeed on closing connections")
   func drainDelay() throws {
-    let server = try Ground().serve(["SERVER_DRAIN_DELAY": "2s", "SERVER_LOOPS": "1"])
+    let server = try Ground().serve(["SERVER_DRAIN_DELAY": "10s", "SERVER_LOOPS": "1"])
     let old = try server.connect()
     old.send("GET /token HTTP/1.1\r\nHost: a\r\n\r\n")
     #expect(try old.response().status == 200)
