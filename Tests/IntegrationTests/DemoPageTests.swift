@@ -186,6 +186,7 @@ struct DemoPageTests {
       "\(url)#access",
       """
       const snippets = {};
+      await until(() => text("#snippet") !== "");
       for (const button of document.querySelectorAll("#languages button")) {
         const before = text("#snippet");
         await click(button);

@@ -91,8 +91,12 @@ struct ReplicaQuotaTests {
       try cluster.metrics("musickit_upstream_rate").allSatisfy { $0 > 0 && $0 <= team / 2 }
     }
     #expect(try cluster.metrics("musickit_upstream_concurrency_limit").allSatisfy { (60...80).contains($0) })
-    let second = try cluster.request(6, "second")
-    #expect(second.allSatisfy { $0 == 200 }, "\(second)")
+    for server in cluster.servers {
+      // Apple may refuse what a busy machine sends late, and the caller comes again.
+      try eventually("each serves requests") {
+        try server.request("/v1/catalog/us/search?term=second").status == 200
+      }
+    }
   }
 
   @Test("hold requests back when Apple fails for the others, not for one alone, and go on when it responds again")
