@@ -136,6 +136,10 @@ struct AccessRateTests {
     let connection = try ground.server.connect()
     connection.send(keys.map { "GET /token HTTP/1.1\r\nHost: x\r\nX-API-Key: \($0)\r\n\r\n" }.joined())
     connection.finishSending()
-    return try connection.receiveAll().split(separator: "HTTP/1.1 ").map { try #require(Int($0.prefix(3))) }
+    return try connection.receiveAll().split(separator: "HTTP/1.1 ").map { response in
+      let status = try #require(Int(response.prefix(3)))
+      #expect((status == 429) == response.contains("\"code\":\"rate_limited\""))
+      return status
+    }
   }
 }
