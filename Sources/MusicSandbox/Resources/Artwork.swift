@@ -72,11 +72,11 @@ struct Artwork {
   /// The part of a row that the disc covers. The first row has none, so that it has the colour of `bgColor`.
   private func chord(ofRow y: Int, _ width: Int, _ height: Int) -> Range<Int> {
     let side = min(width, height)
-    let radius = side * Int(2 + seed >> 24 & 3) / 16
-    let middle = (width - side) / 2 + side * Int(3 + seed >> 26 & 1 + seed >> 27 & 1) / 8
-    let distance = y - (height - side) / 2 - side * Int(3 + seed >> 28 & 1 + seed >> 29 & 1) / 8
-    let square = radius * radius - distance * distance
-    let half = y > 0 && square > 0 ? Int(Double(square).squareRoot()) : 0
+    let bits = (24..<30).map { Int(seed >> UInt64($0) & 1) }
+    let radius = side * (2 + bits[0] + 2 * bits[1]) / 16
+    let middle = (width - side) / 2 + side * (3 + bits[2] + bits[3]) / 8
+    let distance = y - (height - side) / 2 - side * (3 + bits[4] + bits[5]) / 8
+    let half = y > 0 ? Int(Double(max(0, radius * radius - distance * distance)).squareRoot()) : 0
     return middle - half..<middle + half
   }
 

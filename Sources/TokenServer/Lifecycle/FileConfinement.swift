@@ -173,10 +173,12 @@ extension FileConfinement.Grants {
   /// What the system's libraries read after the start: the resolver's files and modules, the certification authorities
   /// and the files that they link to, OpenSSL's modules and random bytes, and for Dispatch the number of processors.
   private static var system: [String] {
-    ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/sys/devices/system/cpu", "/dev/urandom"]
-      + ["/usr/share/ca-certificates", "/usr/local/share/ca-certificates"]
-      + TLSClientContext.systemStore.flatMap { [$0] + places(of: $0) + targets(in: $0) }
-      + resolver(configuration: "/etc/resolv.conf")
+    let folders = [
+      "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/sys/devices/system/cpu", "/dev/urandom",
+      "/usr/share/ca-certificates", "/usr/local/share/ca-certificates",
+    ]
+    let authorities = TLSClientContext.systemStore.flatMap { [$0] + places(of: $0) + targets(in: $0) }
+    return folders + authorities + resolver(configuration: "/etc/resolv.conf")
   }
 
   /// Returns what the resolver reads (nsswitch.conf(5), resolv.conf(5)): its files, and the folder to which the link leads
