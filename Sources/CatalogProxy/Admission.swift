@@ -268,7 +268,7 @@ extension Admission {
     after ending: Attempt.Ending, of flight: borrowing Flight, until end: Duration, now: Duration
   ) -> RetryPolicy.Decision {
     var attempt = Attempt(flight.method, ending, number: flight.number, timeLeft: end - now)
-    attempt.hasReadContent = !flight.isUntouched
+    (attempt.hasReadContent, attempt.hasFailed) = (!flight.isUntouched, flight.hasFailed)
     return RetryPolicy.decision(after: attempt, budget: &retryBudget, using: &random)
   }
 

@@ -67,6 +67,8 @@ struct Flight: Sendable {
     case renewed(Bool)
     /// The policy allows another attempt. `limited`: what Apple said with 429.
     indirect case retry(after: Duration, limited: ReplacedResponse?)
+    /// The policy allows another attempt after a failure, and no further one after another failure.
+    case retryOnce(after: Duration)
     case paused
     /// Apple's response is not for the callers.
     indirect case rejected(UpstreamFailure)
@@ -127,6 +129,8 @@ struct Flight: Sendable {
 
   /// The number of the attempt.
   private(set) var number = 1
+  /// Whether an attempt has failed, and this one is its only repetition.
+  private(set) var hasFailed = false
   /// What Apple said in the response to the last attempt if that was 429.
   private(set) var limited: ReplacedResponse?
   /// Whether the server requested a new token for the request after a 401.
@@ -189,11 +193,14 @@ struct Flight: Sendable {
     case .retry(let delay, let limited):
       self.limited = limited
       return retry(after: delay)
+    case .retryOnce(let delay):
+      (limited, hasFailed) = (nil, true)
+      return retry(after: delay)
     case .paused: return admit()
     case .rejected(let failure): return go(to: .evaluate, .readWords(failure))
     case .failed(let failure): return reply(.failure(failure, mayBeReplaced: !isPassed))
     case .mismatched(let time):
-      (number, hasFreshToken, requestedAt) = (1, false, time)
+      (number, hasFailed, hasFreshToken, requestedAt) = (1, false, false, time)
       validate(nil)
       return admit()
     case .stored(let outcome): return reply(outcome)

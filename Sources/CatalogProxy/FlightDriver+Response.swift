@@ -40,6 +40,7 @@ extension FlightDriver {
     gateway.observer.noticed(.exchangeFailed(error))
     switch decision {
     case .retry(let delay): return .retry(after: delay, limited: nil)
+    case .retryOnce(let delay): return .retryOnce(after: delay)
     case .giveUp: return .failed(UpstreamFailure(error, nextHop: nextHop))
     }
   }
@@ -116,7 +117,7 @@ extension FlightDriver {
     gateway.perform(duties)
     gateway.observer.noticed(.limited(rate: rate))
     switch decision {
-    case .retry(let delay):
+    case .retry(let delay), .retryOnce(let delay):
       return .retry(after: delay, limited: response.readAtOnce(gateway.configuration.memory))
     case .giveUp:
       return .rejected(.rateLimited(retryAfter: asked ?? .seconds(1), nextHop: nextHop))

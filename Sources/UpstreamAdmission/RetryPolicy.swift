@@ -8,6 +8,8 @@ public enum RetryPolicy {
   public enum Decision: Sendable, Equatable {
     /// Send the request again after a pause, on another connection if this one failed.
     case retry(after: Duration)
+    /// The same, after a failure of the network or the upstream. After another such failure, the request fails.
+    case retryOnce(after: Duration)
     case giveUp
   }
 
@@ -34,10 +36,11 @@ public enum RetryPolicy {
   ) -> Decision {
     guard let retry = retry(after: attempt, using: &random), retry.pause < attempt.timeLeft else { return .giveUp }
     guard retry.isFree || budget.withdraw(for: attempt.brokenConnection) else { return .giveUp }
-    return .retry(after: retry.pause)
+    return retry.isOnly ? .retryOnce(after: retry.pause) : .retry(after: retry.pause)
   }
 
-  private typealias Retry = (pause: Duration, isFree: Bool)
+  /// `isOnly`: a request has one retry of this kind.
+  private typealias Retry = (pause: Duration, isFree: Bool, isOnly: Bool)
 
   private static func retry(after attempt: Attempt, using random: inout some RandomNumberGenerator) -> Retry? {
     guard !attempt.hasReadContent else { return nil }
@@ -45,7 +48,7 @@ public enum RetryPolicy {
     case .limited:
       // The retry costs Apple no more than another request in its turn, so it needs no budget.
       let isSafe = attempt.method == .get || attempt.method == .head
-      return isSafe && attempt.number < mostLimited ? (.zero, true) : nil
+      return isSafe && attempt.number < mostLimited ? (.zero, true, false) : nil
     case .failed(let error):
       switch error.progress {
       case .unprocessed: return retry(unprocessed: error.cause, attempt, using: &random)
@@ -64,10 +67,10 @@ public enum RetryPolicy {
   ) -> Retry? {
     switch cause {
     case .connectionTerminated, .connectionReadTimeout, .connectionWriteTimeout, .responseIncomplete:
-      attempt.number < mostUnprocessed ? (.zero, attempt.number < freeUnprocessed) : nil
+      attempt.number < mostUnprocessed ? (.zero, attempt.number < freeUnprocessed, false) : nil
     case .dnsError, .connectionRefused, .destinationUnavailable, .destinationIPUnroutable, .protocolError,
       .tlsProtocolError, .tlsAlertReceived:
-      attempt.number == 1 ? (reconnectPause * Int.random(in: 800...1200, using: &random) / 1000, false) : nil
+      attempt.hasFailed ? nil : (reconnectPause * Int.random(in: 800...1200, using: &random) / 1000, false, true)
     case .dnsTimeout, .connectionTimeout, .connectionLimitReached, .tlsCertificateError, .responseHeaderSectionSize,
       .responseTimeout, .proxyInternalError, .cancelled:
       nil
@@ -77,10 +80,10 @@ public enum RetryPolicy {
   /// Returns the retry of a request that may have reached Apple. A GET or HEAD is retried once if the connection broke,
   /// but not after a timeout. All requests of one broken connection are paid for together.
   private static func retry(unanswered cause: UpstreamError.Cause, _ attempt: Attempt) -> Retry? {
-    guard attempt.method == .get || attempt.method == .head, attempt.number == 1 else { return nil }
+    guard attempt.method == .get || attempt.method == .head, !attempt.hasFailed else { return nil }
     switch cause {
     case .connectionTerminated, .protocolError, .tlsProtocolError, .tlsAlertReceived, .responseIncomplete:
-      return (.zero, false)
+      return (.zero, false, true)
     default: return nil
     }
   }
@@ -149,6 +152,8 @@ public struct Attempt: Sendable {
   public var ending: Ending
   /// The number of the attempt. The first is 1.
   public var number: Int
+  /// Whether an earlier attempt has failed, other than by a connection that was closing, or by a 429.
+  public var hasFailed = false
   /// The time left until the caller's deadline.
   public var timeLeft: Duration
   /// Whether the request has content that was partly read, so that it cannot be sent again.

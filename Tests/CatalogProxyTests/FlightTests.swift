@@ -164,6 +164,19 @@ struct FlightTests {
     #expect(next.label == (isCancelled ? "cancel" : "admit") && flight.requestedAt == Sample.time(2))
   }
 
+  @Test("fails once, whatever its earlier attempts, and may fail again after a 304 about another version")
+  func failsOnce() throws {
+    var flight = try flight(.shared)
+    _ = flight.on(.admitted)
+    _ = flight.on(.retry(after: .zero, limited: nil))
+    #expect(!flight.hasFailed)
+    _ = flight.on(.admitted)
+    #expect(flight.on(.retryOnce(after: .zero)).label == "admit" && flight.hasFailed && flight.number == 3)
+    _ = flight.on(.admitted)
+    _ = flight.on(.mismatched(at: Sample.time(1)))
+    #expect(!flight.hasFailed && flight.number == 1)
+  }
+
   @Test("numbers its attempts, and forgets a 429 when the next one is sent")
   func numbers() throws {
     var flight = try flight(.single)

@@ -101,6 +101,17 @@ struct UpstreamHTTP2Tests {
     #expect(try upstream.count("requests") == 2)
   }
 
+  @Test("retries a request whose connection breaks after others refused it")
+  func refusedAndBroken() throws {
+    let ground = try UpstreamGround()
+    let upstream = try ground.script(streams: 100)
+    let server = try ground.serve(upstream)
+    #expect(try server.request("\(Self.song)?do=refuse,refuse,break-end").status == 200)
+    #expect(try upstream.count("requests") == 4)
+    #expect(try server.request("\(Self.song)?do=refuse,break-end,break-end").status == 502)
+    #expect(try upstream.count("requests") == 7)
+  }
+
   @Test("gives way to HTTP/1.1 if the upstream allows too few bytes of header fields")
   func smallHeaderList() throws {
     let ground = try UpstreamGround()

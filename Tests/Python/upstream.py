@@ -21,6 +21,7 @@ query, or was set for all by `PUT /?do=…` on the admin URL:
                    connection: `end`. In a query, only for the first request for the target
     headless       the same without SETTINGS at the beginning of a connection
     narrow         ok, on connections that allow 100 bytes of header fields in a request (HTTP/2)
+    NAME,NAME      the first for the first request for the target, then the next, then ok
     mute           nothing any more on this connection, no answer, no PING, after the first request for the target (HTTP/2)
 
 `GET /` on the admin URL answers with a JSON object: `connections` so far, `requests` so far, `held` at present, `tokens`
@@ -64,7 +65,7 @@ class State:
     streams = 0
     connections = requests = held = most = gone = 0
     tokens, refused = set(), set()
-    paths, served = Counter(), Counter()
+    paths, served, steps = Counter(), Counter(), Counter()
     release = asyncio.Event()
 
 
@@ -76,7 +77,11 @@ def receive(path, token, user):
     State.tokens.add(token)
     asked = parse_qs(target.query).get("do", [None])[0]
     behaviour = asked or State.behaviour
-    if behaviour in ("refuse", "mute") or asked and asked.startswith("break-"):
+    if asked and "," in asked:
+        behaviours = asked.split(",") + ["ok"]
+        behaviour = behaviours[min(State.steps[path], len(behaviours) - 1)]
+        State.steps[path] += 1
+    elif behaviour in ("refuse", "mute") or asked and asked.startswith("break-"):
         behaviour = "ok" if path in State.refused else behaviour
         State.refused.add(path)
     if behaviour == "user-401":

@@ -6,9 +6,11 @@ import Testing
 @testable import UpstreamAdmission
 
 @Suite struct RetryBudgetTests {
-  private func failed(on connection: UInt64?, number: Int = 1) -> Attempt {
+  private func failed(on connection: UInt64?, hasFailed: Bool = false) -> Attempt {
     let error = UpstreamError(.connectionTerminated, .unanswered, "x", connection: connection)
-    return Attempt(.get, .failed(error), number: number, timeLeft: .seconds(10))
+    var attempt = Attempt(.get, .failed(error), number: hasFailed ? 2 : 1, timeLeft: .seconds(10))
+    attempt.hasFailed = hasFailed
+    return attempt
   }
 
   private func pays(_ budget: inout RetryBudget, for connection: UInt64? = nil) -> Bool {
@@ -21,10 +23,10 @@ import Testing
     var random = SplitMix(seed: 1)
     for _ in 0..<100 {
       let decision = RetryPolicy.decision(after: failed(on: 7), budget: &budget, using: &random)
-      #expect(decision == .retry(after: .zero))
+      #expect(decision == .retryOnce(after: .zero))
     }
     #expect(budget.available == RetryBudget.initial - 1)
-    let second = RetryPolicy.decision(after: failed(on: 7, number: 2), budget: &budget, using: &random)
+    let second = RetryPolicy.decision(after: failed(on: 7, hasFailed: true), budget: &budget, using: &random)
     #expect(second == .giveUp)
   }
 

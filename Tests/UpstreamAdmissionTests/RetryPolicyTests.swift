@@ -15,9 +15,11 @@ import Testing
 
   private func failed(
     _ cause: UpstreamError.Cause, _ progress: UpstreamError.Progress, _ method: HTTPRequest.Method = .get,
-    number: Int = 1
+    number: Int = 1, hasFailed: Bool = false
   ) -> Attempt {
-    Attempt(method, .failed(UpstreamError(cause, progress, "x")), number: number, timeLeft: .seconds(10))
+    var attempt = Attempt(method, .failed(UpstreamError(cause, progress, "x")), number: number, timeLeft: .seconds(10))
+    attempt.hasFailed = hasFailed
+    return attempt
   }
 
   @Test(
@@ -47,12 +49,12 @@ import Testing
   @Test("a failure to connect is retried once after a short pause", arguments: [1, 2, 3] as [UInt64])
   func reconnect(seed: UInt64) {
     for cause in [UpstreamError.Cause.connectionRefused, .dnsError, .destinationIPUnroutable, .tlsAlertReceived] {
-      guard case .retry(let pause) = decision(failed(cause, .unprocessed), seed: seed) else {
+      guard case .retryOnce(let pause) = decision(failed(cause, .unprocessed), seed: seed) else {
         Issue.record("\(cause) given up")
         continue
       }
       #expect((.milliseconds(200)...(.milliseconds(300))).contains(pause))
-      #expect(decision(failed(cause, .unprocessed, number: 2)) == .giveUp)
+      #expect(decision(failed(cause, .unprocessed, number: 2, hasFailed: true)) == .giveUp)
       #expect(decision(failed(cause, .unprocessed), budget: 0) == .giveUp)
     }
   }
@@ -70,10 +72,16 @@ import Testing
   @Test("a GET or HEAD that lost its connection is retried once, at the cost of the budget")
   func unanswered() {
     for method in [HTTPRequest.Method.get, .head] {
-      #expect(decision(failed(.connectionTerminated, .unanswered, method)) == .retry(after: .zero))
-      #expect(decision(failed(.connectionTerminated, .unanswered, method, number: 2)) == .giveUp)
+      #expect(decision(failed(.connectionTerminated, .unanswered, method)) == .retryOnce(after: .zero))
+      #expect(decision(failed(.connectionTerminated, .unanswered, method, number: 2, hasFailed: true)) == .giveUp)
       #expect(decision(failed(.connectionTerminated, .unanswered, method), budget: 0) == .giveUp)
     }
+  }
+
+  @Test("a failure is retried too if a closing connection or a 429 was the reason for earlier attempts")
+  func later() {
+    #expect(decision(failed(.connectionTerminated, .unanswered, number: 9)) == .retryOnce(after: .zero))
+    #expect(decision(failed(.connectionRefused, .unprocessed, number: 9)) != .giveUp)
   }
 
   @Test("a change that may have reached Apple is not retried", arguments: UpstreamError.Cause.allCases)
@@ -131,13 +139,11 @@ import Testing
       var attempts = 0
       for _ in 0..<10_000 {
         budget.earn()
-        var number = 1
-        while case .retry = RetryPolicy.decision(
-          after: Attempt(.get, ending, number: number, timeLeft: .seconds(10)), budget: &budget, using: &random)
-        {
-          number += 1
+        var attempt = Attempt(.get, ending, number: 1, timeLeft: .seconds(10))
+        while case .retryOnce = RetryPolicy.decision(after: attempt, budget: &budget, using: &random) {
+          (attempt.number, attempt.hasFailed) = (attempt.number + 1, true)
         }
-        attempts += number
+        attempts += attempt.number
       }
       #expect((10_001...12_000).contains(attempts), "\(attempts)")
     }
