@@ -129,7 +129,7 @@ struct Flight: Sendable {
 
   /// The number of the attempt.
   private(set) var number = 1
-  /// Whether an attempt has failed, and this one is its only repetition.
+  /// Whether an earlier attempt failed in a way that is retried once (``RetryPolicy/Decision/retryOnce(after:)``).
   private(set) var hasFailed = false
   /// What Apple said in the response to the last attempt if that was 429.
   private(set) var limited: ReplacedResponse?
