@@ -245,8 +245,11 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     // Short connections leave entries that fire long after their close, so the loop discards them when they are the
     // majority.
     if timers.count > 2 * slots.count + 64 { discardStaleTimers() }
-    channel.queuedDeadline = channel.deadline
-    timers.insert(TimerEntry(deadline: channel.deadline, token: channel.token))
+    // A wait until a moment that has passed ends in the next turn. In the same one, an event that starts such a wait would
+    // keep the loop for ever.
+    let deadline = max(channel.deadline, Deadline(nanoseconds: now.nanoseconds &+ 1))
+    channel.queuedDeadline = deadline
+    timers.insert(TimerEntry(deadline: deadline, token: channel.token))
   }
 
   private func discardStaleTimers() {

@@ -41,6 +41,18 @@ import Testing
     #expect(turns.map { $0 - turns[0] } == [0, 1, 1, 1, 2, 2, 2])
   }
 
+  @Test(
+    "a wait for a moment that has passed ends in the next turn, however often it begins again",
+    arguments: IOLoop.PollerKind.allCases)
+  func passedMoment(_ kind: IOLoop.PollerKind) throws {
+    let loop = try IOLoop.forTest(kind)
+    let pair = try Pair(on: loop)
+    let restless = Restless()
+    loop.loop.post { pair.channel.sleep(until: restless.past, restless) }
+    let turns = restless.turns.wait(for: Restless.waits)
+    #expect(zip(turns, turns.dropFirst()).allSatisfy(<), "\(turns)")
+  }
+
   @Test("the present turn has a length while the loop works, and none while it waits")
   func presentTurn() throws {
     let loop = try IOLoop.forTest(.epoll)
@@ -130,5 +142,17 @@ import Testing
       loop.loop.post { kept.add(true) }
     }
     #expect(notes == nil)
+  }
+}
+
+/// A delegate that waits again and again for a moment that has passed, and notes the turns.
+private final class Restless: ChannelDelegate, Sendable {
+  static let waits = 10
+  let past = Deadline.now
+  let turns = Notes<Int>()
+
+  func channel(_ channel: Channel, became readiness: Readiness) {
+    turns.add(channel.loop.turns)
+    if turns.all.count < Self.waits { channel.sleep(until: past, self) }
   }
 }

@@ -28,8 +28,22 @@ struct HTTP2DeadlinesTests {
     var deadlines = HTTP2Deadlines(at: start)
     _ = deadlines.rest(.init(hasStreams: true), at: at(70), limits)
     #expect(deadlines.expiry(of: .init(hasStreams: true), at: at(100), limits) == .nothing)
-    deadlines.streamEnded(at: at(70))
+    deadlines.beginIdleTime(at: at(70))
     #expect(deadlines.rest(.init(), at: at(100), limits) == at(145))
+  }
+
+  @Test("a wait after the idle time has a moment that is still to come, whatever it is for", arguments: [false, true])
+  func afterIdle(isFrame: Bool) {
+    var deadlines = HTTP2Deadlines(at: start)
+    let waits =
+      isFrame
+      ? HTTP2Deadlines.Waits(frame: IncompleteFrame(number: 1, isContent: false)) : HTTP2Deadlines.Waits(accepted: 1)
+    _ = deadlines.rest(waits, at: at(70), limits)
+    #expect(deadlines.expiry(of: waits, at: at(75), limits) == .idle)
+    deadlines.beginIdleTime(at: at(75))
+    #expect(deadlines.rest(waits, at: at(75), limits) > at(75))
+    #expect(deadlines.expiry(of: waits, at: at(75), limits) == .nothing)
+    #expect(deadlines.expiry(of: waits, at: at(100), limits) == (isFrame ? .frame : .writing))
   }
 
   @Test("a frame has as long as a header section, and DATA as long as a part of content", arguments: [false, true])

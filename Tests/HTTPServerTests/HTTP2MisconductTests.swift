@@ -38,6 +38,23 @@ struct HTTP2MisconductTests {
   }
 
   @Test(
+    "a header block that is incomplete when the idle time ends keeps no loop", .realSeconds,
+    arguments: IOLoop.PollerKind.allCases)
+  func frameAtIdleEnd(_ kind: IOLoop.PollerKind) throws {
+    var limits = Self.limits
+    (limits.idle, limits.headerSection) = (.milliseconds(200), .seconds(60))
+    let server = try Self.server(kind, limits)
+    let client = try RawClient(port: server.port)
+    let block = WireFrame.block("/hello")
+    let partial = WireFrame(type: WireFrame.headers, flags: 0x1, stream: 1, content: block).bytes()
+    try client.send(WireFrame.preface + partial)
+    // The first idle time ends with a GOAWAY, the second one with the connection.
+    #expect(WireFrame.all(in: try client.restUndecrypted()).last?.type == WireFrame.goAway)
+    let other = try Self.frames(server, WireFrame.get("/hello", stream: 1))
+    #expect(other.contains { $0.type == WireFrame.data && $0.content == Array("hello".utf8) })
+  }
+
+  @Test(
     "an incomplete frame or header block ends the connection, and no stream survives it",
     arguments: IOLoop.PollerKind.allCases, [0, 1])
   func slowFrame(_ kind: IOLoop.PollerKind, _ form: Int) throws {

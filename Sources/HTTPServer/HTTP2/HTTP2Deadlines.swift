@@ -6,7 +6,7 @@ import HTTP2
 /// While streams are open, or bytes are pending, the connection looks at all of them a few times within the shortest
 /// limit. So a frame or a part of content costs no timer, and a limit is exceeded by a quarter at most.
 struct HTTP2Deadlines {
-  /// When the last stream ended. Only a stream changes it: PING and SETTINGS do not keep a connection open.
+  /// When the idle time began. PING and SETTINGS do not change it: they keep no connection open.
   private var idleSince: Deadline
   private var frame: (number: Int, since: Deadline)?
   private var writing: (accepted: Int, since: Deadline)?
@@ -31,7 +31,9 @@ struct HTTP2Deadlines {
     case writing
   }
 
-  mutating func streamEnded(at now: Deadline) { idleSince = now }
+  /// Begins the idle time: when a stream ends, and when that time is over. A connection that then still waits for the rest
+  /// of a frame, or for the reader of its last bytes, would otherwise wait until a moment that has passed.
+  mutating func beginIdleTime(at now: Deadline) { idleSince = now }
 
   /// Notes what the connection waits for, and returns the time of the next look at it.
   mutating func rest(_ waits: Waits, at now: Deadline, _ limits: ServerLimits) -> Deadline {

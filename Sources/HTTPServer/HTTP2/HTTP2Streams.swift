@@ -71,7 +71,7 @@ final class HTTP2Streams {
 
   func forget(_ stream: HTTP2Stream) {
     streams[stream.id] = nil
-    deadlines.streamEnded(at: connection.now)
+    deadlines.beginIdleTime(at: connection.now)
   }
 }
 
@@ -272,7 +272,12 @@ extension Connection {
     let isPending = transport.isPending || http2.session.wantsWrite
     switch http2.deadlines.expiry(of: waits(of: http2, isPending: isPending), at: now, worker.limits) {
     case .nothing: for stream in Array(http2.streams.values) { stream.look(at: now) }
-    case .idle: http2.sendGoAway()
+    case .idle:
+      let isFirst = state.goAwaySent()
+      // An incomplete frame does not keep open what has had its GOAWAY.
+      guard isFirst || isPending else { return close() }
+      if isFirst { http2.session.goAway() }
+      http2.deadlines.beginIdleTime(at: now)
     case .frame:
       http2.note(.slowFrame)
       _ = state.goAwaySent()
