@@ -33,9 +33,11 @@ public struct RequestHead: Sendable, Equatable {
   public internal(set) var framing = MessageFraming.none
   /// Whether the client keeps the connection open after the response (RFC 9112 §9.3).
   public internal(set) var keepAlive = true
-  /// Whether the client waits for 100 (Continue) before it sends the body (RFC 9110 §10.1.1). Always false in HTTP/1.0
-  /// and without a body.
-  public internal(set) var expectsContinue = false
+  /// Whether there is an expectation of 100 (Continue), the only one that exists (RFC 9110 §10.1.1). Always false in
+  /// HTTP/1.0. In HTTP/2, content may follow without a field that says so.
+  public internal(set) var hasExpectation = false
+  /// Whether the client waits for 100 (Continue) before it sends the body. Always false without a body.
+  public var expectsContinue: Bool { hasExpectation && framing != .none }
   /// The forwarding fields that are present. Proxies write them, but any client can send them too.
   public internal(set) var forwarding: ForwardingFields = []
   /// Whether there is a `traceparent`. The parser records it, so that a request without it costs no lookup.

@@ -249,7 +249,7 @@ struct FieldFacts: Sendable {
     head.framing = isChunked ? .chunked : contentLength.map { .fixed($0) } ?? .none
     // RFC 9112 §9.3: "close" has precedence, then the version, then "keep-alive".
     head.keepAlive = !asksToClose && (head.version == .http11 || asksToKeepAlive)
-    head.expectsContinue = expectsContinue && head.framing != .none
+    head.hasExpectation = expectsContinue
   }
 
   /// Records Host: exactly one, and well-formed (RFC 9112 §3.2). An empty one is only for URIs without an authority,

@@ -49,6 +49,16 @@ extension HTTP2Session {
     guard code == 0 else { throw .internalFailure(unsafe String(cString: nghttp2_strerror(code))) }
   }
 
+  /// Sends 100 (Continue), so that the client sends the content that it holds back (RFC 9110 §10.1.1), unless all of it
+  /// has arrived. Only for a server, before `submitResponse`.
+  public func submitContinue(on id: HTTP2StreamID) {
+    guard let stream = stream(id), !stream.isClosed, !stream.isAbandoned, !stream.hasEnd else { return }
+    block.begin(status: 100) { _ in }
+    unsafe block.withPairs { pairs, count in
+      unsafe _ = nghttp2_submit_headers(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), id, nil, pairs, count, nil)
+    }
+  }
+
   /// Lets the content of a stream take turns with that of others, frame by frame. By default each waits for the end of
   /// those before it (RFC 9218 §4.2). The wishes of clients do not count: behind a proxy, streams are of several clients.
   private func takeTurns(_ stream: Stream) {

@@ -144,10 +144,13 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   /// The drain grace if the server is closing its connections, else nil.
   var grace: Duration? { worker.stage == .closing ? drainGrace : nil }
 
-  /// Cancels the present wait, because the server's drain timeout has passed.
+  /// Cancels the present wait, or over HTTP/2 those of the streams, because the server's drain timeout has passed.
   func abandon() {
     channel.loop.assertCurrent()
-    channel.cancel()
+    guard let http2 else { return channel.cancel() }
+    for stream in Array(http2.streams.values) { stream.abandon() }
+    http2.sendGoAway()
+    flushHTTP2()
   }
 
   /// Reads, and handles everything that needs no wait. If more has arrived than one read takes, the loop reports the

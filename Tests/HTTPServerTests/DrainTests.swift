@@ -1,5 +1,8 @@
 import Dispatch
+import EventLoop
 import Glibc
+import HTTPMessages
+import HTTPTypes
 import Locks
 import TestSupport
 import Testing
@@ -153,6 +156,41 @@ import Testing
     }
     drained.wait(for: "the end of the drain")
     #expect(server.connections == 0)
+  }
+
+  @Test(
+    "over HTTP/2, requests without a response get 503 after the timeout, and a GOAWAY follows", .realSeconds,
+    arguments: IOLoop.PollerKind.allCases)
+  func timeoutOfStreams(_ kind: IOLoop.PollerKind) throws {
+    var limits = ServerLimits()
+    // The client need not send the rest of its content: the stream is reset soon after its response.
+    limits.idle = .seconds(1)
+    let begun = Signal<Void>()
+    let router = Router([
+      Route(below: "/work/") { _ in
+        .deferred(
+          DeferredWork { _ in
+            begun.send(())
+            _ = await Signal<Void>().next()
+            return Response(.ok)
+          })
+      },
+      Route("/echo", [.post(bodyLimit: 16) { _ in .read { .immediate(Response(.ok, body: $0)) } }]),
+    ])
+    let server = try TestServer(
+      Variant(poller: kind, isTLS: false), limits: limits, router: router, speaksHTTP2: true)
+    let client = try RawClient(port: server.port)
+    try client.send(
+      WireFrame.preface + WireFrame.post("/echo", stream: 1) + WireFrame.get("/work/x", stream: 3))
+    try begun.wait()
+    server.server.drain(timeout: .milliseconds(10))
+    #expect(server.recorder.statuses == [503, 503])
+    let frames = WireFrame.all(in: try client.restUndecrypted())
+    for stream in [1, 3] as [UInt8] {
+      #expect(frames.contains { $0.stream == stream && $0.type == WireFrame.headers })
+      #expect(frames.contains { $0.stream == stream && $0.type == WireFrame.data && $0.flags & 1 == 1 })
+    }
+    #expect(frames.last { $0.type == WireFrame.goAway }?.content.starts(with: [0, 0, 0, 3]) == true)
   }
 
   @Test("ten drains under load lose no request", .realSeconds, arguments: Variant.plain + Variant.tls.prefix(1))

@@ -1,6 +1,7 @@
 import Dispatch
 import EventLoop
 import HTTP1
+import HTTP2
 import HTTPMessages
 import HTTPTypes
 import Memory
@@ -96,6 +97,36 @@ import Testing
     #expect(try client.response()?.status == 505)
     let other = try TestServer(Variant(poller: kind, isTLS: false))
     #expect(try other.responses(to: "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").map(\.status) == [505])
+  }
+
+  @Test(
+    "content that a client holds back is asked for, unless the response needs none", .otherPrograms,
+    arguments: IOLoop.PollerKind.allCases)
+  func expectation(_ kind: IOLoop.PollerKind) throws {
+    let server = try Self.server(
+      kind,
+      Router([
+        Route(below: "/work/") { _ in
+          .deferred(
+            DeferredWork { context in
+              Response(.ok, body: Array("\((try? await context.content.read())?.count ?? 0) bytes".utf8))
+            })
+        },
+        Route("/echo", [.post(bodyLimit: 16) { _ in .read { .immediate(Response(.ok, body: $0)) } }]),
+      ]))
+    // curl sends the content only after a 100.
+    func answer(_ path: String, _ content: String, _ more: String...) throws -> String {
+      let options = ["-H", "Expect: 100-continue", "--expect100-timeout", "600", "-d", content, "-w", " %{http_code}"]
+      return try run(
+        "curl",
+        ["--silent", "--http2-prior-knowledge", "--max-time", "60"] + options + more + [
+          "http://127.0.0.1:\(server.port)\(path)"
+        ]
+      ).stdout
+    }
+    #expect(try answer("/echo", "hello") == "hello 200")
+    #expect(try answer("/work/x", "hello") == "5 bytes 200")
+    #expect(try answer("/echo", "longer than sixteen bytes").hasSuffix(" 413"))
   }
 
   @Test("a request that waits has no task", .otherPrograms, arguments: IOLoop.PollerKind.allCases)
@@ -205,6 +236,60 @@ import Testing
     wait(for: "the record of the malformed request") { server.recorder.statuses == [499, 400] }
     try client.send(get(5))
     wait(for: "the response") { server.recorder.statuses == [499, 400, 200] }
+  }
+
+  @Test(
+    "a request is recorded also if its client resets it before its content, or accepts no head of a response",
+    arguments: IOLoop.PollerKind.allCases)
+  func unanswered(_ kind: IOLoop.PollerKind) throws {
+    let server = try Self.server(kind)
+    let client = try server.connect()
+    try client.send(WireFrame.preface + WireFrame.post("/echo", stream: 1))
+    wait(for: "the head arrives") { server.workers { $0.connections.contains { $0.http2?.isIdle == false } } == [true] }
+    try client.send(WireFrame(type: WireFrame.reset, stream: 1, content: [0, 0, 0, 8]).bytes())
+    wait(for: "the record of the reset") { server.recorder.statuses == [499] }
+    // SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113 §6.5.2).
+    try client.send(WireFrame(type: 4, content: [0, 6, 0, 0, 0, 1]).bytes() + WireFrame.get("/hello", stream: 3))
+    wait(for: "the record of the other") { server.recorder.statuses == [499, 499] }
+  }
+
+  @Test(
+    "content that its client cuts short is never complete for its reader", arguments: IOLoop.PollerKind.allCases)
+  func resetContent(_ kind: IOLoop.PollerKind) throws {
+    let isClosed = Signal<Void>()
+    let outcome = Signal<String>()
+    let server = try Self.server(
+      kind,
+      Router([
+        Route(below: "/") { _ in
+          .deferred(
+            DeferredWork { context in
+              _ = await isClosed.next()
+              do { outcome.send("\(try await context.content.read()?.count ?? 0) bytes") } catch {
+                outcome.send("broken")
+              }
+              return Response(.ok)
+            })
+        }
+      ]))
+    let client = try server.connect()
+    let content = WireFrame(type: WireFrame.data, flags: 1, stream: 1, content: Array("hello".utf8)).bytes()
+    try client.send(WireFrame.preface + WireFrame.post("/x", stream: 1) + content)
+    wait(for: "the content arrives") {
+      server.workers { $0.connections.contains { ($0.http2?.contentBytes ?? 0) >= 5 } } == [true]
+    }
+    try client.send(WireFrame(type: WireFrame.reset, stream: 1, content: [0, 0, 0, 8]).bytes())
+    wait(for: "the stream ends") { server.workers { $0.connections.contains { $0.http2?.isIdle == true } } == [true] }
+    isClosed.send(())
+    #expect(try outcome.wait() == "broken")
+  }
+
+  @Test("no header section that the settings allow is too large to be refused with 431")
+  func refusedSection() {
+    var http1 = HTTP1Limits()
+    #expect(HTTP2Limits(http1).refusedSection == 65_536)
+    http1.headerSection = 1_048_576
+    #expect(HTTP2Limits(http1).refusedSection > HTTP2Limits(http1).fieldSection)
   }
 
   @Test(

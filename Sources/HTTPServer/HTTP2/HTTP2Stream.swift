@@ -19,6 +19,8 @@ final class HTTP2Stream: @unchecked Sendable {
   private(set) var isReceived = false
   private var receivedBytes = 0
   private var declaredLength: Int?
+  /// Whether the client may wait for 100 (Continue) before it sends content.
+  private var awaitsContinue = false
   /// The content, if a handler may read it, or if no operation does.
   private var content: HTTP2Content?
   /// The content that is read before the response, until it is complete.
@@ -60,7 +62,19 @@ final class HTTP2Stream: @unchecked Sendable {
     do { try request.take(head) } catch { return refuseHead(error, head) }
     connection.identify(request)
     if case .fixed(let length) = request.head.framing { declaredLength = length }
-    if declaredLength ?? 0 > 0 { begin(request) } else { noteHeld() }
+    awaitsContinue = request.head.hasExpectation
+    guard declaredLength ?? 0 == 0 else { return begin(request) }
+    noteHeld()
+    sendContinue()
+  }
+
+  /// Lets the client send the content that it holds back. Returns false if it holds back none.
+  @discardableResult
+  func sendContinue() -> Bool {
+    guard awaitsContinue, receivedBytes == 0 else { return false }
+    awaitsContinue = false
+    session.submitContinue(on: id)
+    return true
   }
 
   func receive(_ bytes: Span<UInt8>) {
@@ -150,6 +164,9 @@ final class HTTP2Stream: @unchecked Sendable {
       case .stream(let response, let content): send(response, content, to: request)
       }
     } catch {
+      // The client accepts no head of this size, or there is no memory for it.
+      connection.recordGone(request)
+      giveBack(request)
       session.reset(id, .internalError)
     }
   }
@@ -224,6 +241,13 @@ final class HTTP2Stream: @unchecked Sendable {
     }
   }
 
+  /// Ends the request, because the server's drain timeout has passed. A whole response stays for its reader.
+  func abandon() {
+    connection.channel.loop.assertCurrent()
+    guard !hasResponded || copying != nil else { return }
+    giveUp(.draining)
+  }
+
   /// Responds with an error instead of the work, or resets the stream if the response has begun.
   private func giveUp(_ error: ErrorResponse) {
     guard !hasResponded, let request else { return session.reset(id, .cancel) }
@@ -242,7 +266,7 @@ final class HTTP2Stream: @unchecked Sendable {
     noteHeld()
     if !chargedBody.isEmpty { connection.worker.memory.release(shared: chargedBody) }
     chargedBody = []
-    if reading != nil, let request {
+    if reading != nil || !hasBegun, let request {
       dropReceived()
       connection.recordGone(request)
       giveBack(request)
@@ -271,8 +295,10 @@ extension HTTP2Stream: ExchangeCarrier {
   func readContent(
     of request: Request, atMost limit: Int, then reply: @escaping @Sendable ([UInt8]) -> Reply
   ) {
+    if let declaredLength, declaredLength > limit { return refuse(.contentTooLarge(limit), request) }
     forgetHead(of: request)
     reading = (limit, reply, [])
+    sendContinue()
   }
 
   func workEnded(_ work: RequestWork, _ response: consuming Response) {

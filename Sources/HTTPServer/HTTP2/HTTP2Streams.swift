@@ -152,8 +152,10 @@ final class HTTP2Content: ContentReader, @unchecked Sendable {
     wake.take()?()
   }
 
+  /// Discards what no reader has taken, and returns its size. The content is then incomplete, even if it has arrived.
   func discardHeld() -> Int {
-    defer { received = [] }
+    guard !received.isEmpty else { return 0 }
+    defer { (received, isFinished) = ([], false) }
     return received.count
   }
 
@@ -163,6 +165,7 @@ final class HTTP2Content: ContentReader, @unchecked Sendable {
     while received.isEmpty {
       if let failure { throw failure }
       if isFinished { return nil }
+      if let streams, streams.streams[stream]?.sendContinue() == true { streams.connection.flushHTTP2() }
       await unsafe withUnsafeContinuation { continuation in
         wake = { unsafe continuation.resume() }
       }
@@ -336,6 +339,8 @@ extension HTTP2Limits {
   init(_ limits: HTTP1Limits) {
     self.init()
     fieldSection = limits.headerSection + limits.requestLine + limits.fieldLines * 28
+    // A limit that the operator has raised leaves room for a refusal, too.
+    refusedSection = max(refusedSection, fieldSection + fieldSection / 4)
     fieldLines = limits.fieldLines
   }
 }
