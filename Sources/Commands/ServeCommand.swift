@@ -18,11 +18,11 @@ public struct ServeCommand: Sendable {
   ///   - announce: Called with a line for each listener, once they accept connections.
   public func run(findings: [Finding], announce: ([String]) -> Void) -> CommandResult {
     do {
-      try Application.serve(input, findings: findings) { addresses, server in
+      let hasAllRecords = try Application.serve(input, findings: findings) { addresses, server in
         let note = "The port is that of the variable PORT, because server.port is not set."
         announce(addresses.lines + (server.isPortOfPlatform ? [note] : []))
       }
-      return CommandResult(.good)
+      return CommandResult(hasAllRecords ? .good : .failed)
     } catch {
       var result = CommandResult(error, otherwise: .configuration)
       if let error = error as? InvalidSettings { result.diagnostics += hint(about: error.errors) }

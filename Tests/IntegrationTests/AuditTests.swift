@@ -141,6 +141,46 @@ struct AuditTests {
     #expect(ground.server.stop() == 0)
   }
 
+  @Test("goes on with a line where a full disk has cut it")
+  func fullFile() throws {
+    let directory = try TemporaryDirectory()
+    let file = directory.path(of: "audit.log")
+    let ground = try AccessGround("", ["AUDIT_FILE": file])
+    func size() throws -> Int { try TextFile.read(file).utf8.count }
+    /// Lets the server write no byte beyond this size of a file, as a full disk does.
+    func limit(_ size: String) throws {
+      #expect(try run("prlimit", ["--pid", "\(ground.server.process.id)", "--fsize=\(size):"]).status == 0)
+    }
+    #expect(try ground.request("/token").status == 200)
+    try eventually("the first line is there") { try Self.lines(file).count == 1 }
+    let first = try size()
+    // A line and a third.
+    try limit("\(first * 7 / 3)")
+    for _ in 0..<3 { #expect(try ground.request("/token").status == 200) }
+    try eventually("one line more is there, and a part of another") { try size() == first * 7 / 3 }
+    try limit("unlimited")
+    try eventually("all lines are there") { try Self.lines(file).count == 4 }
+    #expect(try TextFile.read(file).split(separator: "\n").count == 4)
+    // A file that was moved meanwhile has a successor with whole lines.
+    try limit("\(first * 13 / 3)")
+    #expect(try ground.request("/token").status == 200)
+    try eventually("a part of a line is there") { try size() == first * 13 / 3 }
+    #expect(unsafe rename(file, file + ".1") == 0)
+    try limit("unlimited")
+    try eventually("its line is in the new file") { try Self.lines(file).count == 1 }
+    #expect(try size() == first)
+  }
+
+  @Test("that cannot be written at the end of the server is an error, with the number of lost records")
+  func lostAtEnd() throws {
+    let directory = try TemporaryDirectory()
+    #expect(unsafe symlink("/dev/full", directory.path(of: "audit.log")) == 0)
+    let ground = try AccessGround("", ["AUDIT_FILE": directory.path(of: "audit.log")])
+    for _ in 0..<2 { #expect(try ground.request("/token").status == 200) }
+    #expect(ground.server.stop() == 1)
+    #expect(ground.server.log.contains("so its last 2 records are lost"))
+  }
+
   @Test("in an unwritable file is an error at the start")
   func unwritable() throws {
     let result = try Ground().run(["serve"], ["AUDIT_FILE": "/nonexistent/audit.log"])

@@ -97,6 +97,10 @@ public final class AuditLog: Sendable {
     sink.flush(timeout: timeout)
   }
 
+  /// The number of records that wait to be written to the file. After ``flush(timeout:)``, at the end of the process, they
+  /// are lost. Without a file it is 0: a log that cannot be written has no place for the number.
+  public var waitingRecords: Int { isFile ? sink.waitingRecords : 0 }
+
   /// Opens the file again if it was moved or removed, without a wait for the next record.
   public func reopen() { sink.reopen() }
 

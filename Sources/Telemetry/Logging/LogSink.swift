@@ -14,7 +14,7 @@ import Locks
 /// can use, and stay until they are written (``LineRank``). The process must ignore `SIGPIPE`, as every server does, so that
 /// a closed pipe is a failing write.
 public final class LogSink: @unchecked Sendable {
-  // Sendable: `target`, `batch` and `endsMidLine` are touched only on `queue`, which is serial.
+  // Sendable: `target`, `batch`, `endsMidLine` and `tornRecord` are touched only on `queue`, which is serial.
   private let target: any LogTarget
   private let format: LogFormat
   /// Whether a person reads the lines at a terminal.
@@ -25,6 +25,8 @@ public final class LogSink: @unchecked Sendable {
   private let waiting: Locked<Pending>
   private var batch = LogBuffer.Batch()
   private var endsMidLine = false
+  /// The bytes of the first waiting record that the target has already, without the rest of it.
+  private var tornRecord = 0
 
   private struct Pending {
     var buffer: LogBuffer
@@ -173,12 +175,15 @@ public final class LogSink: @unchecked Sendable {
   /// Prepares the target at once for the next line, so that a file that was moved has a successor.
   func reopen() {
     queue.asyncAfter(deadline: .now() + .milliseconds(1)) {
-      if self.target.prepare() { self.endsMidLine = false }
+      if self.target.prepare() { (self.endsMidLine, self.tornRecord) = (false, 0) }
     }
   }
 
   /// The number of bytes of records that wait, also while they are being written.
   var waitingRecordBytes: Int { waiting.withLock { $0.buffer.recordBytes } }
+
+  /// The number of records that wait. None does while they are being written.
+  var waitingRecords: Int { waiting.withLock { $0.buffer.recordCount } }
 
   /// The number of lost lines that the log has not reported yet.
   var droppedLines: Int { waiting.withLock { $0.buffer.dropped } }
@@ -212,9 +217,8 @@ public final class LogSink: @unchecked Sendable {
       waiting.buffer.take(into: &batch, isProbe: isProbe)
     }
     guard !batch.bytes.isEmpty else { return }
-    let lines = batch.bytes
-    if target.prepare() { endsMidLine = false }
-    let (unwritten, error) = write(lines.span)
+    if target.prepare() { (endsMidLine, tornRecord) = (false, 0) }
+    let (unwritten, error) = writeBatch()
     let lost = batch.lostLines(unwritten: unwritten)
     waiting.withLock { waiting in
       waiting.isFailing = unwritten > 0
@@ -226,16 +230,22 @@ public final class LogSink: @unchecked Sendable {
     target.finish(lostLines: lost, error: error)
   }
 
-  /// Writes `bytes` without a time limit. Returns how many bytes at the end could not be written, and the error.
-  private func write(_ bytes: Span<UInt8>) -> (left: Int, error: Int32) {
-    if endsMidLine {
+  /// Writes the batch without a time limit. Returns how many bytes at the end could not be written, and the error.
+  private func writeBatch() -> (left: Int, error: Int32) {
+    let lines = batch.bytes
+    let bytes = lines.span
+    // A record that was cut short is the first of the next batch, and goes on where it was cut.
+    let start = tornRecord
+    if endsMidLine, start == 0 {
       let newline: [UInt8] = [UInt8(ascii: "\n")]
       let (left, error) = unsafe newline.span.withUnsafeBytes { unsafe writeAll($0) }
       guard left == 0 else { return (bytes.count, error) }
       endsMidLine = false
     }
-    let (left, error) = unsafe bytes.withUnsafeBytes { unsafe writeAll($0) }
-    if left > 0, left < bytes.count { endsMidLine = bytes[bytes.count - left - 1] != UInt8(ascii: "\n") }
+    let (left, error) = unsafe bytes.extracting(start...).withUnsafeBytes { unsafe writeAll($0) }
+    let written = bytes.count - left
+    if written > start { endsMidLine = bytes[written - 1] != UInt8(ascii: "\n") }
+    tornRecord = batch.recordLength(before: written)
     return (left, error)
   }
 
@@ -277,6 +287,8 @@ struct LogBuffer {
   private var lineBytes = 0
   /// The number of bytes of records that are not written yet: those in `bytes`, and those in the batch that was taken.
   private(set) var recordBytes = 0
+  /// The number of waiting records, without those in a batch.
+  var recordCount: Int { records.count }
   /// The number of lost lines that are not reported yet.
   private(set) var dropped = 0
   /// The number of lost lines since the start.
@@ -387,6 +399,11 @@ struct LogBuffer {
     fileprivate(set) var records: [Range<Int>] = []
     /// The number of lost lines that the batch, one line, reports; 0 for a batch of other lines.
     fileprivate(set) var reported = 0
+
+    /// The bytes before `end` of the record that `end` is within; 0 if it is within none.
+    func recordLength(before end: Int) -> Int {
+      records.first { $0.contains(end) }.map { end - $0.lowerBound } ?? 0
+    }
 
     /// The number of lines that are lost if so many bytes at the end are not written. A record and a report are not: they
     /// stay.

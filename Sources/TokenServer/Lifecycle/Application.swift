@@ -24,10 +24,11 @@ package struct Application {
   /// - Parameters:
   ///   - findings: The failures to protect the key's memory.
   ///   - announce: Called with the addresses and the settings of the listeners, once they accept connections.
+  /// - Returns: Whether all audit records are written.
   /// - Throws: `InvalidSettings`, or a sentence for the operator.
   package static func serve(
     _ input: SettingsInput, findings: [Finding], announce: (Addresses, Settings.Server) -> Void
-  ) throws {
+  ) throws -> Bool {
     // While there is one thread, because both change the environment.
     let manager = try ServiceNotifier.take()
     let sockets = try PassedListeners(PassedSocket.take())
@@ -53,7 +54,7 @@ package struct Application {
       try confinement.check(loaded.files.paths)
       return loaded
     }
-    try Application(source).run(reload: (reload, files), manager: manager, confinement: confinement) {
+    return try Application(source).run(reload: (reload, files), manager: manager, confinement: confinement) {
       announce($0, loaded.settings.server)
     }
   }
@@ -71,7 +72,7 @@ package struct Application {
     var source = try RuntimeSnapshot.Source(
       settings: settings, key: key, warnings: findings.map(\.description), proxies: ProxyEnvironment([:]))
     source.isDemo = true
-    try Application(source, addressHint: addressHint).run(reload: nil, announce: announce)
+    _ = try Application(source, addressHint: addressHint).run(reload: nil, announce: announce)
   }
 
   /// Throws if the configuration has come from a pipe without a name, as in `--config <(…)`, which ends with the start.
@@ -128,10 +129,11 @@ package struct Application {
   ///   - manager: The service manager that waits for news of the server, if there is one.
   ///   - confinement: The files that the process may still use; nil without a restriction.
   ///   - announce: Called with the servers' addresses once they accept connections.
+  /// - Returns: Whether all audit records are written.
   func run(
     reload: (load: Reloader.Load, files: FileFingerprints)?, manager: ServiceNotifier? = nil,
     confinement: FileConfinement? = nil, announce: (Addresses) -> Void
-  ) throws(StartError) {
+  ) throws(StartError) -> Bool {
     let servers = try start()
     confinement?.report(to: logger)
     // Above the level of the log, so that a log without warnings has them at the start.
@@ -168,7 +170,11 @@ package struct Application {
     for loop in loops.all { loop.stopAndWait() }
     logger.info("Server stopped")
     services.access.flush()
+    let lost = services.access.audit.waitingRecords
+    let records = lost == 1 ? "record is" : "\(lost) records are"
+    if lost > 0 { logger.error("The audit log cannot be written, so its last \(records) lost.") }
     services.sink.flush()
+    return lost == 0
   }
 
   /// Acts on a signal. Returns whether the server goes on: SIGTERM and SIGINT end it, and if there is nothing to reload, so
