@@ -109,17 +109,21 @@ extension CatalogGateway {
   func expire(_ item: DeadlineQueue.Item, at end: Duration, _ route: UpstreamRoute) {
     let isUnwatched = withAdmission { admission in
       admission.deadlines.insert(item, until: end) { $0.isOpen(in: admission.limit) }
-      defer { admission.deadlines.isWatched = true }
-      return !admission.deadlines.isWatched
+      if let watched = admission.deadlines.watchedUntil, watched <= end { return false }
+      admission.deadlines.watchedUntil = end
+      return true
     }
     guard isUnwatched else { return }
-    Task(executorPreference: route.executor) { await self.watchDeadlines(route.upstream) }
+    Task(executorPreference: route.executor) { await self.watchDeadlines(route.upstream, until: end) }
   }
 
-  private func watchDeadlines(_ upstream: any Upstream) async {
+  private func watchDeadlines(_ upstream: any Upstream, until first: Duration) async {
+    var end = first
     while true {
       let now = clock.elapsed
       let (waits, turns, next) = withAdmission { admission -> ([OneShot<QueueResult>], [CatalogAttempt], Duration?) in
+        // Another task watches: for an earlier deadline, or since then.
+        guard admission.deadlines.watchedUntil == end else { return ([], [], nil) }
         var waits: [OneShot<QueueResult>] = []
         var turns: [CatalogAttempt] = []
         for item in admission.deadlines.removeExpired(now: now) {
@@ -129,15 +133,16 @@ extension CatalogGateway {
           }
         }
         let next = admission.deadlines.next
-        admission.deadlines.isWatched = next != nil
+        admission.deadlines.watchedUntil = next
         return (waits, turns, next)
       }
       for waiter in waits { waiter.resume(.timedOut) }
       for attempt in turns { attempt.release(.inconclusive) }
       guard let next else { return }
+      end = next
       guard (try? await upstream.pause(for: max(next - now, .milliseconds(10)))) != nil else {
         // The event loop stops.
-        return withAdmission { $0.deadlines.isWatched = false }
+        return withAdmission { if $0.deadlines.watchedUntil == next { $0.deadlines.watchedUntil = nil } }
       }
     }
   }
@@ -248,8 +253,8 @@ struct DeadlineQueue {
   private var entries: Deque<(end: Duration, item: Item)> = []
   /// The number of entries at which the queue looks for ended items.
   private var full = Self.few
-  /// Whether a task watches for the next deadline.
-  var isWatched = false
+  /// The deadline until which a task waits; nil without one.
+  var watchedUntil: Duration?
 
   /// The number of entries that are not worth a look.
   static let few = 64

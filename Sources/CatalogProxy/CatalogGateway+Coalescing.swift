@@ -25,7 +25,7 @@ extension CatalogGateway {
       let key = FlightKey(call.key, sent: call.fields)
       if hasStale, state.coalescer.isKept(key) { return .late }
       let (ticket, driver) = state.coalescer.join(key, waiter) { id in
-        FlightDriver(Flight(.shared(id), of: miss, at: now), leader: waiter, on: self)
+        FlightDriver(Flight(.shared(id), of: miss), leader: waiter, on: self)
       }
       let isWaiting = waiter.waits(at: .shared(ticket, isLeader: driver != nil))
       if let driver {

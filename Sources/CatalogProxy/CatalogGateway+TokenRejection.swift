@@ -38,14 +38,16 @@ extension CatalogGateway {
 
   /// Finds out with `/v1/test` whether Apple accepts the developer token of a request with a 401 response.
   ///
-  /// - Parameter cause: The span of that request.
+  /// - Parameters:
+  ///   - mayResend: Whether that request can be sent again.
+  ///   - cause: The span of that request.
   func verdict(
-    on token: ProxyToken, until end: Duration, by route: UpstreamRoute, of cause: SpanContext?
+    on token: ProxyToken, mayResend: Bool, until end: Duration, by route: UpstreamRoute, of cause: SpanContext?
   ) async -> TokenVerdict {
     guard let version = token.version else { return .unknown }
     while clock.elapsed < end {
       let now = clock.elapsed
-      switch withAdmission({ $0.tokenRefresh.suspected(version, now: now) }) {
+      switch withAdmission({ $0.tokenRefresh.suspected(version, mayResend: mayResend, now: now) }) {
       case .accepted: return .accepted
       case .refused: return .refused
       case .unknown: return .unknown

@@ -146,6 +146,10 @@ public final class CatalogGateway: Sendable {
     let now = clock.now
     let end = now.elapsed + configuration.timeouts.whole
     guard call.isCacheable else {
+      if call.directives.onlyIfCached {
+        receive(.failure(UpstreamFailure.onlyIfCached.response(CacheStatus(.unforwarded))))
+        return nil
+      }
       let miss = CatalogMiss(call, after: nil, waited: waited, end: end, route: route)
       let waiter = CatalogWaiter(miss, for: .reply(receive), on: self)
       waiter.fly(.passed, content: content, contentLength: contentLength)

@@ -60,7 +60,7 @@ final class CatalogWaiter: CancellableWork, Sendable {
 
   /// Waits for a flight that no other caller can join.
   func fly(_ kind: Flight.Kind, content: (any ContentReader)? = nil, contentLength: Int? = nil) {
-    let flight = Flight(kind, of: miss, content: content, contentLength: contentLength, at: gateway.clock.now)
+    let flight = Flight(kind, of: miss, content: content, contentLength: contentLength)
     let driver = FlightDriver(flight, leader: self, on: gateway)
     if waits(at: .own(driver)) { driver.begin() }
   }

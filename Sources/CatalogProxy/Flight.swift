@@ -51,7 +51,7 @@ struct Flight: Sendable {
     /// The store has a fresh response.
     case found(StoredResponse)
     /// The store has none. This one may be validated.
-    case notFound(validating: StoredResponse?, at: CacheTime)
+    case notFound(validating: StoredResponse?)
     /// The request has a turn, and there is no token for it.
     indirect case lacksToken(ConcurrencyPermit, UpstreamCircuit.Pass)
     /// The request has a turn and a token.
@@ -75,7 +75,7 @@ struct Flight: Sendable {
     /// There is no response, and no further attempt.
     indirect case failed(UpstreamFailure)
     /// Apple's 304 is about another version than the stored response.
-    case mismatched(at: CacheTime)
+    case mismatched
     /// The response is complete, or streamed.
     case stored(Outcome)
     /// A wait was cancelled. `byCaller`: the content of the caller's request has broken off.
@@ -124,8 +124,6 @@ struct Flight: Sendable {
   let contentLength: Int?
   /// The stored response that the request validates; nil to fetch the whole response.
   private(set) var stored: StoredResponse?
-  /// When it began. The age of the response counts from then (RFC 9111 §4.2.3).
-  private(set) var requestedAt: CacheTime
 
   /// The number of the attempt.
   private(set) var number = 1
@@ -138,11 +136,8 @@ struct Flight: Sendable {
   /// Whether the last 401 may be about the user's token, or about its absence.
   private var isForUser = false
 
-  init(
-    _ kind: Kind, of miss: CatalogMiss, content: (any ContentReader)? = nil, contentLength: Int? = nil,
-    at time: CacheTime
-  ) {
-    (self.kind, call, requestedAt) = (kind, miss.call, time)
+  init(_ kind: Kind, of miss: CatalogMiss, content: (any ContentReader)? = nil, contentLength: Int? = nil) {
+    (self.kind, call) = (kind, miss.call)
     subject = CircuitSubject(miss.call)
     self.content = content.map { WatchedContent($0) }
     self.contentLength = contentLength
@@ -175,8 +170,7 @@ struct Flight: Sendable {
     switch event {
     case .collected: return admit()
     case .found(let response): return reply(isCancelled ? .cancelled : .found(response))
-    case .notFound(let stored, let time):
-      requestedAt = time
+    case .notFound(let stored):
       validate(stored)
       return admit()
     case .lacksToken(let permit, let pass): return go(to: .authorize, .mint(permit, pass))
@@ -185,6 +179,7 @@ struct Flight: Sendable {
       return go(to: .send, .send)
     case .responded: return receive()
     case .unauthorized(let isForUser, let hasNewClock):
+      if isCancelled { return reply(.cancelled) }
       if hasNewClock { hasFreshToken = false }
       self.isForUser = isForUser
       return go(to: .evaluate, isForUser ? .test : .renew)
@@ -199,8 +194,8 @@ struct Flight: Sendable {
     case .paused: return admit()
     case .rejected(let failure): return go(to: .evaluate, .readWords(failure))
     case .failed(let failure): return reply(.failure(failure, mayBeReplaced: !isPassed))
-    case .mismatched(let time):
-      (number, hasFailed, hasFreshToken, requestedAt) = (1, false, false, time)
+    case .mismatched:
+      (number, hasFailed, hasFreshToken) = (1, false, false)
       validate(nil)
       return admit()
     case .stored(let outcome): return reply(outcome)
@@ -245,6 +240,9 @@ struct Flight: Sendable {
   var isPassed: Bool {
     if case .passed = kind { true } else { false }
   }
+
+  /// Whether the request may change something (RFC 9110 §9.2.1).
+  var isChange: Bool { method != .get && method != .head }
 
   /// The identity of a flight that callers may join.
   var id: FlightID? {

@@ -55,13 +55,13 @@ extension FlightDriver {
     let error = UpstreamError(
       error == .timedOut ? .responseTimeout : .responseIncomplete, .answered, "A response ended too early. \(error)")
     gateway.observer.noticed(.exchangeFailed(error))
-    return UpstreamFailure(error, nextHop: nextHop)
+    return UpstreamFailure(error, nextHop: nextHop, isChange: flight.isChange)
   }
 
   private func store(_ response: UpstreamResponse, _ content: PartialContent, _ attempt: CatalogAttempt) -> Outcome {
     let (key, settings) = (flight.call.key, gateway.cacheSettings)
     do throws(ContentCodingError) {
-      let whole = try StoredResponse(received(response, content.bytes), settings: settings)
+      let whole = try StoredResponse(received(response, content.bytes, attempt), settings: settings)
       let isStored = gateway.cache.store(whole, for: key, of: CacheOwner(flight.subject))
       // The settings changed meanwhile, so the stored mark may be wrong. The waiting callers still get the response.
       if settings != gateway.cacheSettings { gateway.cache.remove(key) }
@@ -79,29 +79,33 @@ extension FlightDriver {
   private func freshen(by response: UpstreamResponse, _ attempt: CatalogAttempt) -> Flight.Event {
     response.content.cancel()
     guard let stored = flight.stored else {
-      return .stored(.failure(.status(.notModified, nextHop: nextHop), mayBeReplaced: true))
+      return .stored(.failure(.status(.notModified, nextHop: nextHop, isChange: false), mayBeReplaced: true))
     }
     let (key, settings) = (flight.call.key, gateway.cacheSettings)
     let renewed = gateway.cache.freshen(
-      stored, for: key, by: received(response, []), settings: settings, of: CacheOwner(flight.subject))
+      stored, for: key, by: received(response, [], attempt), settings: settings, of: CacheOwner(flight.subject))
     guard let renewed else {
       self.attempt = nil
       gateway.settle(attempt, of: miss.call)
-      return .mismatched(at: receivedAt)
+      return .mismatched
     }
     if settings != gateway.cacheSettings { gateway.cache.remove(key) }
     attempt.isShareable = renewed.response.isShareable
     return .stored(.response(renewed.response, isStored: renewed.isStored, forwardStatus: 304))
   }
 
-  private func received(_ response: UpstreamResponse, _ content: [UInt8]) -> ReceivedResponse {
+  /// Returns a response for the cache. Its age counts from the request of this attempt (RFC 9111 §4.2.3): a wait for the
+  /// turn makes no response older.
+  private func received(
+    _ response: UpstreamResponse, _ content: [UInt8], _ attempt: CatalogAttempt
+  ) -> ReceivedResponse {
     var fields = response.fields
     // With a music user token the response may be another one, which the caches of browsers cannot know.
     if flight.call.target.mayDependOnUser { fields.append("Vary", Self.userTokens.span) }
     return ReceivedResponse(
       status: response.status, fields: fields,
       downstream: gateway.policy.responseFields(response.fields, version: response.version), body: content,
-      sent: flight.call.fields, requestedAt: flight.requestedAt, receivedAt: receivedAt)
+      sent: flight.call.fields, requestedAt: attempt.start, receivedAt: receivedAt)
   }
 
   private static let userTokens = Array("Music-User-Token, Media-User-Token".utf8)

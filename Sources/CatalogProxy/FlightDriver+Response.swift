@@ -41,7 +41,11 @@ extension FlightDriver {
     switch decision {
     case .retry(let delay): return .retry(after: delay, limited: nil)
     case .retryOnce(let delay): return .retryOnce(after: delay)
-    case .giveUp: return .failed(UpstreamFailure(error, nextHop: nextHop))
+    case .giveUp:
+      var failure = UpstreamFailure(error, nextHop: nextHop, isChange: flight.isChange)
+      // The wait for the turn has used the time up, so a caller with more time joins another flight.
+      if isOurs, flight.isUntouched { failure.shortage = .queueTime }
+      return .failed(failure)
     }
   }
 
@@ -102,9 +106,13 @@ extension FlightDriver {
     gateway.withAdmission { $0.counts.failures += 1 }
     gateway.observer.noticed(.upstreamStatus(code))
     guard code < 500, code != 206, code != 304 else {
-      return .rejected(.status(response.status, retryAfter: retryAfter(response), nextHop: nextHop))
+      return .rejected(
+        .status(
+          response.status, retryAfter: retryAfter(response), nextHop: nextHop, isChange: flight.isChange))
     }
-    return .rejected(.content(of: response, isUsers: flight.call.target.wantsUserToken, nextHop: nextHop))
+    return .rejected(
+      .content(
+        of: response, isUsers: flight.call.target.wantsUserToken, nextHop: nextHop, isChange: flight.isChange))
   }
 
   private func limited(_ response: UpstreamResponse, _ attempt: CatalogAttempt) -> Flight.Event {
@@ -140,8 +148,10 @@ extension FlightDriver {
 
   func test() -> Flight.Event? {
     guard let token = attempt?.token else { return .tested(.unknown) }
-    let (gateway, miss, span) = (gateway, miss, flight.call.span)
-    return wait { .tested(await gateway.verdict(on: token, until: miss.end, by: miss.route, of: span)) }
+    let (gateway, miss, span, mayResend) = (gateway, miss, flight.call.span, flight.isUntouched)
+    return wait {
+      .tested(await gateway.verdict(on: token, mayResend: mayResend, until: miss.end, by: miss.route, of: span))
+    }
   }
 
   /// Returns whether the request is sent again, with another developer token.
@@ -156,7 +166,9 @@ extension FlightDriver {
 
   func fail401(isOfToken: Bool) -> Flight.Event? {
     guard let response, let token = attempt?.token else { return nil }
-    let failure = isOfToken ? gateway.rejected(token, by: response) : .status(response.status, nextHop: nextHop)
+    let failure =
+      isOfToken
+      ? gateway.rejected(token, by: response) : .status(response.status, nextHop: nextHop, isChange: false)
     endAttempt(.answered)
     return .rejected(failure)
   }

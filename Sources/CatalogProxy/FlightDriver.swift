@@ -39,7 +39,7 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
 
   init(_ flight: Flight, leader: CatalogWaiter, on gateway: CatalogGateway) {
     (self.flight, self.leader, self.gateway) = (flight, leader, gateway)
-    receivedAt = flight.requestedAt
+    receivedAt = gateway.clock.now
   }
 
   var miss: CatalogMiss { leader.miss }
@@ -92,7 +92,8 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     case .pass: return .stored(pass())
     case .giveUp:
       response?.content.cancel()
-      let failure = UpstreamFailure(UpstreamError(.cancelled, .unanswered, ""), nextHop: nextHop)
+      let failure = UpstreamFailure(
+        UpstreamError(.cancelled, .unanswered, ""), nextHop: nextHop, isChange: flight.isChange)
       complete(.failure(failure, mayBeReplaced: !flight.isPassed))
     case .complete(let outcome): complete(outcome)
     }
@@ -115,16 +116,15 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
 
   /// Asks the replicas' store, unless Apple must be asked at once.
   private func lookUp() -> Flight.Event? {
-    let now = gateway.clock.now
     guard let shared = miss.route.shared, let key = gateway.sharedKey(of: miss.call, at: shared) else {
-      return .notFound(validating: miss.stored?.response, at: now)
+      return .notFound(validating: miss.stored?.response)
     }
     sharedKey = key
     // The caller wants Apple's response, so another replica's is of no use.
-    guard !miss.call.directives.noCache else { return .notFound(validating: miss.stored?.response, at: now) }
+    guard !miss.call.directives.noCache else { return .notFound(validating: miss.stored?.response) }
     guard shared.isReady else {
       shared.count(.skipped)
-      return .notFound(validating: miss.stored?.response, at: now)
+      return .notFound(validating: miss.stored?.response)
     }
     waits(
       for: .store(
@@ -175,6 +175,9 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
 
   private func event(after turn: QueueResult) -> Flight.Event? {
     switch turn {
+    case .granted(let permit, _) where flight.isCancelled:
+      gateway.release(permit, .inconclusive)
+      return .interrupted(byCaller: true)
     case .granted(let permit, let caller):
       flight.charge(to: caller)
       let now = gateway.clock.now

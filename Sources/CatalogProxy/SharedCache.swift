@@ -117,19 +117,19 @@ extension CatalogGateway {
     switch finding {
     case .alone(let reason):
       shared.count(reason == .noReply ? .timeout : .vain)
-      return .notFound(validating: miss.stored?.response, at: clock.now)
+      return .notFound(validating: miss.stored?.response)
     case .lead(let stale):
       let response = stale.flatMap { newest($0, key, miss, at: shared) }
       shared.count(stale != nil && response == nil ? .invalid : .miss)
-      return .notFound(validating: response ?? miss.stored?.response, at: clock.now)
+      return .notFound(validating: response ?? miss.stored?.response)
     case .entry(let entry, let hasWaited):
       guard let response = newest(entry, key, miss, at: shared) else {
         shared.count(.invalid)
-        return .notFound(validating: miss.stored?.response, at: clock.now)
+        return .notFound(validating: miss.stored?.response)
       }
       guard isUsable(response, for: miss.call) else {
         shared.count(.miss)
-        return .notFound(validating: response, at: clock.now)
+        return .notFound(validating: response)
       }
       shared.count(hasWaited ? .waited : .hit)
       return .found(response)

@@ -196,6 +196,8 @@ extension HTTP2Session {
       unsafe stream(frame.hd.stream_id)?.isSent = true
       conduct.noteSent()
     case NGHTTP2_DATA: conduct.noteSent()
+    // The peer must acknowledge it.
+    case NGHTTP2_PING where unsafe !frame.hd.has(NGHTTP2_FLAG_ACK): conduct.noteSent()
     case NGHTTP2_GOAWAY: unsafe noteGoAway(frame.goaway)
     default: break
     }

@@ -151,14 +151,14 @@ extension UpstreamClient {
     }
   }
 
-  /// Fails the queued requests, unless a connection is left for them. After a timeout they stay queued, because the
+  /// Fails the queued requests, unless a connection or another attempt is left for them. After a timeout they stay queued, because the
   /// client makes another attempt for the requests that have more time.
   private func failed(_ error: UpstreamError) {
     count { $0.connectionsFailed += 1 }
     lastFailure = error
     backOff.failed(at: loop.now, jitter: .random(in: 0...1))
     let isTimeout = error.cause == .connectionTimeout || error.cause == .dnsTimeout
-    guard connections.isEmpty, !isTimeout else { return }
+    guard connections.isEmpty, dialers.isEmpty, !isTimeout else { return }
     failWaiting(error)
   }
 

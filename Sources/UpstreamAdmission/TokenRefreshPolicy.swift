@@ -83,8 +83,11 @@ public struct TokenRefreshPolicy: Sendable {
   }
 
   /// Returns whether a 401 is about the developer token in the request.
-  public mutating func suspected(_ version: TokenVersion, now: Duration) -> Suspicion {
-    if version < current { return .refused }
+  ///
+  /// - Parameter mayResend: Whether the request can be sent again with the current token, if it had an earlier one. Its
+  ///   response then decides. Otherwise the earlier token is judged: a newer one does not make it invalid.
+  public mutating func suspected(_ version: TokenVersion, mayResend: Bool = true, now: Duration) -> Suspicion {
+    if version < current, mayResend { return .refused }
     if let refusal, refusal.version == version, now < refusal.until { return .refused }
     if let trustedUntil, now < trustedUntil { return .accepted }
     if let doubtedUntil, now < doubtedUntil { return .unknown }

@@ -138,6 +138,21 @@ struct FloodTests {
     #expect(pair.server.session.failure == nil && pair.client.session.failure == nil)
   }
 
+  @Test("a peer may acknowledge any number of our pings, and no others")
+  func pings() throws {
+    let client = try End(.client)
+    try client.receive(Frame(.settings).bytes)
+    let payload = Array("12345678".utf8)
+    for index in 0..<3000 {
+      client.session.ping(UInt64(index))
+      _ = client.output()
+      try client.receive(Frame(.ping, flags: Frame.ack, payload).bytes)
+    }
+    #expect(throws: HTTP2Error.flood(.idleFrames)) {
+      for _ in 0..<1100 { try client.receive(Frame(.ping, flags: Frame.ack, payload).bytes) }
+    }
+  }
+
   @Test("a reader that credits each small part is not counted as idle")
   func smallReads() throws {
     let pair = try Pair(client: { $0.streamWindow = 64 })

@@ -130,6 +130,32 @@ struct ConnectingTests {
 
   // MARK: Proxies
 
+  @Test("a refused connection fails no request while another attempt is under way")
+  func otherAttempt() throws {
+    let proxy = try ScriptedPeer()
+    let configured = try UpstreamProxy("http://127.0.0.1:\(proxy.port)/")
+    let client = try TestClient(port: 81) { configuration in
+      configuration.host = "a.example"
+      configuration.proxy = configured
+    }
+    // The client learns that the upstream speaks HTTP/1.1, and makes an attempt for each request from then on.
+    let first = client.send()
+    let connection = try proxy.accept()
+    _ = try connection.request()
+    connection.send("HTTP/1.1 200 Connection established\r\n\r\n")
+    _ = try connection.request()
+    connection.send("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+    connection.end()
+    #expect(try first.received().status == 204)
+    let calls = [client.send(), client.send()]
+    let attempts = [try proxy.accept(), try proxy.accept()]
+    for attempt in attempts { _ = try attempt.request() }
+    attempts[0].send("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
+    wait(for: "one attempt fails") { client.client.counters.connectionsFailed == 1 }
+    #expect(try client.onLoop { _ in client.client.counters.requestsWaiting } == 2)
+    withExtendedLifetime((calls, attempts)) {}
+  }
+
   @Test("the client requests a tunnel with the proxy's credentials and sends requests through the tunnel")
   func tunnel() throws {
     let proxy = try ScriptedPeer()

@@ -109,6 +109,18 @@ import Testing
     #expect(policy.suspected(fresh, now: .seconds(23)) == .askTest)
   }
 
+  @Test("a token that has a successor is judged itself if its request cannot be sent again")
+  func succeeded() {
+    var policy = TokenRefreshPolicy()
+    let version = policy.current
+    guard case .mint = policy.unauthorized(version, isRetry: false, now: .zero) else {
+      Issue.record("not made")
+      return
+    }
+    #expect(policy.suspected(version, now: .seconds(1)) == .refused)
+    #expect(policy.suspected(version, mayResend: false, now: .seconds(1)) == .askTest)
+  }
+
   @Test("a token that is accepted after /v1/test refused it is trusted again")
   func cleared() {
     var policy = TokenRefreshPolicy()

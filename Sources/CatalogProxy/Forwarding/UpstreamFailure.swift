@@ -47,32 +47,35 @@ struct UpstreamFailure: Error, Sendable, Equatable {
   }
 
   /// Creates the failure of an exchange.
-  init(_ error: UpstreamError, nextHop: String) {
+  ///
+  /// - Parameter isChange: Whether the request's method is not safe, so that the caller must not send it again unseen.
+  init(_ error: UpstreamError, nextHop: String, isChange: Bool) {
+    let advice = Self.advice(mayHaveEffect: isChange && error.progress != .unprocessed)
     // No error type (RFC 9209 §2.3) is that of a cancelled request.
     let cause = error.cause == .cancelled ? .proxyInternalError : error.cause
     let status = ProxyStatus(error: cause.rawValue, nextHop: nextHop)
     switch error.cause {
     case .dnsTimeout, .connectionTimeout, .connectionReadTimeout, .connectionWriteTimeout, .responseTimeout:
-      self.init(.upstreamTimeout, "\(nextHop) did not respond in time. \(Self.whatToDo)", status)
+      self.init(.upstreamTimeout, "\(nextHop) did not respond in time. \(advice)", status)
     case .connectionLimitReached:
       self.init(
         .overloaded, "Too many requests to \(nextHop) are in flight. Send the request again in 1 s.", retryAfter: 1,
         status, shortage: .upstreamConnections)
     case .dnsError, .destinationUnavailable, .destinationIPUnroutable, .connectionRefused:
-      self.init(.upstreamError, "The server cannot reach \(nextHop). \(Self.whatToDo)", status)
+      self.init(.upstreamError, "The server cannot reach \(nextHop). \(advice)", status)
     case .tlsProtocolError, .tlsCertificateError, .tlsAlertReceived:
       self.init(
         .upstreamError, "The server has no secure connection to \(nextHop). The server's log has the reason.", status)
     case .responseHeaderSectionSize:
       self.init(
-        .upstreamError, "The header section of \(nextHop)'s response is too large. \(Self.whatToDo)", status)
+        .upstreamError, "The header section of \(nextHop)'s response is too large. \(advice)", status)
     case .connectionTerminated, .responseIncomplete:
-      self.init(.upstreamError, "\(nextHop) sent no response, or an incomplete one. \(Self.whatToDo)", status)
+      self.init(.upstreamError, "\(nextHop) sent no response, or an incomplete one. \(advice)", status)
     case .protocolError:
       self.init(
-        .upstreamError, "\(nextHop) sent a malformed response, or an HTTP/2 error. \(Self.whatToDo)", status)
+        .upstreamError, "\(nextHop) sent a malformed response, or an HTTP/2 error. \(advice)", status)
     case .proxyInternalError, .cancelled:
-      self.init(.upstreamError, "The server cancelled the request to \(nextHop). \(Self.whatToDo)", status)
+      self.init(.upstreamError, "The server cancelled the request to \(nextHop). \(advice)", status)
     }
   }
 
@@ -114,7 +117,8 @@ struct UpstreamFailure: Error, Sendable, Equatable {
   /// The request's turn did not come before its deadline.
   static func waitedTooLong(nextHop: String) -> UpstreamFailure {
     UpstreamFailure(
-      .upstreamTimeout, "The request waited too long in the queue for \(nextHop). \(whatToDo)", retryAfter: 1,
+      .upstreamTimeout, "The request waited too long in the queue for \(nextHop). \(advice(mayHaveEffect: false))",
+      retryAfter: 1,
       ProxyStatus(error: "connection_limit_reached", nextHop: nextHop), shortage: .queueTime)
   }
 
@@ -128,21 +132,26 @@ struct UpstreamFailure: Error, Sendable, Equatable {
     ProxyStatus())
 
   /// The upstream responded with 5xx, or with another status that is no response to this request.
-  static func status(_ status: HTTPResponse.Status, retryAfter: Duration? = nil, nextHop: String) -> UpstreamFailure {
+  static func status(
+    _ status: HTTPResponse.Status, retryAfter: Duration? = nil, nextHop: String, isChange: Bool
+  ) -> UpstreamFailure {
     UpstreamFailure(
-      .upstreamError, "\(nextHop) responded with status \(status.code). \(whatToDo)",
+      .upstreamError, "\(nextHop) responded with status \(status.code). \(advice(mayHaveEffect: isChange))",
       retryAfter: retryAfter?.wholeSeconds, ProxyStatus(receivedStatus: status.code, nextHop: nextHop))
   }
 
   /// The upstream responded with content that this server does not pass on, because a browser could run it.
   ///
   /// - Parameter isUsers: Whether the request had a music user token. Then a 403 is about the user, whatever its content.
-  static func content(of response: UpstreamResponse, isUsers: Bool, nextHop: String) -> UpstreamFailure {
+  static func content(
+    of response: UpstreamResponse, isUsers: Bool, nextHop: String, isChange: Bool
+  ) -> UpstreamFailure {
     let status = response.status
     let type = response.typeName.map { "of type \($0)" } ?? "without a valid type"
     var failure = UpstreamFailure(
       .upstreamError,
-      "\(nextHop) responded with status \(status.code) and content \(type), which Apple Music does not send. \(whatToDo)",
+      "\(nextHop) responded with status \(status.code) and content \(type), which Apple Music does not send. "
+        + advice(mayHaveEffect: isChange),
       ProxyStatus(receivedStatus: status.code, nextHop: nextHop))
     if isUsers, status == .forbidden {
       failure.status = status
@@ -151,7 +160,14 @@ struct UpstreamFailure: Error, Sendable, Equatable {
     return failure
   }
 
-  private static let whatToDo = "The request is correct. Send it again later."
+  /// What the caller should do.
+  ///
+  /// - Parameter mayHaveEffect: Whether the upstream may have made the change that the request is for.
+  private static func advice(mayHaveEffect: Bool) -> String {
+    mayHaveEffect
+      ? "The change may have been made all the same. Look before you send the request again."
+      : "The request is correct. Send it again later."
+  }
 }
 
 extension Duration {

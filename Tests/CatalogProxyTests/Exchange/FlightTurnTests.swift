@@ -64,6 +64,18 @@ struct FlightTurnTests {
     #expect(ground.upstream.requests.count == 7)
   }
 
+  @Test("has a response whose age counts from when it was sent, and not from its wait")
+  func age() async throws {
+    let scene = try await Scene()
+    let (ground, call) = (scene.ground, try scene.ground.call(Self.popular, by: "greedy"))
+    let waiting = Task { await ground.respond(call) }
+    try await until("it waits") { ground.proxy.status.waiting == 1 }
+    ground.time.advance(by: .seconds(20))
+    await scene.end()
+    let status = await waiting.value.cacheStatus
+    #expect(status?.contains("ttl=60") == true, "\(status ?? "")")
+  }
+
   @Test("is sent at the turn of whichever caller comes first")
   func firstTurn() async throws {
     var scene = try await Scene()

@@ -95,6 +95,16 @@ struct SharingTests {
     #expect(ground.upstream.requests.count == 1)
   }
 
+  @Test("only-if-cached keeps a request from Apple, also with no-store")
+  func onlyIfCached() async throws {
+    let ground = ProxyGround { _ in .scripted(.ok) }
+    for line in ["only-if-cached", "only-if-cached, no-store", "no-store, only-if-cached, no-cache"] {
+      let reply = try await ground.ask(Self.song, directives: Sample.request(line))
+      #expect(reply.failure?.code == .upstreamTimeout, "\(line)")
+    }
+    #expect(ground.upstream.requests.isEmpty)
+  }
+
   @Test("a response that may not be shared stops coalescing for its target, for 30 s or until a response may be shared")
   func later() async throws {
     let gate = Gate()

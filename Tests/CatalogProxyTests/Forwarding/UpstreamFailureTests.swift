@@ -21,7 +21,7 @@ import Testing
     ] as [(UpstreamError.Cause, ErrorCode)])
   func codes(cause: UpstreamError.Cause, code: ErrorCode) {
     let error = UpstreamError(cause, .unanswered, "10.0.0.1:443 reset the connection.")
-    let failure = UpstreamFailure(error, nextHop: "api.music.apple.com")
+    let failure = UpstreamFailure(error, nextHop: "api.music.apple.com", isChange: false)
     #expect(failure.code == code)
     #expect(failure.detail.contains("api.music.apple.com") && failure.detail.hasSuffix("."))
     #expect(!failure.detail.contains("10.0.0.1"), "the operator's sentence is not the caller's")
@@ -40,9 +40,9 @@ import Testing
     let cases: [(UpstreamFailure, Shortage?)] = [
       (.circuitOpen(pause, nextHop: host), .circuit), (.overloaded(retryAfter: .seconds(1)), .queue),
       (.waitedTooLong(nextHop: host), .queueTime), (.overMemory, .memory), (.noToken, .developerToken),
-      (UpstreamFailure(limit, nextHop: host), .upstreamConnections),
+      (UpstreamFailure(limit, nextHop: host, isChange: false), .upstreamConnections),
       (.rateLimited(retryAfter: .seconds(1), nextHop: host), nil), (.onlyIfCached, nil),
-      (.status(.badGateway, nextHop: host), nil),
+      (.status(.badGateway, nextHop: host, isChange: false), nil),
     ]
     for (failure, shortage) in cases { #expect(failure.response(nil).shortage == shortage, "\(failure.detail)") }
   }
@@ -58,7 +58,7 @@ import Testing
 
   @Test("Proxy-Status names the status that the upstream sent")
   func received() {
-    let failure = UpstreamFailure.status(.serviceUnavailable, nextHop: "a.example")
+    let failure = UpstreamFailure.status(.serviceUnavailable, nextHop: "a.example", isChange: false)
     #expect(failure.code == .upstreamError)
     #expect(
       failure.proxyStatus.fieldValue == #"musickit-token-server; received-status=503; next-hop="a.example""#)
@@ -71,5 +71,19 @@ import Testing
   func escaping() {
     let status = ProxyStatus(nextHop: "a\"b\\c\r\nd\u{e9}")
     #expect(status.fieldValue == #"musickit-token-server; next-hop="a\"b\\cd""#)
+  }
+
+  @Test("does not advise to repeat a change that may have been made")
+  func change() {
+    let host = "a.example"
+    for progress in [UpstreamError.Progress.unprocessed, .unanswered, .answered] {
+      let error = UpstreamError(.connectionTerminated, progress, "")
+      let mayHaveEffect = progress != .unprocessed
+      let change = UpstreamFailure(error, nextHop: host, isChange: true)
+      #expect(change.detail.contains("may have been made") == mayHaveEffect)
+      #expect(change.detail.contains("Send it again") == !mayHaveEffect)
+      #expect(!UpstreamFailure(error, nextHop: host, isChange: false).detail.contains("may have been made"))
+    }
+    #expect(UpstreamFailure.status(.badGateway, nextHop: host, isChange: true).detail.contains("Look before you"))
   }
 }
