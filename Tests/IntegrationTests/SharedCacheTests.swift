@@ -336,7 +336,10 @@ struct SharedCacheTests {
     for count in 1...2 {
       let ground = try Ground()
       let emulator = try Emulator(ground)
-      let own = ["ACCESS_ANONYMOUS": "{ token: true, catalog: true }", "SHARED_URL": "unix://\(store.socket)"]
+      let own = [
+        "ACCESS_ANONYMOUS": "{ token: true, catalog: true }", "SHARED_URL": "unix://\(store.socket)",
+        "SHARED_TIMEOUT": "5s",
+      ]
       let server = try ground.serve(emulator.settings.merging(own) { $1 })
       try eventually("the store responds") { try MetricsPage(of: server)["musickit_shared_store_usable"] == 1 }
       #expect(try server.request(Self.album)["Cache-Status"]?.contains("fwd=uri-miss") == true)
