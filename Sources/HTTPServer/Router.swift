@@ -8,6 +8,8 @@ import Locks
 public final class Router: Sendable {
   private let routes: [Route]
   private let hosts: AllowedHosts?
+  /// What a 404 says.
+  private let missingPath: String
   /// Changes every response last.
   let finish: @Sendable (inout Response, Request) -> Void
   /// The field that `finish` can read in a request that had to wait, or nil for no field.
@@ -29,6 +31,9 @@ public final class Router: Sendable {
     finish: @escaping @Sendable (inout Response, Request) -> Void = { _, _ in }
   ) {
     self.routes = routes
+    // Only the public listener has a description of its paths.
+    let isDescribed = routes.contains { $0.path.description == "/openapi.json" }
+    missingPath = "This path does not exist." + (isDescribed ? " /openapi.json lists all paths." : "")
     self.hosts = hosts
     self.lastingField = lastingField
     self.refusalFields = (lastingField.map { [$0] } ?? []) + refusalFields
@@ -55,9 +60,7 @@ public final class Router: Sendable {
       request.route = route.path
       return try operation(of: route, for: request.method)
     }
-    throw ErrorResponse(
-      .notFound, "This path does not exist. /openapi.json lists all paths.",
-      end: request.method == .trace ? .message : .nothing)
+    throw ErrorResponse(.notFound, missingPath, end: request.method == .trace ? .message : .nothing)
   }
 
   /// Returns the error for a request that no route serves, or nil. Sets the request's route.

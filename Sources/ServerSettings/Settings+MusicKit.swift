@@ -104,7 +104,7 @@ extension Settings.Token {
       + "JS takes no new token while it plays.")
   static let maxTTL = Setting(
     "token.maxTTL", .duration(seconds: 60...cap), default: .seconds(24 * 3600),
-    "The longest lifetime that a request may have; `token.ttl` if that is longer.")
+    "The longest lifetime that a request may have; if not set, at least `token.ttl`.")
   static let backdate = Setting(
     "token.backdate", .duration(seconds: 0...3600), default: .seconds(60),
     "How far `iat` lies in the past, for verifiers whose clock is slow.")

@@ -249,16 +249,18 @@ extension Settings.Server {
     let clientCA = reader.read(clientCAFile)
     let ticketKeyFiles = reader.isSet(ticketKeyFiles.path) ? reader.read(ticketKeyFiles) : []
     let hsts = reader.read(hsts)
-    let http2 = reader.read(http2) ?? true
+    let readHTTP2 = reader.read(http2)
     for (present, absent) in [(certificateFile.path, keyFile.path), (keyFile.path, certificateFile.path)]
     where reader.isSet(present) && !reader.isSet(absent) {
       reader.missing(absent, remedy: "HTTPS needs it together with \(present): write a PEM file's path")
     }
-    if !reader.isSet(certificateFile.path), !reader.isSet(keyFile.path) { rejectWithoutTLS(&reader, http2: http2) }
+    if !reader.isSet(certificateFile.path), !reader.isSet(keyFile.path) {
+      rejectWithoutTLS(&reader, http2: readHTTP2 == true)
+    }
     guard let certificate, let key, let ticketKeyFiles else { return nil }
     return TLSFiles(
       certificateFile: certificate, keyFile: key, certificates: certificates.compactMap { $0 }, clientCAFile: clientCA,
-      ticketKeyFiles: ticketKeyFiles, hsts: hsts, http2: http2)
+      ticketKeyFiles: ticketKeyFiles, hsts: hsts, http2: readHTTP2 ?? true)
   }
 
   /// Rejects settings that have no effect without a certificate.

@@ -69,7 +69,10 @@ struct HealthTests {
 
   @Test("is available on the admin listener, but tokens are not")
   func adminOnly() throws {
-    #expect(try Ground().serve().admin("/token").status == 404)
+    let server = try Ground().serve()
+    let refusal = try server.admin("/token")
+    #expect(refusal.status == 404 && !refusal.text.contains("/openapi.json"))
+    #expect(try server.request("/nothing").text.contains("/openapi.json lists all paths."))
   }
 
   @Test("is 503 on /readyz during the drain delay, and other requests still succeed on closing connections")

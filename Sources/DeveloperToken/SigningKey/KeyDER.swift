@@ -130,7 +130,7 @@ public enum KeyKind: Sendable, Hashable, CaseIterable {
   var predicate: String {
     switch self {
     case .empty: "is empty."
-    case .path: "is the path of a file, not a key; write it as musickit.keyFile."
+    case .path: "is one word, not a key; if it is the path of the key's file, write it as musickit.keyFile."
     case .json: "is JSON; write only the key in it."
     case .ecPrivateKey:
       "is a private key in the older SEC1 form (EC PRIVATE KEY), which Apple does not issue; if it is the right"

@@ -96,6 +96,9 @@ struct SettingsErrorTests {
       "HTTP/2 without a certificate", "server: { http2: true }",
       error: "server.http2: is true, and server.tls.certificateFile is not set; leave it out"),
     Case(
+      "neither HTTP/2 nor none", environment: ["SERVER_HTTP2": "no"],
+      error: "server.http2 (SERVER_HTTP2): \"no\" is neither true nor false;"),
+    Case(
       "HSTS for too long", "server: { tls: { certificateFile: 'c.pem', keyFile: 'k.pem', hsts: '731d' } }",
       error: "server.tls.hsts: \"731d\" is out of range;"),
     Case(
