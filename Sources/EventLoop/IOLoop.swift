@@ -245,8 +245,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     // Short connections leave entries that fire long after their close, so the loop discards them when they are the
     // majority.
     if timers.count > 2 * slots.count + 64 { discardStaleTimers() }
-    // A wait until a moment that has passed ends in the next turn. In the same one, an event that starts such a wait would
-    // keep the loop for ever.
+    // In the next turn at the earliest: otherwise a wait that begins again would keep the loop in this one for ever.
     let deadline = max(channel.deadline, Deadline(nanoseconds: now.nanoseconds &+ 1))
     channel.queuedDeadline = deadline
     timers.insert(TimerEntry(deadline: deadline, token: channel.token))

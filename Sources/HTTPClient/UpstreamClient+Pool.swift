@@ -151,8 +151,8 @@ extension UpstreamClient {
     }
   }
 
-  /// Fails the queued requests, unless a connection or another attempt is left for them. After a timeout they stay queued, because the
-  /// client makes another attempt for the requests that have more time.
+  /// Fails the queued requests, unless a connection or another attempt is left for them. After a timeout they stay
+  /// queued, because the client makes another attempt for the requests that have more time.
   private func failed(_ error: UpstreamError) {
     count { $0.connectionsFailed += 1 }
     lastFailure = error

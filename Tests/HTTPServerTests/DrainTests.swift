@@ -167,7 +167,7 @@ import Testing
     limits.idle = .seconds(1)
     let begun = Signal<Void>()
     let router = Router([
-      Route(below: "/work/") { _ in
+      Route(below: "/slow/") { _ in
         .deferred(
           DeferredWork { _ in
             begun.send(())
@@ -181,7 +181,7 @@ import Testing
       Variant(poller: kind, isTLS: false), limits: limits, router: router, speaksHTTP2: true)
     let client = try RawClient(port: server.port)
     try client.send(
-      WireFrame.preface + WireFrame.post("/echo", stream: 1) + WireFrame.get("/work/x", stream: 3))
+      WireFrame.preface + WireFrame.post("/echo", stream: 1) + WireFrame.get("/slow/x", stream: 3))
     try begun.wait()
     server.server.drain(timeout: .milliseconds(10))
     #expect(server.recorder.statuses == [503, 503])

@@ -106,7 +106,7 @@ import Testing
     let server = try Self.server(
       kind,
       Router([
-        Route(below: "/work/") { _ in
+        Route(below: "/slow/") { _ in
           .deferred(
             DeferredWork { context in
               Response(.ok, body: Array("\((try? await context.content.read())?.count ?? 0) bytes".utf8))
@@ -125,7 +125,7 @@ import Testing
       ).stdout
     }
     #expect(try answer("/echo", "hello") == "hello 200")
-    #expect(try answer("/work/x", "hello") == "5 bytes 200")
+    #expect(try answer("/slow/x", "hello") == "5 bytes 200")
     #expect(try answer("/echo", "longer than sixteen bytes").hasSuffix(" 413"))
   }
 

@@ -244,8 +244,7 @@ final class HTTP2Stream: @unchecked Sendable {
   /// Ends the request, because the server's drain timeout has passed. A whole response stays for its reader.
   func abandon() {
     connection.channel.loop.assertCurrent()
-    guard !hasResponded || copying != nil else { return }
-    giveUp(.draining)
+    if !hasResponded || copying != nil { giveUp(.draining) }
   }
 
   /// Responds with an error instead of the work, or resets the stream if the response has begun.
