@@ -156,6 +156,21 @@ extension SettingType where Value == String {
   }()
 }
 
+extension Client {
+  /// Returns a warning for each limit of a permission that the callers do not have.
+  ///
+  /// - Parameter path: Where the client is written: `access.clients[0]`.
+  func vainLimits(at path: String) -> [String] {
+    let limits = [
+      ("ttl", "token", ttl != nil && !token), ("storefronts", "catalog", storefronts != nil && !catalog),
+      ("share", "catalog", share != nil && !catalog && !me),
+    ]
+    return limits.filter(\.2).map { limit, permission, _ in
+      "\(path).\(limit) has no effect without \(permission): true beside it. Write that, or remove it."
+    }
+  }
+}
+
 /// A conflict: one request could match two clients.
 struct ClientConflict: Equatable {
   /// The place of the conflict within the list: `[3].id`.
@@ -170,8 +185,8 @@ struct ClientConflict: Equatable {
     return search.clashes
   }
 
-  /// Returns a warning for each oddity of a client that may be a slip: an origin without encryption, and an issuer that
-  /// differs from another client's only by its last slash.
+  /// Returns a warning for each oddity of a client that may be a slip: an origin without encryption, a limit of a
+  /// permission that it does not have, and an issuer that differs from another client's only by its last slash.
   static func warnings(about clients: [ClientCandidate]) -> [String] {
     var issuers: [Substring: (index: Int, text: String)] = [:]
     return clients.enumerated().flatMap { index, client in
@@ -179,6 +194,7 @@ struct ClientConflict: Equatable {
         "\(Search.name(index)) has the origin \(shown("\(origin)")): without https, anyone on the way can change its pages "
           + "and take their tokens, and browsers play no protected music there. If its pages have https, write https."
       }
+      if let client = client.client { warnings += client.vainLimits(at: Search.name(index)) }
       guard let issuer = client.rules?.issuer else { return warnings }
       let stem = issuer[..<(issuer.hasSuffix("/") ? issuer.index(before: issuer.endIndex) : issuer.endIndex)]
       if let other = issuers[stem], other.text != issuer {

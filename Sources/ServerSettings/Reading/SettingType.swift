@@ -78,9 +78,9 @@ extension SettingType {
     return SettingType(
       isJSON5: true, values: nil,
       parse: { (content) throws(InvalidValue) in
-        var elements: [Element] = []
-        for result in try list.parse(content).results { elements.append(try result.get()) }
-        return elements
+        let elements = try list.parse(content)
+        if let invalid = elements.invalid { throw invalid }
+        return elements.results.compactMap { try? $0.get() }
       },
       write: { "[" + $0.map(element.write).joined(separator: ", ") + "]" },
       within: within)
@@ -121,6 +121,16 @@ struct SettingElements<Element: Sendable>: Sendable {
   var results: [Result<Element, InvalidValue>] = []
   /// Whether the value is a list, not one value without brackets.
   var hasBrackets = true
+
+  /// The problems of all invalid elements, with the advice of the first. Nil if all are valid.
+  var invalid: InvalidValue? {
+    let errors = results.compactMap { result in
+      if case .failure(let error) = result { error } else { nil as InvalidValue? }
+    }
+    return errors.first.map {
+      InvalidValue(problem: errors.map(\.problem).joined(separator: ", and "), remedy: $0.remedy)
+    }
+  }
 }
 
 /// An object with a row for each member. ``SettingsReader/readObject(_:_:)`` reads the members.

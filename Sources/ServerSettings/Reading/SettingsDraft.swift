@@ -61,6 +61,7 @@ package struct SettingsDraft {
       layers.warnings
       + (input.allowsAnonymous ? [everybody] : Settings.Access.warningsAboutAnonymous(reader))
       + ClientConflict.warnings(about: clients)
+      + (access?.anonymous?.vainLimits(at: Settings.Access.anonymousPath) ?? [])
       + [recordWarning, Self.exposureWarning(server, access, input)].compactMap { $0 }
       + input.host.sockets.warnings
       + [

@@ -111,6 +111,9 @@ struct AnonymousPolicyTests {
     #expect(try Self.load("anonymous: { token: true }").warnings.isEmpty)
     #expect(try Self.load("anonymous: {}", ["ACCESS_ANONYMOUS_TOKEN": "true"]).warnings.isEmpty)
     #expect(try Self.load(Self.client).warnings.isEmpty)
+    let vain = try Self.load("anonymous: { token: true, storefronts: ['us'] }").warnings
+    #expect(
+      vain.first?.hasPrefix("access.anonymous.storefronts has no effect without catalog: true") == true, "\(vain)")
   }
 
   @Test("causes a warning on a wildcard address without a rate limit")

@@ -207,12 +207,19 @@ struct ClientErrorTests {
   }
 
   @Test(
-    "warns of origins without https, and of issuers that differ by a slash",
+    "warns of origins without https, of limits without effect, and of issuers that differ by a slash",
     arguments: [
       ("[{ id: 'a', origins: ['http://app.example.com'] }]", "access.clients[0] has the origin http://app.example.com"),
       (
         "[{ id: 'a', origins: ['http://*.a.example'] }]", "access.clients[0] has the origin http://*.a.example: without"
       ),
+      (
+        "[{ id: 'a', \(key), storefronts: ['us'] }]",
+        "access.clients[0].storefronts has no effect without catalog: true"
+      ),
+      ("[{ id: 'a', \(key), share: 0.5 }]", "access.clients[0].share has no effect without catalog: true"),
+      ("[{ id: 'a', \(key), token: false, catalog: true, ttl: '1h' }]", "access.clients[0].ttl has no effect without"),
+      ("[{ id: 'a', \(key), catalog: true, ttl: '1h', storefronts: ['us'], share: 0.5 }]", nil),
       ("[{ id: 'a', origins: ['http://localhost:3000', 'http://127.0.0.1', 'https://a.example'] }]", nil),
       (
         "[{ id: 'a', \(jwt) }, { id: 'b', \(jwt.replacing(".example'", with: ".example/'")) }]",

@@ -117,6 +117,10 @@ struct SettingsErrorTests {
       "a range with bits beyond its prefix", "server: { trustedProxies: ['10.0.0.1/8'] }",
       error: "server.trustedProxies: \"10.0.0.1/8\" is not a range of addresses;"),
     Case(
+      "several ranges that are none", "server: { trustedProxies: ['10.0.0.1/8', '::1', 'proxy'] }",
+      error: "server.trustedProxies: \"10.0.0.1/8\" is not a range of addresses, and \"proxy\" is not a range of "
+        + "addresses; write"),
+    Case(
       "ranges as bare text", environment: ["SERVER_TRUSTED_PROXIES": "10.0.0.0/8"],
       error: "server.trustedProxies (SERVER_TRUSTED_PROXIES): line 1, column 1: this is not a value"),
     Case(
