@@ -57,6 +57,31 @@ import Testing
     #expect(result.standardOutput == Router.large)
   }
 
+  @Test("received content of HTTP/2 is charged with the room that its array takes", arguments: ["/read", "/held/"])
+  func contentOfStreams(_ path: String) throws {
+    let go = Signal<Void>()
+    let work = DeferredWork { _ in Response(await go.next() == nil ? .internalServerError : .ok) }
+    let router = Router([
+      Route("/read", [.post(bodyLimit: 100_000) { _ in .read { _ in .deferred(work) } }]),
+      Route(below: "/held/") { _ in .deferred(work) },
+    ])
+    let server = try TestServer(Variant(poller: .epoll, isTLS: false), router: router, speaksHTTP2: true)
+    let client = try RawClient(port: server.port)
+    try client.send(WireFrame.preface + WireFrame.post(path, stream: 1))
+    let part = [UInt8](repeating: 0, count: 1024)
+    var room: [UInt8] = []
+    for _ in 0..<9 {
+      room += part
+      try client.send(WireFrame(type: WireFrame.data, stream: 1, content: part).bytes())
+    }
+    server.waitForConnections(1) { [count = room.count] in $0.http2?.contentBytes ?? 0 >= count }
+    let charged = server.workers { $0.connections.map { $0.http2?.contentBytes ?? 0 } }.joined()
+    #expect(charged.allSatisfy { $0 >= room.capacity }, "\(Array(charged))")
+    try client.send(WireFrame(type: WireFrame.data, flags: 1, stream: 1, content: part).bytes())
+    go.send(())
+    server.waitForConnections(1) { $0.http2?.isIdle == true && $0.http2?.contentBytes == 0 }
+  }
+
   @Test("work reads request content and streams its response", .otherPrograms, arguments: IOLoop.PollerKind.allCases)
   func streams(_ kind: IOLoop.PollerKind) throws {
     let server = try Self.server(

@@ -79,7 +79,6 @@ final class HTTP2Stream: @unchecked Sendable {
 
   func receive(_ bytes: Span<UInt8>) {
     connection.channel.loop.assertCurrent()
-    streams.contentBytes += bytes.count
     receivedBytes += bytes.count
     if let request, !hasBegun { begin(request) }
     reading == nil ? openContent().append(bytes) : read(bytes)
@@ -95,7 +94,7 @@ final class HTTP2Stream: @unchecked Sendable {
       begin(request)
     }
     guard let (_, reply, content) = reading.take() else { return }
-    streams.contentBytes -= content.count
+    streams.contentBytes -= content.capacity
     perform { () throws(CloseReason) in try follow(reply(content), to: request) }
   }
 
@@ -130,16 +129,16 @@ final class HTTP2Stream: @unchecked Sendable {
 
   private func read(_ bytes: Span<UInt8>) {
     session.consume(bytes.count, on: id)
+    // An array grows by doubling, so its room is up to twice its content.
+    streams.contentBytes -= reading?.received.capacity ?? 0
     reading?.received.append(copying: bytes)
+    streams.contentBytes += reading?.received.capacity ?? 0
     guard let request, let limit = reading?.limit, reading?.received.count ?? 0 > limit else { return }
     dropReceived()
     refuse(.contentTooLarge(limit), request)
   }
 
-  private func dropReceived() {
-    streams.contentBytes -= reading?.received.count ?? 0
-    reading = nil
-  }
+  private func dropReceived() { streams.contentBytes -= reading.take()?.received.capacity ?? 0 }
 
   /// Drops the head before a wait. The handler has copied what it needs.
   private func forgetHead(of request: Request) {
@@ -271,7 +270,7 @@ final class HTTP2Stream: @unchecked Sendable {
       giveBack(request)
     }
     if let content {
-      streams.contentBytes -= content.discardHeld()
+      content.discardHeld()
       content.fail(.broken("The client closed the connection."))
     }
     work?.cancel()

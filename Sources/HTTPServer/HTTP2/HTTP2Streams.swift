@@ -136,7 +136,9 @@ final class HTTP2Content: ContentReader, @unchecked Sendable {
   }
 
   func append(_ bytes: Span<UInt8>) {
+    let room = received.capacity
     received.append(copying: bytes)
+    streams?.contentBytes += received.capacity - room
     count += bytes.count
     wake.take()?()
   }
@@ -152,11 +154,11 @@ final class HTTP2Content: ContentReader, @unchecked Sendable {
     wake.take()?()
   }
 
-  /// Discards what no reader has taken, and returns its size. The content is then incomplete, even if it has arrived.
-  func discardHeld() -> Int {
-    guard !received.isEmpty else { return 0 }
-    defer { (received, isFinished) = ([], false) }
-    return received.count
+  /// Discards what no reader has taken. The content is then incomplete, even if it has arrived.
+  func discardHeld() {
+    guard !received.isEmpty else { return }
+    streams?.contentBytes -= received.capacity
+    (received, isFinished) = ([], false)
   }
 
   func cancel() { fail(.cancelled) }
@@ -173,7 +175,7 @@ final class HTTP2Content: ContentReader, @unchecked Sendable {
     let part = received
     received = []
     if let streams {
-      streams.contentBytes -= part.count
+      streams.contentBytes -= part.capacity
       // The client gets more window.
       streams.session.consume(part.count, on: stream)
       streams.connection.flushHTTP2()
