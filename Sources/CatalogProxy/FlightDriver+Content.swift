@@ -20,7 +20,7 @@ extension FlightDriver {
     } catch { return broken(error) }
     gateway.noteHead(of: attempt)
     let begun = content
-    return wait {
+    return wait(isForStored: true) {
       var content = begun
       do throws(ContentError) {
         let reading = try await content.read()

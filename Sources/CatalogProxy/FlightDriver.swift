@@ -33,6 +33,8 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     case turn(QueuePlace)
     case response(any UpstreamCall)
     case task(Task<Void, Never>)
+    /// The content of a response that is stored, also when no caller waits for it any more.
+    case content
   }
 
   private let cancellation = Locked(Cancellation())
@@ -161,8 +163,14 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     case .circuitOpen(let refusal, let permit):
       if let permit { gateway.release(permit, .inconclusive) }
       return .failed(.circuitOpen(refusal, nextHop: nextHop))
-    case .tooLate: return .failed(.waitedTooLong(nextHop: nextHop))
+    case .tooLate: return tooLate
     }
+  }
+
+  /// The turn does not come before the deadline. If Apple has refused the request before, the caller gets Apple's answer.
+  private var tooLate: Flight.Event {
+    guard let limited = flight.limited else { return .failed(.waitedTooLong(nextHop: nextHop)) }
+    return .failed(.rateLimited(retryAfter: .seconds(1), nextHop: nextHop).saying(limited))
   }
 
   private func awaitTurn(_ place: QueuePlace) {
@@ -183,10 +191,10 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
       let now = gateway.clock.now
       guard miss.end - now.elapsed >= gateway.leastTime else {
         gateway.release(permit, .inconclusive)
-        return .failed(.waitedTooLong(nextHop: nextHop))
+        return tooLate
       }
       return event(after: gateway.withAdmission { $0.launch(flight, permit, at: now, on: gateway) })
-    case .timedOut: return .failed(.waitedTooLong(nextHop: nextHop))
+    case .timedOut: return tooLate
     case .cancelled: return .interrupted(byCaller: true)
     }
   }
@@ -254,14 +262,18 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
   }
 
   /// Waits in a task for an event.
-  func wait(_ work: @escaping @Sendable () async -> Flight.Event) -> Flight.Event? {
+  ///
+  /// - Parameter isForStored: Whether the work is to read what is stored, so that it goes on without callers.
+  func wait(
+    isForStored: Bool = false, _ work: @escaping @Sendable () async -> Flight.Event
+  ) -> Flight.Event? {
     // Under the lock, so that the task cannot have gone on to another wait before it is known.
     waits {
-      .task(
-        Task(executorPreference: miss.route.executor) {
-          let event = await work()
-          self.resume { event }
-        })
+      let task = Task(executorPreference: miss.route.executor) {
+        let event = await work()
+        self.resume { event }
+      }
+      return isForStored ? .content : .task(task)
     }
     return nil
   }
@@ -294,6 +306,7 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     // Apple works on a request that was sent, so it keeps its turn, and its response is stored.
     case .response(let call): call.cancelUnlessSent()
     case .task(let task): task.cancel()
+    case .content: break
     }
   }
 }

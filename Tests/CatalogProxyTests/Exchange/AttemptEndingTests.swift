@@ -13,10 +13,11 @@ import Testing
 struct AttemptEndingTests {
   private static let song = "/v1/catalog/us/songs/1"
 
-  /// Content whose parts have arrived, and the rest of which never does.
+  /// Content whose parts have arrived, and the rest of which never does, or after the gate is open.
   private final class PausedContent: ContentReader {
     enum Rest: Sendable {
       case nothing, end, failure
+      case later(Gate)
     }
 
     private let parts: Locked<[[UInt8]]>
@@ -31,13 +32,17 @@ struct AttemptEndingTests {
       let part = parts.withLock { $0.isEmpty ? nil : $0.removeFirst() }
       if let part { return .part(part) }
       switch rest {
-      case .nothing: return .nothing
+      case .nothing, .later: return .nothing
       case .end: return .end
       case .failure: throw .broken("It broke off.")
       }
     }
 
     func read() async throws(ContentError) -> [UInt8]? {
+      if case .later(let gate) = rest {
+        await gate.pass()
+        return nil
+      }
       await waitForCancellation()
       throw .cancelled
     }
@@ -93,17 +98,24 @@ struct AttemptEndingTests {
   @Test("charges content for memory while it waits for more, and not what comes at once")
   func memory() async throws {
     let budget = MemoryBudget.unlimited()
-    let (once, partly) = (Arrival.whole, Arrival.partly)
-    let arrival = Locked(once)
-    let ground = ProxyGround({ $0.memory = budget }) { _ in arrival.withLock { $0 }.response() }
+    let ground = ProxyGround({ $0.memory = budget }) { _ in Arrival.whole.response() }
     _ = try await ground.ask(Self.song)
     #expect(budget.used == 0)
-    arrival.withLock { $0 = partly }
+    let gate = Gate()
+    gate.isShut = true
+    ground.upstream.respond { _ in
+      UpstreamResponse(
+        status: .ok, fields: [.cacheControl: "max-age=60"], content: PausedContent([10], then: .later(gate)),
+        contentLength: nil)
+    }
     let call = try ground.call("/v1/catalog/us/songs/2")
     let task = Task { await ground.respond(call) }
     try await until("it waits for more") { budget.used >= 10 }
     task.cancel()
     _ = await task.value
+    // It is stored all the same.
+    #expect(budget.used >= 10)
+    gate.isShut = false
     try await until("it holds nothing") { budget.used == 0 }
   }
 

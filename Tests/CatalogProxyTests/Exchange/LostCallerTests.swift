@@ -1,4 +1,5 @@
 import HTTP1
+import HTTPCache
 import HTTPMessages
 import HTTPTypes
 import Locks
@@ -38,6 +39,25 @@ struct LostCallerTests {
     try await until("no turn is taken") { ground.proxy.status.inFlight == 0 }
   }
 
+  @Test("is stored all the same")
+  func stored() async throws {
+    let gate = Gate()
+    gate.isShut = true
+    let ground = ProxyGround { _ in
+      await gate.pass()
+      return .scripted(.ok, [.cacheControl: "max-age=60"])
+    }
+    let call = try ground.call("/v1/catalog/us/songs/1")
+    let gone = Task { await ground.respond(call) }
+    try await until("it is at the upstream") { ground.upstream.requests.count == 1 }
+    gone.cancel()
+    _ = await gone.value
+    gate.isShut = false
+    try await until("the response is stored") { ground.proxy.cache.statistics.entries == 1 }
+    #expect(await ground.respond(call).cacheStatus?.contains("hit") == true)
+    #expect(ground.upstream.requests.count == 1)
+  }
+
   @Test("is not sent again", arguments: ["", "no-store"])
   func again(_ control: String) async throws {
     let gate = Gate()
@@ -56,6 +76,7 @@ struct LostCallerTests {
     try await until("no turn is taken") { ground.proxy.status.inFlight == 0 }
     #expect(ground.proxy.status.counts.limited == 1 && ground.upstream.requests.count == 1)
   }
+
   @Test("ends the wait of a follower that has a request of its own, because the leader's response is not for others")
   func follower() async throws {
     let (gate, own) = (Gate(), Gate())

@@ -107,7 +107,7 @@ extension UpstreamResponse {
   }
 }
 
-/// Content that is available immediately.
+/// Content that is available immediately to a task that goes on.
 final class ScriptedContent: ContentReader {
   private let bytes: Locked<[UInt8]?>
 
@@ -116,7 +116,8 @@ final class ScriptedContent: ContentReader {
   }
 
   func read() async throws(ContentError) -> [UInt8]? {
-    bytes.withLock { bytes in
+    guard !Task.isCancelled else { throw .cancelled }
+    return bytes.withLock { bytes in
       defer { bytes = nil }
       return bytes
     }
