@@ -132,7 +132,12 @@ extension ConcurrencyLimit {
     let ofClient = min(own * max(client.order.count, 1), client.waiting + 1, waiting + 1)
     let clients = order.count + held.count + (client.turn == nil && !client.isHeld ? 1 : 0)
     let all = min(ofClient * max(clients, 1), waiting + 1)
-    guard isPaced, pacing.rate != nil else { return waitForOthers(all, ofClient: ofClient, own: own, client) }
+    guard isPaced, pacing.rate != nil else {
+      let wait = waitForOthers(all, ofClient: ofClient, own: own, client)
+      // The first 429 of a group may pause it before it knows a rate.
+      guard pacing.isPaused(now: now), let opening = pacing.opening else { return wait }
+      return max(wait ?? .zero, Duration(inSeconds: opening - now))
+    }
     let opening = max(pacing.opening ?? now, now)
     let before = pacing.opensWithTurn ? 1.0 : 0
     var turn = opening + (Double(all) - before) / pacing.expectedPace

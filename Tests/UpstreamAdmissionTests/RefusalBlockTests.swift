@@ -95,6 +95,26 @@ struct RefusalBlockTests {
     #expect(limit.advance(now: .seconds(21)).map(\.waiter) == [1])
   }
 
+  @Test("a replica whose group pauses after a first 429 refuses at once what cannot wait as long")
+  func pausedGroup() throws {
+    var limit = ConcurrencyLimit<Int>()
+    limit.join(1, seed: 1, now: .zero)
+    var request = ConcurrencyLimit<Int>.Request(QuotaCaller(client: "a", identity: "a"))
+    guard case .granted(let permit) = limit.acquire(request, waiter: 0, now: .zero) else {
+      throw TestFailure("The first request must wait.")
+    }
+    _ = limit.release(permit, .limited(retryAfter: .seconds(30)), now: .milliseconds(100))
+    (request.isRetry, request.patience) = (true, .seconds(29))
+    guard case .refused(let wait) = limit.acquire(request, waiter: 0, now: .milliseconds(100)) else {
+      throw TestFailure("The retry waits for a turn that comes after its deadline.")
+    }
+    #expect(wait == .seconds(30))
+    request.patience = .seconds(31)
+    guard case .queued = limit.acquire(request, waiter: 0, now: .milliseconds(100)) else {
+      throw TestFailure("The retry does not wait, although it has the time.")
+    }
+  }
+
   @Test("a page of eight requests that were all refused once is there soon", arguments: latencies, [0, 0.8])
   func page(latency: Double, length: Double) {
     let caller = QuotaCaller(client: "only", identity: "a")
