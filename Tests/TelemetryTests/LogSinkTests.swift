@@ -1,5 +1,6 @@
 import Dispatch
 import Glibc
+import Locks
 import TestSupport
 import Testing
 
@@ -64,6 +65,41 @@ struct LogSinkTests {
     #expect(lines.first == "first")
     #expect(kept + dropped == 10_000)
     #expect((1...20).contains(kept))
+  }
+
+  /// A target that says when lines are about to be written, and adds up what it hears of lost ones.
+  private final class Listening: LogTarget, @unchecked Sendable {
+    let descriptor: Int32
+    let begins = DispatchSemaphore(value: 0)
+    let heard = Locked(0)
+
+    init(_ descriptor: Int32) { self.descriptor = descriptor }
+
+    func prepare() -> Bool {
+      begins.signal()
+      return false
+    }
+
+    func finish(lostLines: Int, error: Int32) { heard.withLock { $0 += lostLines } }
+  }
+
+  @Test("counts records that are being written as waiting, and tells the target of lines without room")
+  func stopped() throws {
+    let pipe = try TestPipe()
+    _ = pipe.fill()
+    let target = Listening(pipe.writeEnd)
+    let sink = LogSink(target: target, format: .text, capacity: 1000)
+    sink.append(.tokenGrant) { bytes, _, _ in bytes.append(contentsOf: "record\n".utf8) }
+    target.begins.wait()
+    #expect(sink.waitingRecords == 1)
+    for _ in 0..<100 { Self.write(String(repeating: "x", count: 99), to: sink) }
+    #expect(sink.lostLines == 90)
+    wait(for: "all lines are written") {
+      _ = pipe.readAvailable()
+      return sink.flush(timeout: .milliseconds(1))
+    }
+    #expect(sink.waitingRecords == 0)
+    #expect(target.heard.withLock { $0 } == 90)
   }
 
   @Test("survives a pipe without a reader and counts the lost lines")

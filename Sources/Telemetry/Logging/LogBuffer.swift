@@ -14,8 +14,8 @@ struct LogBuffer {
   private var lineBytes = 0
   /// The number of bytes of records that are not written yet: those in `bytes`, and those in the batch that was taken.
   private(set) var recordBytes = 0
-  /// The number of waiting records, without those in a batch.
-  var recordCount: Int { records.count }
+  /// The number of these records.
+  private(set) var recordCount = 0
   /// The number of lost lines that are not reported yet.
   private(set) var dropped = 0
   /// The number of lost lines since the start.
@@ -46,6 +46,7 @@ struct LogBuffer {
     }
     if rank.isRecord {
       recordBytes += length
+      recordCount += 1
       records.append(before..<bytes.count)
     } else {
       lineBytes += length
@@ -81,6 +82,7 @@ struct LogBuffer {
     for record in batch.records {
       guard record.upperBound > written else {
         recordBytes -= record.count
+        recordCount -= 1
         continue
       }
       places.append(kept.count..<kept.count + record.count)

@@ -14,7 +14,7 @@ import Locks
 /// can use, and stay until they are written (``LineRank``). The process must ignore `SIGPIPE`, as every server does, so that
 /// a closed pipe is a failing write.
 public final class LogSink: @unchecked Sendable {
-  // Sendable: `target`, `batch`, `endsMidLine` and `tornRecord` are touched only on `queue`, which is serial.
+  // Sendable: `target` and the variables are touched only on `queue`, which is serial.
   private let target: any LogTarget
   private let format: LogFormat
   /// Whether a person reads the lines at a terminal.
@@ -27,6 +27,8 @@ public final class LogSink: @unchecked Sendable {
   private var endsMidLine = false
   /// The bytes of the first waiting record that the target has already, without the rest of it.
   private var tornRecord = 0
+  /// The number of lost lines that the target knows.
+  private var toldLostLines = 0
 
   private struct Pending {
     var buffer: LogBuffer
@@ -182,7 +184,7 @@ public final class LogSink: @unchecked Sendable {
   /// The number of bytes of records that wait, also while they are being written.
   var waitingRecordBytes: Int { waiting.withLock { $0.buffer.recordBytes } }
 
-  /// The number of records that wait. None does while they are being written.
+  /// The number of records that wait, also while they are being written.
   var waitingRecords: Int { waiting.withLock { $0.buffer.recordCount } }
 
   /// The number of lost lines that the log has not reported yet.
@@ -220,14 +222,16 @@ public final class LogSink: @unchecked Sendable {
     if target.prepare() { (endsMidLine, tornRecord) = (false, 0) }
     let (unwritten, error) = writeBatch()
     let lost = batch.lostLines(unwritten: unwritten)
-    waiting.withLock { waiting in
+    let lostInAll = waiting.withLock { waiting in
       waiting.isFailing = unwritten > 0
       waiting.buffer.finish(batch, unwritten: unwritten)
       // Only after a success: on a full disk the report would also be lost.
       if lost > 0 { waiting.lastLost = DispatchTime.now().uptimeNanoseconds }
       if unwritten > 0 { waiting.buffer.drop(lost) } else { waiting.buffer.reportDropped(time: .now()) }
+      return waiting.buffer.droppedInAll
     }
-    target.finish(lostLines: lost, error: error)
+    target.finish(lostLines: lostInAll - toldLostLines, error: error)
+    toldLostLines = lostInAll
   }
 
   /// Writes the batch without a time limit. Returns how many bytes at the end could not be written, and the error.

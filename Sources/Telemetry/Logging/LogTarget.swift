@@ -14,7 +14,7 @@ protocol LogTarget: AnyObject {
   /// Receives the result of writing these lines.
   ///
   /// - Parameters:
-  ///   - lostLines: The number of lines that could not be written.
+  ///   - lostLines: The number of lines lost since the last call: those that could not be written, and those without room.
   ///   - error: The error number of the failed write, or 0.
   func finish(lostLines: Int, error: Int32)
 }

@@ -171,8 +171,9 @@ package struct Application {
     logger.info("Server stopped")
     services.access.flush()
     let lost = services.access.audit.waitingRecords
-    let records = lost == 1 ? "record is" : "\(lost) records are"
-    if lost > 0 { logger.error("The audit log cannot be written, so its last \(records) lost.") }
+    // Those that are being written now count, too.
+    let records = lost == 1 ? "its last record" : "up to \(lost) of its last records"
+    if lost > 0 { logger.error("The audit log cannot be written in time, so it loses \(records).") }
     services.sink.flush()
     return lost == 0
   }
