@@ -27,10 +27,9 @@ public struct RequestTrace: Sendable {
   public var spanID: SpanID { SpanID(ofRequest: own) }
 
   /// Returns the server's span, for requests that it causes. Without a sampler, which means that the server exports no
-  /// spans, it passes on the flag of its caller.
+  /// spans, it passes on the flag of a trusted proxy.
   public func context(_ sampler: Sampler? = nil) -> SpanContext {
-    SpanContext(
-      traceID: traceID, spanID: spanID, isSampled: sampler?.records(self) ?? parent?.isSampled ?? false,
-      state: parent?.state)
+    let isSampled = sampler?.records(self) ?? (isParentTrusted && parent?.isSampled == true)
+    return SpanContext(traceID: traceID, spanID: spanID, isSampled: isSampled, state: parent?.state)
   }
 }

@@ -40,6 +40,13 @@ struct SamplerTests {
     }
   }
 
+  @Test("that does not exist leaves the flag to a trusted proxy, and not to a stranger")
+  func unexported() throws {
+    #expect(try Self.trace(isSampled: true, isTrusted: true).context().isSampled)
+    #expect(try !Self.trace(isSampled: true, isTrusted: false).context().isSampled)
+    #expect(try !Self.trace(isSampled: false, isTrusted: true).context().isSampled)
+  }
+
   @Test("with a ratio records that part of all traces", arguments: [0.01, 0.25, 0.5, 0.9])
   func ratio(_ part: Double) {
     let sampler = Sampler(.ratio(part), isParentBased: true)
