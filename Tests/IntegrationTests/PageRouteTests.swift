@@ -51,7 +51,7 @@ struct PageRouteTests {
     #expect(try Self.inspect(server.url, body).status == status)
   }
 
-  @Test("judge only a few tokens a second for an address")
+  @Test("judge only a few tokens a second for an address, and the audit log has no grant of the others")
   func rate() throws {
     let server = try Ground().serve(Self.pages)
     let client = try RawClient(port: server.port)
@@ -60,6 +60,10 @@ struct PageRouteTests {
     try client.send(String(repeating: request + "Content-Length: 13\r\n\r\n{\"token\":\"a\"}", count: 80))
     let statuses = try (0..<80).map { _ in try #require(try client.response()).status }
     #expect(statuses.contains(429) && statuses.first == 200)
+    let decisions = try ParsedResponse(curl: ["\(try #require(server.adminURL))/metrics"]).text.split(separator: "\n")
+    let granted = decisions.filter { $0.hasPrefix("musickit_access_decisions_total") && $0.contains("granted") }
+    let count = granted.compactMap { $0.split(separator: " ").last.flatMap { Int($0) } }.reduce(0, +)
+    #expect(count == statuses.count { $0 == 200 }, "\(granted)")
   }
 
   @Test("need the credential of a caller on the public listener")

@@ -263,7 +263,7 @@ struct AccessGate: Sendable {
 
   /// Records a refusal after admission, and returns the response.
   func refuse(_ denial: Denial, _ admitted: AuthorizedCaller) -> Response {
-    record(.refused, denial.reason, admitted.caller.client.id, admitted.auditContext, origin: denial.origin)
+    record(denial.outcome, denial.reason, admitted.caller.client.id, admitted.auditContext, origin: denial.origin)
     var response = Self.response(denial, admitted.auditContext)
     admitted.mark(&response)
     return response
@@ -271,8 +271,7 @@ struct AccessGate: Sendable {
 
   private func refuse(_ denial: Denial, _ auditContext: AuditContext) -> Response {
     let denial = slowedDown(denial, auditContext)
-    let outcome: AuditOutcome = denial.response.code == .rateLimited ? .limited : .refused
-    record(outcome, denial.reason, denial.client ?? "-", auditContext, origin: denial.origin)
+    record(denial.outcome, denial.reason, denial.client ?? "-", auditContext, origin: denial.origin)
     return Self.response(denial, auditContext)
   }
 
@@ -370,4 +369,9 @@ struct AuditContext: Sendable {
       requestID: id, trace: trace, client: client, address: address, route: route, outcome: outcome, reason: reason,
       origin: origin, token: token)
   }
+}
+
+extension Denial {
+  /// The outcome in the audit log.
+  fileprivate var outcome: AuditOutcome { response.code == .rateLimited ? .limited : .refused }
 }

@@ -34,51 +34,57 @@ struct InspectionEndpoint: Sendable {
       return .immediate(refusal.response(id: request.id))
     }
     let context = AuditContext(request)
-    guard asksGate else { return read(context) { $0 } }
+    guard asksGate else { return read(context, of: nil) }
     switch gate.admit(request, context, ignoresOwnOrigin: true) {
     case .immediate(.refused(let response)): return .immediate(response)
-    case .immediate(.admitted(let admitted)): return read(context) { finished($0, admitted) }
+    case .immediate(.admitted(let admitted)): return read(context, of: admitted)
     case .deferred(let wait):
       return .read { content in
         .deferred(
           DeferredWork { work in
             switch await gate.admit(after: wait, context, on: work.loop) {
             case .refused(let response): response
-            case .admitted(let admitted): finished(limited(context) ?? response(to: content, context), admitted)
+            case .admitted(let admitted): limited(context, admitted) ?? response(to: content, context, admitted)
             }
           })
       }
     }
   }
 
-  private func read(_ context: AuditContext, _ finish: @escaping @Sendable (Response) -> Response) -> HeadReply {
-    if let response = limited(context) { return .immediate(finish(response)) }
-    return .read { .immediate(finish(response(to: $0, context))) }
-  }
-
-  private func finished(_ response: Response, _ admitted: AccessGate.AuthorizedCaller) -> Response {
-    if let refusal = gate.grant(admitted) { return refusal }
-    var response = response
-    admitted.mark(&response)
-    return response
+  private func read(_ context: AuditContext, of admitted: AccessGate.AuthorizedCaller?) -> HeadReply {
+    if let response = limited(context, admitted) { return .immediate(response) }
+    return .read { .immediate(response(to: $0, context, admitted)) }
   }
 
   /// Counts the request. Returns the response if the address has sent too many.
-  private func limited(_ context: AuditContext) -> Response? {
+  private func limited(_ context: AuditContext, _ admitted: AccessGate.AuthorizedCaller?) -> Response? {
     guard
       case .limited(let limit) = gate.service.explanations.take(
         Self.rates, for: .address(context.rateLimitPrefix), now: Deadline.now.nanoseconds)
     else { return nil }
-    return ErrorResponse(
-      .rateLimited, "The server judges only a few tokens a second. Send the request again in \(limit.seconds) s.",
-      retryAfter: limit.seconds
-    ).response(id: context.id)
+    let denial = Denial(
+      .rateLimited, "rate_limited",
+      "The server judges only a few tokens a second. Send the request again in \(limit.seconds) s.",
+      retryAfter: limit.seconds)
+    return refusal(denial, context, admitted)
   }
 
-  private func response(to content: [UInt8], _ context: AuditContext) -> Response {
+  private func response(
+    to content: [UInt8], _ context: AuditContext, _ admitted: AccessGate.AuthorizedCaller?
+  ) -> Response {
     do throws(ErrorResponse) {
-      return .json(try report(on: content).utf8)
-    } catch { return error.response(id: context.id) }
+      var response = Response.json(try report(on: content).utf8)
+      guard let admitted else { return response }
+      if let refusal = gate.grant(admitted) { return refusal }
+      admitted.mark(&response)
+      return response
+    } catch { return refusal(Denial(error, "invalid_request"), context, admitted) }
+  }
+
+  private func refusal(
+    _ denial: Denial, _ context: AuditContext, _ admitted: AccessGate.AuthorizedCaller?
+  ) -> Response {
+    admitted.map { gate.refuse(denial, $0) } ?? denial.response.response(id: context.id)
   }
 
   private func report(on content: [UInt8]) throws(ErrorResponse) -> String {
