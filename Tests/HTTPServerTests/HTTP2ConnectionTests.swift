@@ -73,8 +73,9 @@ import Testing
     for _ in 0..<9 {
       room += part
       try client.send(WireFrame(type: WireFrame.data, stream: 1, content: part).bytes())
+      // One after another, so that the server's array grows as this one.
+      server.waitForConnections(1) { [count = room.count] in $0.http2?.contentBytes ?? 0 >= count }
     }
-    server.waitForConnections(1) { [count = room.count] in $0.http2?.contentBytes ?? 0 >= count }
     let charged = server.workers { $0.connections.map { $0.http2?.contentBytes ?? 0 } }.joined()
     #expect(charged.allSatisfy { $0 >= room.capacity }, "\(Array(charged))")
     try client.send(WireFrame(type: WireFrame.data, flags: 1, stream: 1, content: part).bytes())
