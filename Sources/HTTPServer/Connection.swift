@@ -139,7 +139,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   /// The time for which a server that is shutting down keeps an idle connection: four round trips, and at least a
   /// second, because a relay hides the client's round trip, and a busy machine or a lost packet also delays a request.
-  private var drainGrace: Duration { max(.seconds(1), (channel.roundTrip ?? .zero) * 4) }
+  var drainGrace: Duration { max(.seconds(1), (channel.roundTrip ?? .zero) * 4) }
 
   /// The drain grace if the server is closing its connections, else nil.
   var grace: Duration? { worker.stage == .closing ? drainGrace : nil }

@@ -234,9 +234,11 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     deprioritisedOfAddress[address] = count > 1 ? count - 1 : nil
   }
 
+  /// Lets each response announce the end of its connection. HTTP/2 announces it at once (RFC 9113 §6.8).
   func beginDrain() {
     loop.assertCurrent()
     stage = .draining
+    for connection in connections where connection.http2 != nil { connection.closeIfIdle() }
   }
 
   func refuseConnectionRequests() {

@@ -29,6 +29,24 @@ import Testing
     }
   }
 
+  @Test("during a drain, HTTP/2 connections announce their end, and serve what has been sent until then", .realSeconds)
+  func goAway() throws {
+    let server = try TestServer(Variant(poller: .epoll, isTLS: false), speaksHTTP2: true)
+    let old = try RawClient(port: server.port)
+    try old.send(WireFrame.preface)
+    server.waitForConnections(1) { $0.http2 != nil }
+    server.server.beginDrain()
+    let new = try RawClient(port: server.port)
+    try new.send(WireFrame.preface)
+    for client in [old, new] { try client.send(WireFrame.get("/hello", stream: 1)) }
+    for client in [old, new] {
+      let frames = WireFrame.all(in: try client.restUndecrypted())
+      #expect(frames.contains { $0.type == WireFrame.data && $0.content == Array("hello".utf8) })
+      let last = frames.filter { $0.type == WireFrame.goAway }.map { Array($0.content.prefix(4)) }
+      #expect(last == [[0x7F, 0xFF, 0xFF, 0xFF], [0, 0, 0, 1]])
+    }
+  }
+
   @Test("during a drain, the server answers every request of a pipeline longer than a buffer", arguments: Variant.all)
   func longPipeline(_ variant: Variant) throws {
     let server = try TestServer(variant)

@@ -218,6 +218,7 @@ extension Connection {
     let http2: HTTP2Streams
     do { http2 = try HTTP2Streams(self) } catch { throw .gone }
     self.http2 = http2
+    let grace = worker.stage == .serving ? nil : drainGrace
     if case .announceGoAway = state.upgraded(at: now, grace: grace) { http2.session.announceGoAway() }
   }
 
@@ -316,8 +317,8 @@ extension ConnectionState {
     headBegan(at: now)
   }
 
-  /// Records that the client has sent the preface of HTTP/2. `grace` is nil unless the server is closing. In that case
-  /// the first GOAWAY is sent at once.
+  /// Records that the client has sent the preface of HTTP/2. `grace` is nil unless the server is draining. In that
+  /// case the first GOAWAY is sent at once.
   mutating func upgraded(at now: Deadline, grace: Duration?) -> Action {
     phase = .http2(grace.map { .announced(until: now.advanced(by: $0)) } ?? .none)
     return grace == nil ? .nothing : .announceGoAway
