@@ -81,6 +81,9 @@ extension FlightDriver {
       isFinal: isFinal(response), date: date, receivedAt: now)
   }
 
+  /// Whether the request has a music user token, which Apple's 403 is then about.
+  private var isUsers: Bool { flight.fields.has("music-user-token") }
+
   /// Returns whether the callers get a response. Otherwise it is an error of Apple, or does not match the request: 206,
   /// although the server never sends `Range`, or 304 to a request without preconditions. The caller would treat a part as
   /// the whole (RFC 9110 §15.3.7, §15.4.5).
@@ -92,7 +95,7 @@ extension FlightDriver {
     case 206, 401, 429, 500...: false
     case 204: true
     case 304: flight.isConditional
-    case 403: response.hasPassableType && (response.isJSON || flight.call.target.wantsUserToken)
+    case 403: response.hasPassableType && (response.isJSON || isUsers)
     default: response.hasPassableType
     }
   }
@@ -112,7 +115,7 @@ extension FlightDriver {
     }
     return .rejected(
       .content(
-        of: response, isUsers: flight.call.target.wantsUserToken, nextHop: nextHop, isChange: flight.isChange))
+        of: response, isUsers: isUsers, nextHop: nextHop, isChange: flight.isChange))
   }
 
   private func limited(_ response: UpstreamResponse, _ attempt: CatalogAttempt) -> Flight.Event {

@@ -126,7 +126,7 @@ struct ReplacedResponseTests {
       ("\(song)?include=library", "user", json, 403, true),
       ("\(song)?include=library", "user", "text/html", 403, false),
       ("/v1/me/library/songs", "user", json, 403, true), ("/v1/me/library/songs", "user", "text/html", 403, false),
-      ("/v1/me/library/songs", "user", nil, 403, true),
+      ("/v1/me/library/songs", "user", nil, 403, true), ("/v1/me/library/songs", nil, "text/html", 502, false),
     ] as [(String, String?, String?, Int, Bool)])
   func forbidden(_ target: String, _ user: String?, _ type: String?, _ status: Int, _ passes: Bool) async throws {
     var fields: FieldLines = [:]
