@@ -47,6 +47,14 @@ struct SettingsViewTests {
     #expect(try !SecrecyTests.leaks(ground.key.pem, in: text))
   }
 
+  @Test("is for no page of another site, which could let the server read its files again and again")
+  func otherSites() throws {
+    let server = try Ground().serve()
+    for field in ["Origin: https://evil.example", "Sec-Fetch-Site: cross-site"] {
+      #expect(try server.admin("/config", "-H", field).status == 403)
+    }
+  }
+
   @Test("shows what a reload would change, what needs a restart, and what is wrong")
   func changes() throws {
     let ground = try Ground()

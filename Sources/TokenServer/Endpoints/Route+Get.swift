@@ -11,9 +11,12 @@ extension Route {
 
   /// Creates a route of a path that supports `GET` only, with responses that a thread of their own makes, because that
   /// reads files.
-  init(getOnThread path: StaticString, _ respond: @escaping @Sendable () -> Response) {
+  ///
+  /// - Parameter rule: Which pages may send the request; nil for all, because no other page can read the response.
+  init(getOnThread path: StaticString, _ rule: OwnPageRule? = nil, _ respond: @escaping @Sendable () -> Response) {
     let reply: @Sendable (Request) -> Reply = { request in
       let id = request.id
+      if let refusal = rule?.refusal(of: request) { return .immediate(refusal.response(id: id)) }
       return .deferred(DeferredWork { _ in await Response.onThread(requestID: id, respond) })
     }
     self.init(path, [.get(reply: reply)])

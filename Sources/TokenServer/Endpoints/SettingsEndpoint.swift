@@ -12,7 +12,7 @@ struct SettingsEndpoint: Sendable {
   /// Reads the settings as a reload does; nil inside if there is nothing to reload.
   let load: Locked<Reloader.Load?>
 
-  var route: Route { Route(getOnThread: "/config") { .json(document.bytes) } }
+  func route(_ rule: OwnPageRule) -> Route { Route(getOnThread: "/config", rule) { .json(document.bytes) } }
 
   private var document: JSONValue {
     let all = entries.map { entry -> (String, JSONValue?) in

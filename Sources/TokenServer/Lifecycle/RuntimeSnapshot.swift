@@ -141,10 +141,11 @@ struct RuntimeSnapshot: Sendable {
     // The demo's public page has all that the page of operators has.
     let rule = OwnPageRule(checksHosts: settings.publicHosts != nil)
     let demoRoutes = [explain.route(rule), figures, page.audit(rule)]
+    let adminRule = OwnPageRule(checksHosts: settings.adminHosts != nil)
     let admin = Router(
       [
-        health.livenessOfLoops, health.detailedReadiness(job), figures,
-        explain.route(OwnPageRule(checksHosts: settings.adminHosts != nil)), settingsEndpoint.route,
+        health.livenessOfLoops, health.detailedReadiness(job), figures, explain.route(adminRule),
+        settingsEndpoint.route(adminRule),
       ] + (settings.admin?.page ?? false ? page.adminRoutes : []),
       hosts: settings.adminHosts)
     return (openAPI, page.isDemo ? router(page.publicRoutes + demoRoutes) : decided, admin)
