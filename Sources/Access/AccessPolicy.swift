@@ -185,7 +185,10 @@ extension AccessPolicy {
         ? "This server accepts no API keys and no bearer tokens. Leave \(isBearer ? "Authorization" : "X-API-Key") out."
         : "The credential is not a JWT, and this server accepts no API keys."
     }
-    if key.starts(with: "Bearer ".utf8) { return "X-API-Key takes the key alone, without Bearer." }
+    if key.starts(with: "Bearer ".utf8) {
+      return isBearer
+        ? "Authorization has the word Bearer twice. Write it once." : "X-API-Key takes the key alone, without Bearer."
+    }
     if key.first == UInt8(ascii: "\"") || key.first == UInt8(ascii: "'") {
       return "The API key is in quotation marks. Send it without them."
     }

@@ -59,7 +59,7 @@ extension ServerLimits {
       "The field lines of the header section, each of which costs work beyond its bytes; 431 if there are more."),
     row(
       "bodyBytes", .size(256...1_048_576), \.bodyBytes,
-      "A body; 413 if it is longer. A request for a token is a small JSON object."),
+      "The content of a request for a token; 413 if it is longer. It is a small JSON object. Apple limits others."),
     row(
       "unreadBody", .size(0...1_048_576), \.unreadBody,
       "How much of unread content the server reads to keep the connection: reading a little is cheaper than a "
