@@ -43,6 +43,18 @@ struct OwnDeveloperTokensTests {
     #expect(Self.verdict(ground.judge, token, mayVerify: false) == .own, "it is remembered")
   }
 
+  @Test("of a retired key is own without a verification, because its file is not read")
+  func retired() throws {
+    let old = try Ground("OLD123DEFG")
+    let judge = OwnDeveloperTokens([try Ground().key], retired: [old.key.keyID], team: try TeamID(Self.team))
+    #expect(Self.verdict(judge, try old.token(), mayVerify: false) == .own)
+    guard case .refused(_, isGuess: false) = Self.verdict(judge, try old.token(), now: Self.now + 20_000_000) else {
+      Issue.record("An expired one is not refused.")
+      return
+    }
+    #expect(Self.verdict(judge, try old.token(team: "ZZZ123GHIJ")) != .own)
+  }
+
   @Test("that has expired is refused with its age, remembered or not, and is no guess")
   func expired() throws {
     let ground = try Ground()

@@ -16,6 +16,7 @@ import Locks
 final class OwnDeveloperTokens: Sendable {
   private let team: TeamID
   private let keys: [VerificationKey]
+  private let retired: [KeyID]
   private let verified = Locked<[ByteString: Int]>([:])
 
   /// The maximum number of remembered tokens. All callers with the same claims share one token, so they are few.
@@ -25,9 +26,10 @@ final class OwnDeveloperTokens: Sendable {
 
   /// - Parameters:
   ///   - keys: The keys that sign now or next.
+  ///   - retired: The keys of `musickit.keys` that signed before, and whose files the server does not read.
   ///   - previous: The judge of the former generation. Callers may still hold tokens of its keys.
-  init(_ keys: [SigningKey], team: TeamID, replacing previous: OwnDeveloperTokens? = nil) {
-    self.team = team
+  init(_ keys: [SigningKey], retired: [KeyID] = [], team: TeamID, replacing previous: OwnDeveloperTokens? = nil) {
+    (self.retired, self.team) = (retired, team)
     let former = previous?.team == team ? previous?.keys ?? [] : []
     self.keys = (keys.map(\.verificationKey) + former).reduce(into: []) { all, key in
       guard all.count < Self.mostKeys, !all.contains(where: { $0.keyID == key.keyID }) else { return }
@@ -67,6 +69,10 @@ final class OwnDeveloperTokens: Sendable {
       return .refused("The developer token is of another team than this server's.", isGuess: true)
     }
     guard let key = keys.first(where: { $0.keyID.map { keyID == $0.description } ?? false }) else {
+      // Apps hold tokens of a retired key for as long as they live. A forged one gains nothing: it counts as no credential.
+      if retired.contains(where: { keyID == $0.description }) {
+        return now < expiry ? .own : Self.expired(expiry, now: now)
+      }
       return .refused("The developer token is of a key that this server does not have.", isGuess: true)
     }
     guard now < expiry else { return Self.expired(expiry, now: now) }

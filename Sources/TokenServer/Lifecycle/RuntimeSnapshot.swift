@@ -102,7 +102,8 @@ struct RuntimeSnapshot: Sendable {
     written = previous?.written ?? source.written
     keys = services.access.keySets.table(of: named)
     let ownKeys = [minter.key, source.files.key, source.files.nextKey].compactMap { $0 }
-    ownTokens = OwnDeveloperTokens(ownKeys, team: settings.musickit.teamID, replacing: previous?.ownTokens)
+    ownTokens = OwnDeveloperTokens(
+      ownKeys, retired: settings.musickit.retired, team: settings.musickit.teamID, replacing: previous?.ownTokens)
     let gate = AccessGate(
       policy: policy, keys: keys, clientAuthorities: tls?.clientAuthorities, ownTokens: ownTokens,
       service: services.access)
