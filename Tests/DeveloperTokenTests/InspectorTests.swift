@@ -36,6 +36,9 @@ struct InspectorTests {
     ("no kid", #"{"alg":"ES256"}"#, claims(), "header.kid", "no kid"),
     ("a short kid", #"{"alg":"ES256","kid":"ABC"}"#, claims(), "header.kid", "exactly 10"),
     ("another kid", #"{"alg":"ES256","kid":"ZZZ123DEFG"}"#, claims(), "header.kid.key", "ABC123DEFG"),
+    (
+      "crit", #"{"alg":"ES256","kid":"ABC123DEFG","crit":["exp"],"exp":1}"#, claims(), "header.crit", "extensions"
+    ),
     ("two kids", #"{"alg":"ES256","kid":"ABC123DEFG","kid":"ABC123DEFG"}"#, claims(), "header.members", "“kid”"),
     ("a header that is no object", "[1]", claims(), "header", "not a JSON object"),
     ("a header with a comma too many", #"{"alg":"ES256",}"#, claims(), "header", "not a JSON object"),
@@ -55,6 +58,8 @@ struct InspectorTests {
     ("an exp beyond numbers", header, claims(exp: "99999999999999999999999"), "claims.exp", "whole number"),
     ("an iat below numbers", header, claims(iat: "-9223372036854775808"), "claims.iat", "before 1970"),
     ("iat in the future", header, claims(iat: "\(now + 34)"), "claims.iat.future", "34 s in the future"),
+    ("nbf in the future", header, claims(more: #","nbf":\#(now + 1)"#), "claims.nbf.future", "1 s in the future"),
+    ("nbf as a string", header, claims(more: #","nbf":"\#(now)""#), "claims.nbf", "a string"),
     ("exp in the past", header, claims(exp: "\(now - 5)"), "claims.exp.past", "expired 5 s ago"),
     ("exp now", header, claims(exp: "\(now)"), "claims.exp.past", "expired 0 s ago"),
     (
@@ -123,6 +128,7 @@ struct InspectorTests {
 
   static let oddities: [(label: String, header: String, claims: String, rule: String)] = [
     ("another typ", #"{"alg":"ES256","kid":"ABC123DEFG","typ":"at+jwt"}"#, claims(), "header.typ"),
+    ("nbf now", header, claims(more: #","nbf":\#(now)"#), "claims.unknown"),
     ("unlisted claims", header, claims(more: #","jti":"\u001b[31m""#), "claims.unknown"),
   ]
 

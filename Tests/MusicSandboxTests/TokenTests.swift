@@ -37,6 +37,8 @@ import Testing
       BrokenRule("alg none", header: #"{"alg":"none","kid":"ABC123DEFG"}"#, claims: claims()),
       BrokenRule("alg RS256", header: #"{"alg":"RS256","kid":"ABC123DEFG"}"#, claims: claims()),
       BrokenRule("no alg", header: #"{"kid":"ABC123DEFG"}"#, claims: claims()),
+      BrokenRule("crit", header: #"{"alg":"ES256","kid":"ABC123DEFG","crit":["b64"]}"#, claims: claims()),
+      BrokenRule("not yet valid", claims: claims(more: #","nbf":\#(now + 1)"#)),
       BrokenRule("unknown kid", header: #"{"alg":"ES256","kid":"XYZ123DEFG"}"#, claims: claims()),
       BrokenRule("no kid", header: #"{"alg":"ES256"}"#, claims: claims()),
       BrokenRule("another team", claims: claims(iss: "TEAM654321")),

@@ -10,6 +10,9 @@ extension Inspection {
     checkAlgorithm(header["alg"])
     checkKeyID(header["kid"], key)
     checkType(header["typ"])
+    // A recipient must refuse extensions that it does not understand (RFC 7515 §4.1.11), and Apple documents none.
+    guard header["crit"] != nil else { return }
+    add("header.crit", .fail, "The header has crit, which names extensions that Apple does not document; leave it out.")
   }
 
   private mutating func checkAlgorithm(_ value: JSONValue?) {
@@ -62,6 +65,11 @@ extension Inspection {
     issuedAt = checkTime("iat", in: claims)
     expiresAt = checkTime("exp", in: claims)
     if let issuedAt { checkIssuedAt(issuedAt, now: now) }
+    if claims["nbf"] != nil, let notBefore = checkTime("nbf", in: claims) {
+      add(
+        "claims.nbf.future", notBefore <= now, pass: "The nbf is not in the future.",
+        fail: "The nbf is \(notBefore - now) s in the future, and the token is not valid before (RFC 7519 §4.1.5).")
+    }
     if let expiresAt { checkExpiry(expiresAt, now: now) }
     checkForeign(claims)
   }
