@@ -30,8 +30,9 @@ import Testing
     let digits = picture.palette.prefix(3).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }
     #expect(artwork?["bgColor"]?.text == digits.joined())
     #expect(picture.pixels[1...100].allSatisfy { $0 == 0 })
-    // The colours of the shape follow those of the background.
-    #expect(picture.pixels.contains { $0 >= 128 } && picture.pixels.contains { (1..<128).contains($0) })
+    #expect(picture.pixels.suffix(100).allSatisfy { $0 == 255 })
+    let other = ground.sandbox.respond(SandboxRequest("GET", "/image/thumb/x/albums-9000001000/100x100bb.png"))
+    #expect(Picture(other.content).map { $0.palette != picture.palette } == true)
   }
 
   @Test("a picture is never larger than the size of the artwork")

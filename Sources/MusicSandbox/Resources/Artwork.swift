@@ -3,36 +3,28 @@ import CZlib
 import HTTPTypes
 import JSON
 
-/// The picture of a resource: a disc before a gradient. Colours, size and place depend only on the resource.
+/// The picture of a resource: a gradient whose colours depend only on the resource.
 struct Artwork {
   /// The maximum side in pixels, which is also the value of `width` and `height`.
   static let maximumSide = 3000
 
   let key: ResourceKey
   private let seed: UInt64
-  /// The colours, each as red, green and blue: from the top to the bottom of the background, then of the disc.
+  /// The colours from the top to the bottom, each as red, green and blue.
   private let colours: [[UInt8]]
-  /// The number of colours of the background, and of the disc.
-  private static let shades = 128
 
   init(of key: ResourceKey) {
     self.key = key
     let seed = UInt64(fnv1a: "\(key.type)/\(key.id)".utf8)
     let top = [0, 8, 16].map { UInt8(truncatingIfNeeded: seed >> UInt64($0)) / 2 + 0x20 }
-    // Opposite to the background, with the channels turned by one, so that the two differ in hue as well.
-    let disc = [top[1], top[2], top[0]].map { 0xF0 - $0 / 2 }
     self.seed = seed
-    colours =
-      (0..<Self.shades).map { shade in top.map { $0 + UInt8(0x60 * shade / Self.shades) } }
-      + (0..<Self.shades).map { shade in disc.map { $0 - UInt8(0x50 * shade / Self.shades) } }
+    colours = (0..<256).map { shade in top.map { $0 + UInt8(0x60 * shade / 256) } }
   }
 
   /// The `artwork` attribute. Each response puts the beginning of the URL in place of `{base}`.
   var document: JSONValue {
-    let (top, bottom) = (colours[0], colours[Self.shades - 1])
-    var digits: [UInt8] = []
-    digits.append(hexadecimal: seed)
-    let name = String(decoding: digits, as: UTF8.self)
+    let (top, bottom) = (colours[0], colours[colours.count - 1])
+    let name = String(seed, radix: 16)
     let path = "/image/thumb/Sandbox/v4/\(name.prefix(2))/\(name.dropFirst(2).prefix(2))/\(name)"
     return [
       "width": .whole(Self.maximumSide), "height": .whole(Self.maximumSide),
@@ -42,20 +34,13 @@ struct Artwork {
     ]
   }
 
-  /// Returns the picture as PNG (ISO/IEC 15948); nil if zlib has no memory.
-  ///
-  /// A pixel is one byte, an index into the colours. A row has a few runs of one colour, so it compresses well.
+  /// Returns the picture as PNG (ISO/IEC 15948), whose pixels are indices into the colours; nil if zlib has no memory.
   func picture(_ width: Int, _ height: Int) -> [UInt8]? {
     var rows: [UInt8] = []
-    rows.reserveCapacity((width + 1) * height)
     for y in 0..<height {
-      let shade = UInt8(truncatingIfNeeded: y * (Self.shades - 1) / max(height - 1, 1))
-      let disc = chord(ofRow: y, width, height)
       // Zero says that the row has no filter.
       rows.append(0)
-      rows += repeatElement(shade, count: disc.lowerBound)
-      rows += repeatElement(shade + UInt8(Self.shades), count: disc.count)
-      rows += repeatElement(shade, count: width - disc.upperBound)
+      rows += repeatElement(UInt8(y * (colours.count - 1) / max(height - 1, 1)), count: width)
     }
     var count = compressBound(UInt(rows.count))
     var data = [UInt8](repeating: 0, count: Int(count))
@@ -67,17 +52,6 @@ struct Artwork {
       ("IHDR", header), ("PLTE", colours.flatMap(\.self)), ("IDAT", Array(data.prefix(Int(count)))), ("IEND", []),
     ]
     return [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A] + chunks.flatMap(Self.chunk)
-  }
-
-  /// The part of a row that the disc covers. The first row has none, so that it has the colour of `bgColor`.
-  private func chord(ofRow y: Int, _ width: Int, _ height: Int) -> Range<Int> {
-    let side = min(width, height)
-    let bits = (24..<30).map { Int(seed >> UInt64($0) & 1) }
-    let radius = side * (2 + bits[0] + 2 * bits[1]) / 16
-    let middle = (width - side) / 2 + side * (3 + bits[2] + bits[3]) / 8
-    let distance = y - (height - side) / 2 - side * (3 + bits[4] + bits[5]) / 8
-    let half = y > 0 ? Int(Double(max(0, radius * radius - distance * distance)).squareRoot()) : 0
-    return middle - half..<middle + half
   }
 
   private static func bigEndian(_ number: Int) -> [UInt8] {
