@@ -113,12 +113,8 @@ final class FaultBoard: Sendable {
 
   private static let changeable: [SandboxOptions.Text] = [.clockSkew, .latency, .limit, .retryAfter]
 
-  /// Sets the rules and options in the content of `PUT /sandbox/faults`; the others become the initial ones.
-  ///
-  /// ```json
-  /// {"faults": [{"fault": "status=503", "path": "/v1/catalog/", "query": "term=", "count": 3}],
-  ///  "clockSkew": 60, "limit": "fixed-window:20/1s", "retryAfter": "seconds", "latency": "100ms"}
-  /// ```
+  /// Sets the rules and options in the content of `PUT /sandbox/faults`, as docs/sandbox.md shows it; the others become
+  /// the initial ones.
   func set(_ content: [UInt8]) throws(AppleError) {
     guard let object = JSONReader.read(content), object.isObject, object.repeatedNames.isEmpty,
       object["limit"] == nil || object["rate"] == nil

@@ -1,9 +1,8 @@
 import DequeModule
 import EventLoop
 
-/// The number of requests that the emulator grants a team, and the way of counting them.
-///
-/// Apple publishes neither its number nor its way of counting, so a client should stay below each of these limits.
+/// The number of requests that the emulator grants a team, and the way of counting them. Apple publishes neither, so a
+/// client should stay below each of these limits.
 struct RequestLimit: Sendable, Equatable {
   enum Algorithm: String {
     /// A token bucket, which holds at most `burst` requests and refills evenly.

@@ -68,7 +68,6 @@ package struct SandboxResponse: Sendable, Equatable {
   var latency = Duration.zero
   var faults: [Fault] = []
 
-  /// The delay before the response.
   package var delay: Duration { number(.delay).map { .milliseconds($0) } ?? latency }
 
   package func number(_ kind: Fault.Kind) -> Int? { faults.last { $0.kind == kind }?.number }

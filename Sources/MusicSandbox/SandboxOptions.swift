@@ -13,7 +13,6 @@ package struct SandboxOptions: Sendable {
   let unsubscribedUserTokens = ["sandbox-user-token-without-subscription"]
   /// The limit beyond which a team gets 429; nil for none, because Apple's limit is unknown.
   var limit: RequestLimit?
-  /// The form of `Retry-After` in a 429 of that limit.
   var retryAfter = RetryAfterForm.none
   /// The delay before each response; zero by default, so that tests are fast.
   var latency = Duration.zero

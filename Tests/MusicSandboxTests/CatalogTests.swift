@@ -47,6 +47,45 @@ import Testing
     #expect(relationships.at("tracks.data.0.relationships.albums.data.0.id") == .string("1200868601"))
   }
 
+  @Test("includeOnly is include without the relationships that a resource shows by default")
+  func includeOnly() throws {
+    let ground = try Ground()
+    let target = "\(Self.album)?includeOnly=artists&art[url]=f&art[music-videos:url]=c&platform=web"
+    let relationships = try #require(try ground.json(target).at("data.0.relationships"))
+    #expect(relationships.members.map(\.name) == ["artists"])
+    #expect(relationships.at("artists.data.0.attributes.name") == "Khalid")
+    #expect(try ground.json("\(Self.album)?includeOnly=zzz").at("data.0.relationships") == nil)
+    #expect(try ground.respond("\(Self.album)?includeOnly=library").errorCode == "40300")
+  }
+
+  @Test("what a path of a relationship or view leads to shows relationships only if it is tracks or artists")
+  func relatedResources() throws {
+    let ground = try Ground()
+    for (path, names) in [
+      ("songs/1200868616/albums", nil), ("artists/82842423/albums", nil),
+      ("songs/1200868616/albums?include=genres", ["genres"]),
+      ("artists/82842423/view/full-albums", nil), ("artists/82842423/view/top-songs", nil),
+      ("artists/8000000002/view/similar-artists", nil), ("songs/1200868616/artists", ["albums"]),
+      ("songs/1200868616/composers", ["albums"]), ("albums/1200868601/tracks", ["albums", "artists"]),
+      ("albums?ids=1200868601", ["artists", "tracks"]),
+    ] as [(String, [ByteString]?)] {
+      let shown = try ground.json("/v1/catalog/us/\(path)").at("data.0.relationships")
+      #expect(shown?.members.map(\.name) == names, "\(path)")
+    }
+  }
+
+  @Test("a relationship without resources has its link, and with=attributes adds the title to the path of a view")
+  func links() throws {
+    let ground = try Ground()
+    let videos = try ground.json("/v1/catalog/us/songs/9000001002?include=music-videos")
+    let expected: JSONValue = ["href": "/v1/catalog/us/songs/9000001002/music-videos", "data": []]
+    #expect(videos.at("data.0.relationships.music-videos") == expected)
+    let view = "/v1/catalog/us/artists/82842423/view/top-songs"
+    #expect(try ground.json("\(view)?with=attributes")["attributes"] == ["title": "Top Songs"])
+    #expect(try ground.json(view)["attributes"] == nil)
+    #expect(try ground.json("\(Self.album)/tracks?with=attributes")["attributes"] == nil)
+  }
+
   @Test("mutual includes stop at a depth of two")
   func includeInTurn() throws {
     let target = "\(Self.album)?include[songs]=albums&include[albums]=tracks"
@@ -96,6 +135,7 @@ import Testing
       ("/v1/catalog/de/genres/34?l=fr-FR", "Musik"), ("/v1/catalog/us/genres/34?l=es-MX", "Música"),
       ("/v1/catalog/us/genres/34?l=es-ES", "Música"), ("/v1/catalog/jp/genres/34", "ミュージック"),
       ("/v1/catalog/ch/genres/34?l=FR-fr", "Musique"), ("/v1/catalog/us/genres/34", "Music"),
+      ("/v1/catalog/de/genres/34?l=", "Musik"), ("/v1/catalog/us/genres/34?l=es_MX", "Music"),
     ] {
       #expect(try ground.json(target).at("data.0.attributes.name") == .string(ByteString(name)), "\(target)")
     }
@@ -181,10 +221,41 @@ import Testing
       let next = ground.respond("/v1/me/stations/next-tracks/ra.\(id)", "POST", user: Ground.userToken)
       #expect(next.status == 200)
       #expect(try next.json.ids.isEmpty == false)
+      #expect(try next.json.at("data.0.relationships") == nil)
+    }
+    for (limit, count) in [("", 10), ("?limit=3", 3), ("?limit=10", 10), ("?limit=11", nil), ("?limit=0", nil)] {
+      let target = "/v1/me/stations/next-tracks/ra.1200868616\(limit)"
+      let response = ground.respond(target, "POST", user: Ground.userToken)
+      #expect(try count.map { try response.json.ids.count == $0 } ?? (response.errorCode == "40005"), "\(limit)")
     }
     #expect(ground.respond("/v1/catalog/us/stations/ra.1").status == 404)
     let live = try ground.json("/v1/catalog/us/stations?filter[featured]=apple-music-live-radio")
     #expect(live.at("data.0.attributes.isLive") == .bool(true))
+  }
+
+  @Test("a continuous station is that of the last song in the content, with its tracks if with=tracks asks for them")
+  func continuousStation() throws {
+    let ground = try Ground()
+    func respond(_ query: String, _ content: String) -> SandboxResponse {
+      ground.respond("/v1/me/stations/continuous\(query)", "POST", user: Ground.userToken, content: content)
+    }
+    let content = """
+      {"data":[{"id":"1","type":"songs"},{"id":"1200868874","type":"songs",
+       "meta":{"container":{"id":"1200868601","type":"albums"}}}]}
+      """
+    let results = try respond("?limit[results:tracks]=4&with=tracks", content).json["results"]
+    #expect(results?.at("station.id") == "ra.1200868874")
+    #expect(results?.at("station.attributes.name") == "Young Dumb & Broke Station")
+    #expect(results?["tracks"]?.elements.count == 4)
+    #expect(results?.at("tracks.0.type") == "songs" && results?.at("tracks.0.relationships") == nil)
+    #expect(try respond("?with=tracks", content).json.at("results.tracks")?.elements.count == 10)
+    #expect(try respond("", content).json["results"]?.members.map(\.name) == ["station"])
+    let ofLibrary = content.replacing("1200868874\",\"type\":\"songs", with: "i.1200868874\",\"type\":\"library-songs")
+    #expect(try respond("", ofLibrary).json.at("results.station.id") == "ra.1200868874")
+    #expect(try respond("?limit[results:tracks]=11", content).errorCode == "40005")
+    for content in ["", "{}", #"{"data":[{"id":"1","type":"songs"}]}"#, #"{"data":[{"id":7}]}"#] {
+      #expect(try respond("?with=tracks", content).errorCode == "40007", "\(content)")
+    }
   }
 
   @Test("equivalents are the resource itself, or the one of the storefront that names it")

@@ -10,7 +10,7 @@ import Testing
   @Test("every path under /me needs a valid music user token (403 with 40300) and a subscription (40015)")
   func userToken() throws {
     let ground = try Ground()
-    for path in ["/v1/me/storefront", "/v1/me/library/albums", "/v1/me/nonsense"] {
+    for path in ["/v1/me/storefront", "/v1/me/account", "/v1/me/library/albums", "/v1/me/nonsense"] {
       #expect(try ground.respond(path).errorCode == "40300")
       #expect(try ground.respond(path, user: "another").errorCode == "40300")
       #expect(try ground.respond(path, user: "sandbox-user-token-without-subscription").errorCode == "40015")
@@ -26,6 +26,35 @@ import Testing
       "/v1/me/storefront", fields: [field("Authorization", "Bearer x")], user: Self.user)
     #expect(response.status == 401)
     #expect(response.content == [])
+  }
+
+  @Test("the account has a subscription and capabilities if the request asks for them")
+  func account() throws {
+    let ground = try Ground()
+    let account = try ground.json("/v1/me/account", user: Self.user)
+    #expect(account.at("data.0.id") == "me" && account.at("data.0.type") == "accounts")
+    #expect(account.at("data.0.href") == "/v1/me/account")
+    #expect(account.at("data.0.attributes.restrictions") == .object([]) && account["meta"] == nil)
+    let asked = try ground.json(
+      "/v1/me/account?meta=subscription&challenge[subscriptionCapabilities]=voice,premium", user: Self.user)["meta"]
+    #expect(asked?["subscription"] == ["active": true, "storefront": "us"])
+    #expect(asked?["challenge"] == ["subscriptionCapabilities": ["voice", "premium"]])
+  }
+
+  @Test("histories accept the types that Apple documents and refuse others")
+  func histories() throws {
+    let ground = try Ground()
+    for (path, types, count) in [
+      ("recent/played", "albums", 10), ("recent/played", "artists,curators,library-albums,library-playlists", 0),
+      ("recent/played", "playlists,stations,artists", 10), ("recent/played/tracks", "songs", 10),
+      ("recent/played/tracks", "music-videos,library-songs,library-music-videos", 0),
+    ] {
+      #expect(try ground.json("/v1/me/\(path)?types=\(types)", user: Self.user).ids.count == count, "\(path) \(types)")
+    }
+    for path in ["recent/played?types=albums,songs", "recent/played/tracks?types=albums"] {
+      let refused = ground.respond("/v1/me/\(path)", user: Self.user)
+      #expect(try refused.errorCode == "40005" && refused.json.at("errors.0.source.parameter") == "types")
+    }
   }
 
   @Test("library resources have library types and identifiers")
@@ -74,6 +103,7 @@ import Testing
     #expect(made.status == 201)
     let href = try #require(try made.json.at("data.0.href")?.text)
     #expect(try made.json.at("data.0.attributes.name") == .string("New \"one\""))
+    #expect(try made.json.at("data.0.attributes.isPublic") == false)
     let track = #"{"data":[{"id":"i.1200868874","type":"library-songs"}]}"#
     #expect(ground.respond("\(href)/tracks", "POST", user: Self.user, content: track).status == 204)
     #expect(try ground.json("\(href)/tracks", user: Self.user).ids == ["i.1200868616", "i.1200868874"])
@@ -99,12 +129,20 @@ import Testing
     "the emulator refuses content that is not a valid playlist",
     arguments: [
       "", "[]", "{", "{}", #"{"attributes":{"name":""}}"#, #"{"attributes":{"name":7}}"#,
+      #"{"attributes":{"name":"a","isPublic":"yes"}}"#, #"{"attributes":{"name":true}}"#,
       #"{"attributes":{"name":"a"},"relationships":{"tracks":{"data":[{"id":"1","type":"songs"}]}}}"#,
     ])
   func badPlaylist(content: String) throws {
     let response = try Ground().respond("/v1/me/library/playlists", "POST", user: Self.user, content: content)
     #expect(response.status == 400)
     #expect(try response.errorCode == "40007")
+  }
+
+  @Test("a client can create a public playlist")
+  func publicPlaylist() throws {
+    let content = #"{"attributes":{"name":"Ours","isPublic":true}}"#
+    let made = try Ground().respond("/v1/me/library/playlists", "POST", user: Self.user, content: content)
+    #expect(try made.json.at("data.0.attributes.isPublic") == true)
   }
 
   @Test("a library has a bounded number of playlists")
@@ -140,6 +178,20 @@ import Testing
     #expect(ground.respond(path, "PUT", user: Self.user, content: #"{"attributes":{"value":2}}"#).status == 400)
     #expect(ground.respond(path, "DELETE", user: Self.user).status == 204)
     #expect(ground.respond(path, user: Self.user).status == 404)
+  }
+
+  @Test("a resource of the library has the rating of its original, under its own type and link")
+  func syncedRatings() throws {
+    let ground = try Ground()
+    let (own, original) = ("/v1/me/ratings/library-songs/i.1200868616", "/v1/me/ratings/songs/1200868616")
+    for (first, second, id) in [(own, original, "1200868616"), (original, own, "i.1200868616")] {
+      #expect(ground.respond(first, "PUT", user: Self.user, content: #"{"attributes":{"value":1}}"#).status == 200)
+      let rating = try ground.json(second, user: Self.user).at("data.0")
+      #expect(rating?["id"]?.text == id && rating?["href"]?.text == second)
+      #expect(rating?.at("attributes.value") == 1)
+      #expect(ground.respond(second, "DELETE", user: Self.user).status == 204)
+      #expect(ground.respond(first, user: Self.user).status == 404)
+    }
   }
 
   @Test("relate=library links a catalog resource to the user's library")
@@ -182,10 +234,21 @@ import Testing
     let ground = try Ground()
     let album = try ground.json("/v1/me/library/albums/l.1200868601?include=catalog,artists", user: Self.user)
     #expect(album.at("data.0.relationships.tracks.data.0.id") == .string("i.1200868616"))
+    #expect(album.at("data.0.relationships.tracks.meta") == ["total": 15])
     #expect(album.at("data.0.relationships.catalog.data.0.type") == .string("albums"))
+    #expect(album.at("data.0.relationships.catalog.meta") == nil)
     #expect(album.at("data.0.relationships.artists.data.0.attributes.name") == .string("Khalid"))
     let list = try ground.json("/v1/me/library/albums?include=catalog", user: Self.user)
     #expect(list.at("data.0.relationships.catalog.data.0.attributes.name") == .string("American Teen"))
+    #expect(list.at("data.0.relationships.tracks") == nil)
+    let only = try ground.json("/v1/me/library/albums/l.1200868601?includeOnly=catalog,artists", user: Self.user)
+    #expect(only.at("data.0.relationships")?.members.map(\.name) == ["artists", "catalog"])
+    for path in ["library/albums", "library/recently-added", "recent/played", "library/songs/i.1200868616/albums"] {
+      let bare = try ground.json("/v1/me/\(path)", user: Self.user).at("data.0")
+      #expect(bare?["attributes"] != nil && bare?["relationships"] == nil, "\(path)")
+    }
+    let playlist = try ground.json("/v1/me/library/playlists/p.sandbox0?include=tracks", user: Self.user)
+    #expect(playlist.at("data.0.relationships.tracks.meta") == ["total": 5])
     #expect(try ground.respond("/v1/me/library/playlists/p.sandbox0/catalog", user: Self.user).errorCode == "40403")
     let empty = ground.respond(
       "/v1/me/library/playlists", "POST", user: Self.user, content: #"{"attributes":{"name":"E"}}"#)
@@ -215,6 +278,9 @@ import Testing
     #expect(children.at("data.0.attributes.name") == .string("In it"))
     let root = try ground.json("\(path)?filter[identity]=playlistsroot", user: Self.user)
     #expect(root.at("meta.filters.identity.playlistsroot.0.id") == .string("p.playlistsroot"))
+    #expect(root["data"] == [])
+    #expect(try ground.json(path, user: Self.user).ids == [id])
+    #expect(try ground.json("\(path)/p.playlistsroot", user: Self.user).at("data.0.attributes") == nil)
     #expect(try ground.json("\(path)/p.playlistsroot/children", user: Self.user).ids == ["p.sandbox0", id])
     #expect(try ground.json("\(path)/\(id)/parent", user: Self.user).ids == ["p.playlistsroot"])
     let wrong = parent.replacing(id, with: "p.none")

@@ -60,6 +60,7 @@ import Testing
       try ground.json("\(path)?limit=2&extend=artistUrl&include=genres")["next"] == .string("\(path)?offset=2"))
     #expect(try ground.json("\(path)?limit=2&offset=2")["next"] == .string("\(path)?offset=4"))
     #expect(try ground.json("\(path)?limit=2&l=es-MX")["next"] == .string("\(path)?l=es-MX&offset=2"))
+    #expect(try ground.json("\(path)?limit=2&l=es_MX")["next"] == .string("\(path)?offset=2"))
     #expect(try ground.json("\(path)?limit=2&offset=13")["next"] == nil)
     #expect(try ground.json("\(path)?offset=14").ids.count == 1)
   }

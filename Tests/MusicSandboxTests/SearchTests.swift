@@ -103,6 +103,9 @@ import Testing
     let ground = try Ground()
     let charts = try ground.json("/v1/catalog/us/charts?types=playlists&with=cityCharts,dailyGlobalTopCharts")
     #expect(charts["results"]?.members.map(\.name) == ["playlists", "cityCharts", "dailyGlobalTopCharts"])
+    let order: JSONValue = ["most-played:playlists", "city-top:cityCharts", "daily-global-top:dailyGlobalTopCharts"]
+    #expect(charts.at("meta.results.order") == order)
+    #expect(charts.at("results.playlists.0.orderId") == "most-played:playlists")
     #expect(charts.at("results.cityCharts.0.chart") == .string("city-top"))
     #expect(charts.at("results.dailyGlobalTopCharts.0.data.0.attributes.isChart") == .bool(true))
     let german = try ground.json("/v1/catalog/de/playlists?filter[storefront-chart]=de")

@@ -22,23 +22,52 @@ extension Place {
   }
 
   func history(_ row: JSONValue, _ path: String) throws(AppleError) -> JSONValue {
+    let wanted = query.list("types")
+    if let unknown = wanted?.first(where: { row["of"]?[$0.text] == nil }) { throw .noMatch("types", unknown) }
     var all: [Resource] = []
-    for (name, count) in zip(row["of"]?.strings ?? [], row["each"]?.elements.compactMap(\.integer) ?? []) {
-      guard let type = types[name], query.list("types")?.contains(name) ?? true else { continue }
+    for (name, count) in row["of"]?.members.map({ ($0.name, $0.value.integer ?? 0) }) ?? [] {
+      guard let type = types[name], wanted?.contains(name) ?? true else { continue }
       all += (type.isOfLibrary ? self.all(type).reversed() : self.all(type)).prefix(count)
     }
-    return try page(all, path, try Paging(query, PageSizes(row)))
+    return try bare.page(all, path, try Paging(query, PageSizes(row)))
+  }
+
+  func account() -> JSONValue {
+    let subscription: JSONValue = ["active": true, "storefront": .string(storefront.key.id)]
+    let capabilities = query.list("challenge[subscriptionCapabilities]")?.map(JSONValue.string)
+    let meta = JSONValue.object(of: [
+      ("subscription", query.values("meta").contains("subscription") ? subscription : nil),
+      ("challenge", capabilities.map { ["subscriptionCapabilities": .array($0)] }),
+    ])
+    let account: JSONValue = [
+      "id": "me", "type": "accounts", "href": "/v1/me/account", "attributes": ["restrictions": .object([])],
+    ]
+    return .object(of: [("data", [account]), ("meta", meta.members.isEmpty ? nil : meta)])
+  }
+
+  func nextTracks() throws(AppleError) -> JSONValue {
+    let station = ResourceKey("stations", ByteString(request.segments[3]))
+    guard find(station) != nil else { throw .init(.resourceNotFound) }
+    return ["data": try tracks(of: station, try Paging(query, PageSizes(10, most: 10)))]
+  }
+
+  /// Responds with the station of the last song in the content, and its tracks if the request asks for them.
+  func continuousStation() throws(AppleError) -> JSONValue {
+    let stations = try request.object()["data"]?.elements.compactMap { element -> Resource? in
+      let song = find(ResourceKey(element["type"]?.string ?? "", element["id"]?.string ?? ""))
+      return song.flatMap { related(original($0) ?? $0, "station").first }
+    }
+    guard let station = stations?.last else { throw .init(.invalidContent, "data must name songs that exist") }
+    let paging = try Paging(of: "results:tracks", query, PageSizes(10, most: 10))
+    let tracks = query.values("with").contains("tracks") ? try tracks(of: station.key, paging) : nil
+    return ["results": .object(of: [("station", try bare.document(station)), ("tracks", tracks)])]
   }
 
   /// Returns songs for a station: those of the artist or song that it is named after, or the first of all.
-  func nextTracks() throws(AppleError) -> JSONValue {
-    let id = request.segments[3]
-    guard find(ResourceKey("stations", ByteString(id))) != nil, let songs = types["songs"] else {
-      throw .init(.resourceNotFound)
-    }
-    let all = permitted(all(songs))
-    let start = all.firstIndex { id == "ra.\($0.key.id)" } ?? 0
-    return ["data": try bare.documents(all.dropFirst(start).prefix(10))]
+  private func tracks(of station: ResourceKey, _ paging: Paging) throws(AppleError) -> JSONValue {
+    let all = types["songs"].map { permitted(self.all($0)) } ?? []
+    let start = all.firstIndex { station.id == "ra.\($0.key.id)" } ?? 0
+    return try bare.documents(paging.page(of: Array(all.dropFirst(start))))
   }
 
   /// Responds to `ratings/{type}?ids=…` and `ratings/{type}/{id}`
@@ -50,22 +79,19 @@ extension Place {
     guard let ids = id.map({ [ByteString($0)] }) ?? query.list("ids") else { throw Self.noIDs }
     let keys = ids.map { ResourceKey(type.name, $0) }
     guard id == nil || keys.allSatisfy({ find($0) != nil }) else { throw .init(.resourceNotFound) }
-    if request.method == "DELETE" {
-      try change { contents in for key in keys { contents.ratings[key] = nil } }
-      return (204, nil)
-    }
-    var ratings = library?.ratings ?? [:]
+    // A resource of a library has the rating of its original: "ratings stay synced".
+    let owners = keys.map { find($0).flatMap(original)?.key ?? $0 }
+    var new: Int?
     if request.method == "PUT" {
-      guard let value = try request.object()["attributes"]?["value"]?.integer, value == 1 || value == -1 else {
-        throw .init(.invalidContent, "attributes.value must be 1 or -1")
-      }
-      ratings = try change { contents in
-        for key in keys { contents.ratings[key] = value }
-        return contents.ratings
-      }
+      new = try request.object()["attributes"]?["value"]?.integer
+      guard new == 1 || new == -1 else { throw .init(.invalidContent, "attributes.value must be 1 or -1") }
     }
-    let rated = keys.compactMap { key -> JSONValue? in
-      guard let value = ratings[key] else { return nil }
+    if new != nil || request.method == "DELETE" {
+      try change { contents in for key in owners { contents.ratings[key] = new } }
+      if new == nil { return (204, nil) }
+    }
+    let rated = zip(keys, owners).compactMap { key, owner -> JSONValue? in
+      guard let value = new ?? library?.ratings[owner] else { return nil }
       return [
         "id": .string(key.id), "type": "ratings", "href": "/v1/me/ratings/\(key.type)/\(key.id)",
         "attributes": ["value": .whole(value)],
@@ -136,17 +162,21 @@ extension Place {
     return (201, ["data": try plain.documents([made])])
   }
 
-  /// Returns the name and the description; a name is needed unless the content only changes something.
+  /// Returns the attributes in the content; a name is needed unless the content only changes something.
   private func attributes(in object: JSONValue, isWhole: Bool) throws(AppleError) -> [JSONValue.Member] {
     var attributes: [JSONValue.Member] = []
-    for name in ["name", "description"] {
-      switch object["attributes"]?[name] {
-      case nil: break
-      case .string(let text)? where text.count <= 1000:
-        let value: JSONValue = name == "name" ? .string(text) : ["standard": .string(text)]
-        attributes.append(.init(name: ByteString(name), value: value))
-      default: throw .init(.invalidContent, "attributes.\(name) must be a string of at most 1000 bytes")
+    for name in ["name", "description", "isPublic"] {
+      let value: JSONValue
+      switch (name, object["attributes"]?[name]) {
+      case (_, nil): continue
+      case ("isPublic", .bool(let isPublic)?): value = .bool(isPublic)
+      case ("name", .string(let text)?) where text.count <= 1000: value = .string(text)
+      case ("description", .string(let text)?) where text.count <= 1000: value = ["standard": .string(text)]
+      default:
+        let form = name == "isPublic" ? "true or false" : "a string of at most 1000 bytes"
+        throw .init(.invalidContent, "attributes.\(name) must be \(form)")
       }
+      attributes.append(.init(name: ByteString(name), value: value))
     }
     if isWhole, object["attributes"]?["name"]?.string.map({ $0.count == 0 }) ?? true {
       throw .init(.invalidContent, "attributes.name must be a string that is not empty")

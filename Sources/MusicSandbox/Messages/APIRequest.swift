@@ -57,13 +57,11 @@ struct Route: Sendable {
   private let pattern: [Substring]
   let respond: Handler
 
-  /// Creates a route that changes something.
   private init(_ methods: String, _ path: String, _ respond: @escaping Handler) {
     self.methods = methods.split(separator: " ").map(String.init)
     (pattern, self.respond) = (path.split(separator: "/"), respond)
   }
 
-  /// Creates a route that only reads.
   private init(_ path: String, _ read: @escaping @Sendable (Place) throws(AppleError) -> JSONValue?) {
     self.init("GET HEAD", path) { place throws(AppleError) in (200, try read(place)) }
   }
@@ -86,6 +84,7 @@ struct Route: Sendable {
     Route("catalog/*/search/**") { place throws(AppleError) in try Search(place).respond() },
     Route("language/*/tag") { place throws(AppleError) in try place.bestLanguage() },
     Route("me/storefront") { place throws(AppleError) in ["data": try place.plain.documents([place.storefront])] },
+    Route("me/account") { place in place.account() },
     Route("me/library") { place throws(AppleError) in try place.severalTypes(\.isOfLibrary) },
     Route("me/library/search") { place throws(AppleError) in try Search(place, isOfLibrary: true).respond() },
     Route("POST", "me/library") { place throws(AppleError) in try place.forEach { $0.add($1, in: place) } },
@@ -96,6 +95,7 @@ struct Route: Sendable {
     Route("PUT PATCH DELETE", "me/library/playlists/*/tracks") { _ throws(AppleError) in throw .init(.unchangeable) },
     Route("PUT PATCH DELETE", "me/library/*/*") { place throws(AppleError) in try place.changeResource() },
     Route("POST", "me/stations/next-tracks/*") { place throws(AppleError) in (200, try place.nextTracks()) },
+    Route("POST", "me/stations/continuous") { place throws(AppleError) in (200, try place.continuousStation()) },
     Route("me/ratings/*") { place throws(AppleError) in try place.rating().document },
     Route("GET HEAD PUT DELETE", "me/ratings/*/*") { place throws(AppleError) in try place.rating() },
   ]

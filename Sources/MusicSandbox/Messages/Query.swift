@@ -37,6 +37,9 @@ struct Query: Sendable {
 
   subscript(name: String) -> String? { parameters.last { $0.name == name }?.value }
 
+  /// The language tag. Like Apple, the emulator ignores an empty one, and one in the form of a locale, such as `en_US`.
+  var language: String? { self["l"].flatMap { $0.isEmpty || $0.contains("_") ? nil : $0 } }
+
   func list(_ name: String) -> [ByteString]? { self[name].map(Self.elements) }
 
   func values(_ name: String) -> [ByteString] {
@@ -66,9 +69,9 @@ struct Paging {
     guard offset < bound else { throw .invalid("offset", "offset must be less than \(bound)") }
   }
 
-  /// Selects the first page of a relationship inside of a resource; `limit[name]` sets its length.
-  init(of relation: Relation, _ query: Query) throws(AppleError) {
-    limit = try Self.number(query, "limit[\(relation.name)]", 1...relation.sizes.most) ?? relation.sizes.standard
+  /// Selects the first page of a part of the response; `limit[name]` sets its length.
+  init(of name: ByteString, _ query: Query, _ sizes: PageSizes) throws(AppleError) {
+    limit = try Self.number(query, "limit[\(name)]", 1...sizes.most) ?? sizes.standard
     offset = 0
   }
 

@@ -1,7 +1,7 @@
 import Bytes
 
-/// The parts of each resource that a request selects: `include`, `relate`, `extend`, `views`, `fields`. Like Apple, the
-/// emulator ignores names that a type does not have.
+/// The parts of each resource that a request selects: `include`, `includeOnly`, `relate`, `extend`, `views`, `fields`.
+/// Like Apple, the emulator ignores names that a type does not have.
 struct ResourceSelection {
   typealias Shown = (relation: Relation, isWhole: Bool)
   private typealias Names = (parameter: String, type: ByteString?, names: [ByteString])
@@ -21,10 +21,11 @@ struct ResourceSelection {
 
   init(_ query: Query) {
     views = query.list("views") ?? []
-    isBare = query["omit[resource]"] == "autos"
-    names = ["include", "relate", "extend", "fields"].flatMap { parameter -> [Names] in
-      (query.list(parameter).map { [(parameter, nil, $0)] } ?? [])
-        + query.bracketed(parameter).map { (parameter, ByteString($0.inner), Query.elements($0.value)) }
+    isBare = query["omit[resource]"] == "autos" || query["includeOnly"] != nil
+    names = ["include", "includeOnly", "relate", "extend", "fields"].flatMap { parameter -> [Names] in
+      let name = parameter == "includeOnly" ? "include" : parameter
+      return (query.list(parameter).map { [(name, nil, $0)] } ?? [])
+        + query.bracketed(parameter).map { (name, ByteString($0.inner), Query.elements($0.value)) }
     }
     let isSelected = names.contains { selected in
       let isOfRelationships = ["include", "relate"].contains(selected.parameter)

@@ -30,7 +30,11 @@ extension Place {
     guard !paging.page(of: all).isEmpty else {
       throw .init(.noRelatedResources, "No related resources found for \(name)")
     }
-    return try page(all, href(resource, relation), paging, showsTotal: relation.isOfLibrary)
+    // Of what such a path leads to, only tracks and artists show relationships that the request does not include.
+    let isBare = relation.heading != nil || !(name == "tracks" || relation.types == ["artists"])
+    let heading = query.values("with").contains("attributes") ? relation.heading : nil
+    return try (isBare ? bare : self).page(
+      all, href(resource, relation), paging, head: [("attributes", heading)], showsTotal: relation.isOfLibrary)
   }
 
   /// Responds to `?ids[songs]=…&ids[albums]=…`
@@ -63,8 +67,12 @@ extension Place {
     guard filters.isEmpty else { return try filtered(type, filters, listed) }
     if let listed { return ["data": try documents(listed)] }
     guard let sizes = type.list else { throw Self.noIDs }
-    return try page(sorted(all(type)), path(type), try Paging(query, sizes), showsTotal: type.isOfLibrary)
+    return try (type.isOfLibrary ? bare : self).page(
+      sorted(all(type).filter(Self.isListed)), path(type), try Paging(query, sizes), showsTotal: type.isOfLibrary)
   }
+
+  /// Only paths and `meta` lead to the root of the folders.
+  private static func isListed(_ resource: Resource) -> Bool { resource.key != LibraryContents.root }
 
   private func sorted(_ all: [Resource]) -> [Resource] {
     guard let order = query["sort"] else { return all }
@@ -105,7 +113,7 @@ extension Place {
       data = data?.filter { resource in found.contains { $0.key == resource.key } } ?? found
       meta.append((name, .object(of: groups.map { ($0.name, .array($0.found.map(identifier))) })))
     }
-    return ["data": try documents(data ?? []), "meta": ["filters": .object(of: meta)]]
+    return ["data": try documents((data ?? []).filter(Self.isListed)), "meta": ["filters": .object(of: meta)]]
   }
 
   private func matches(_ type: ResourceType, _ filter: JSONValue.Member, _ value: ByteString) -> [Resource] {
@@ -124,9 +132,7 @@ extension Place {
   func bestLanguage() throws(AppleError) -> JSONValue {
     guard let wanted = query["acceptLanguage"] else { throw .init(.missingParameter, parameter: "acceptLanguage") }
     // The format is that of Accept-Language (RFC 9110 §12.5.4). The weights only repeat the order that senders write.
-    let tags = wanted.split(separator: ",").map { item in
-      String(item.prefix { $0 != ";" }).filter { !$0.isWhitespace }
-    }
+    let tags = wanted.split(separator: ",").map { $0.prefix { $0 != ";" }.filter { !$0.isWhitespace } }
     return ["results": ["tag": .text(storefront.bestTag(tags))]]
   }
 }
@@ -163,13 +169,13 @@ extension Place {
       }
       try add(name, ranked, .text(Self.chart), title, [("genre", genre?.id.text), ("types", name.text)])
     }
-    let order = groups.map(\.0)
     for row in types.charts {
       guard let type = types["playlists"], let name = row["with"]?.string, query.values("with").contains(name)
       else { continue }
       let ranked = all(type).filter { $0.has(name, of: "with") }
       try add(name, ranked, row["chart"], row["name"], [("types", type.name.text), ("with", name.text)])
     }
-    return ["results": .object(of: groups), "meta": ["results": ["order": .strings(order)]]]
+    let order = groups.compactMap { $0.1?.elements.first?["orderId"] }
+    return ["results": .object(of: groups), "meta": ["results": ["order": .array(order)]]]
   }
 }

@@ -9,12 +9,11 @@ struct Place {
   let language: String
   /// The library of the user; nil for a request without a valid music user token.
   let library: LibraryContents?
-  /// The parts of each resource that the response shows.
   var selection: ResourceSelection
 
   init(_ request: APIRequest, _ storefront: Resource, library: LibraryContents?) throws(AppleError) {
     (self.request, self.storefront, self.library) = (request, storefront, library)
-    language = String(Resource.primary(try storefront.language(for: request.query["l"])))
+    language = String(Resource.primary(try storefront.language(for: request.query.language)))
     selection = ResourceSelection(request.query)
   }
 
@@ -39,12 +38,12 @@ struct Place {
   func href(_ resource: Resource) -> String { "\(path(resource.type))/\(resource.key.id)" }
 
   func href(_ resource: Resource, _ relation: Relation) -> String {
-    "\(href(resource))/\(relation.title == nil ? "" : "view/")\(relation.name)"
+    "\(href(resource))/\(relation.heading == nil ? "" : "view/")\(relation.name)"
   }
 
   /// Returns a path with parameters and the language of the request, sorted by name as in Apple's links.
   func link(_ path: String, _ parameters: [(name: String, value: String?)]) -> JSONValue {
-    let all = [("l", query["l"])] + parameters
+    let all = [("l", query.language)] + parameters
     let pairs = all.sorted { $0.0 < $1.0 }.compactMap { name, value in
       value.map { "\(name)=\(PercentEncoding.formValue($0))" }
     }
@@ -118,9 +117,10 @@ extension Place {
       !shown.relation.isOfLibrary || resource.type.isOfLibrary || library != nil
     }
     let views = resource.type.views.filter { depth == 0 && selection.views.contains($0.name) }
+    let attributes = attributes(resource)
     return .object(
       of: identity(resource) + [
-        ("attributes", .object(attributes(resource))),
+        ("attributes", attributes.isEmpty ? nil : .object(attributes)),
         ("relationships", try parts(resource, relationships, depth)),
         ("views", try parts(resource, views.map { ($0, true) }, depth)),
       ])
@@ -142,12 +142,10 @@ extension Place {
     let parts = try relations.map { relation, isWhole throws(AppleError) -> (String, JSONValue?) in
       let all = related(resource, relation)
       let path = href(resource, relation)
-      // Without related resources, the path answers 404.
-      let head: [(String, JSONValue?)] = [
-        ("href", all.isEmpty ? nil : .text(path)), ("attributes", relation.title.map { ["title": $0] }),
-      ]
       let page = try page(
-        all, path, try Paging(of: relation, query), head: head, isWhole: isWhole, depth: depth + 1)
+        all, path, try Paging(of: relation.name, query, relation.sizes),
+        head: [("href", .text(path)), ("attributes", relation.heading)],
+        showsTotal: resource.type.isOfLibrary && relation.isOfLibrary, isWhole: isWhole, depth: depth + 1)
       return (relation.name.text, page)
     }
     return parts.isEmpty ? nil : .object(of: parts)

@@ -64,11 +64,8 @@ struct Search {
   private func requestedTypes() throws(AppleError) -> [ResourceType] {
     guard let names = query.list("types") else { return types }
     guard !names.isEmpty else { throw .invalid("types", "No type(s) supplied in the 'types' query parameter") }
-    var requested: [ResourceType] = []
-    for name in names where !requested.contains(where: { $0.name == name }) {
-      guard let type = types.first(where: { $0.name == name }) else { throw .noMatch("types", name) }
-      requested.append(type)
-    }
+    let requested = types.filter { names.contains($0.name) }
+    for name in names where !requested.contains(where: { $0.name == name }) { throw .noMatch("types", name) }
     return requested
   }
 

@@ -32,7 +32,6 @@ package final class Catalog: Sendable {
 
   static let builtIn = Catalog(builtInResources)
 
-  /// The files of the program with resources.
   static let files = ["genres", "storefronts", "music", "lists", "user"].map { SandboxFile(embedded: "\($0).json") }
 
   /// A test reads each file, so an error here cannot occur.

@@ -75,10 +75,9 @@ extension Resource {
   /// primary languages do not exist.
   static func isPlausible(_ tag: String) -> Bool {
     let subtags = tag.split(separator: "-", omittingEmptySubsequences: false)
-    return tag.utf8.count <= 35 && (2...3).contains(primary(tag).count) && primary(tag).allSatisfy(\.isLetter)
-      && subtags.allSatisfy {
-        (1...8).contains($0.count) && $0.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber) }
-      }
+    let isPlain = tag.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "-") }
+    return isPlain && tag.utf8.count <= 35 && subtags.allSatisfy { (1...8).contains($0.count) }
+      && (2...3).contains(primary(tag).count) && primary(tag).allSatisfy(\.isLetter)
   }
 }
 

@@ -66,8 +66,8 @@ struct Relation: Sendable {
   var conditions: [JSONValue.Member] { row["where"]?.members ?? [] }
   var isNewestFirst: Bool { row["sort"] != nil }
   var first: Int { row["first"]?.integer ?? .max }
-  /// The title of a view; nil for a relationship.
-  var title: JSONValue? { row["title"] }
+  /// The attributes of a view; nil for a relationship.
+  var heading: JSONValue? { row["title"].map { ["title": $0] } }
   var isOfLibrary: Bool { types.contains { $0.bytes.starts(with: "library-".utf8) } }
 }
 
