@@ -70,7 +70,9 @@ enum ResponseSelection {
 /// The table.
 extension ResponseSelection {
   /// The parameters that select what a response contains, alone or with a name in brackets.
-  private static let selecting: Set<ByteString> = ["extend", "fields", "filter", "include", "relate", "views", "with"]
+  private static let selecting: Set<ByteString> = [
+    "extend", "fields", "filter", "include", "includeonly", "relate", "views", "with",
+  ]
 
   /// The first segments behind the storefront that no ID follows.
   private static let withoutID: [ByteString] = ["charts", "search"]

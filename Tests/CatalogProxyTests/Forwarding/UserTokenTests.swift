@@ -12,7 +12,8 @@ import Testing
   @Test(
     "with a music user token, a request for an element that is not known to be the same for all is the user's",
     arguments: [
-      "relate=library", "include=library", "include[songs]=library", "include%5Bsongs%5D=library", "extend=inFavorites",
+      "relate=library", "include=library", "includeOnly=library", "include[songs]=library",
+      "include%5Bsongs%5D=library", "extend=inFavorites",
       "include=artists&relate=library", "include=artists,library", "include=artists%2Clibrary", "include=library,",
       "include=artists%2clibrary", "include=artists,%20library", "include=artists,+library+", "include=,,library",
       "inc%6Cude=libra%72y", "%69%6E%63%6C%75%64%65=%6C%69%62%72%61%72%79", "include%5bsongs]=l%69brary",
