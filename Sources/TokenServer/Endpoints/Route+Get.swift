@@ -23,6 +23,11 @@ extension Route {
   }
 }
 
+/// The number of threads that make a response at present.
+private let responseThreads = Locked(0)
+/// The most of these threads. Operators need a few, and the demo has such paths for every caller.
+private let mostResponseThreads = 16
+
 extension Response {
   /// Creates a response with a JSON text, which no cache may store.
   static func json(_ text: some Sequence<UInt8>) -> Response {
@@ -32,15 +37,22 @@ extension Response {
       body: Array(text) + "\n".utf8)
   }
 
-  fileprivate static func onThread(
+  static func onThread(
     requestID: RequestID, _ make: @escaping @Sendable () -> Response
   ) async -> Response {
     await withCheckedContinuation { continuation in
-      let thread = try? Thread { continuation.resume(returning: make()) }
-      guard thread == nil else { return }
+      let number = responseThreads.withLock { count in
+        count += 1
+        return count
+      }
+      let respond = { @Sendable (response: Response) in
+        responseThreads.withLock { $0 -= 1 }
+        continuation.resume(returning: response)
+      }
+      if number <= mostResponseThreads, (try? Thread { respond(make()) }) != nil { return }
       let refusal = ErrorResponse(
-        .overloaded, "The system grants the server no thread. Send the request again in 1 s.", retryAfter: 1)
-      continuation.resume(returning: refusal.response(id: requestID))
+        .overloaded, "The server has no thread for this response. Send the request again in 1 s.", retryAfter: 1)
+      respond(refusal.response(id: requestID))
     }
   }
 }
