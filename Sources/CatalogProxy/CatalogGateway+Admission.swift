@@ -178,18 +178,18 @@ extension CatalogGateway {
   }
 
   /// Keeps a limit of its own from now on: an equal part of what the group had.
-  package func leave(_ replicas: Int, seed: UInt64) {
-    change { admission, now in admission.limit.leave(replicas, seed: seed, now: now) }
+  package func leave(seed: UInt64) {
+    change { admission, now in admission.limit.leave(seed: seed, now: now) }
   }
 
   /// Uses what the store has replied to a settlement; nil if it did not reply in time.
   ///
   /// - Parameter report: What the settlement has reported.
-  package func use(_ reply: QuotaReply?, to report: QuotaReport, replicas: Int) {
+  package func use(_ reply: QuotaReply?, to report: QuotaReport) {
     change { admission, now in
       guard let reply else { return report.turns == nil ? [] : admission.limit.missTurns(now: now) }
-      admission.circuit.use(replicas: replicas)
-      return admission.limit.use(reply, to: report, replicas: replicas, now: now)
+      admission.circuit.use(replicas: reply.team.replicas)
+      return admission.limit.use(reply, to: report, now: now)
     }
   }
 

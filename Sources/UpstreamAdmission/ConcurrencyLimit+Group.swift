@@ -27,11 +27,11 @@ extension ConcurrencyLimit {
   /// Keeps a limit of its own from now on: an equal part of what the group had.
   ///
   /// - Parameter seed: A number that differs among replicas. Their first requests are spread by it.
-  public mutating func leave(_ replicas: Int, seed: UInt64, now: Duration) -> [Grant] {
+  public mutating func leave(seed: UInt64, now: Duration) -> [Grant] {
     begin(now: now)
     guard let group = pacing.group else { return [] }
     pacing.group = nil
-    divisor = max(replicas, 1)
+    divisor = group.team.replicas
     adaptive.leave(group: max(groupLimit, divisor), of: divisor)
     let part = 1 / Double(divisor)
     pacing.own = RatePacer(pacingLimits.divided(by: divisor))
@@ -48,18 +48,14 @@ extension ConcurrencyLimit {
   /// Uses what the store has replied, and the turns in it. Returns the waiters that may send now.
   ///
   /// - Parameter report: What the settlement has reported.
-  public mutating func use(
-    _ reply: QuotaReply, to report: QuotaReport, replicas: Int, now: Duration
-  ) -> [Grant] {
+  public mutating func use(_ reply: QuotaReply, to report: QuotaReport, now: Duration) -> [Grant] {
     self.now = now.inSeconds
     guard pacing.group != nil else { return [] }
-    var team = reply.team
-    team.replicas = max(replicas, 1)
     pacing.group?.log.forget(until: report.last, now: self.now)
-    pacing.group?.use(team, now: self.now)
+    pacing.group?.use(reply.team, now: self.now)
     if report.turns != nil { pacing.group?.take(reply.lease, now: self.now) }
-    adaptive.use(part: team.inFlight)
-    groupLimit = team.limit
+    adaptive.use(part: reply.team.inFlight)
+    groupLimit = reply.team.limit
     begin(now: now)
     return grants()
   }

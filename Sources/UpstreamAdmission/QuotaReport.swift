@@ -164,16 +164,19 @@ public struct QuotaReport: Sendable, Equatable {
 
 /// What the store replies to a settlement. It comes from outside, so it may be anything; the values here have bounds.
 public struct QuotaReply: Sendable, Equatable {
-  /// What the replica has of the team's quota; the number of replicas is not in it.
+  /// What the replica has of the team's quota.
   public private(set) var team = TeamQuota()
   /// The turns.
   public private(set) var lease: TurnLease
+
+  /// The most replicas, as many as the script remembers: 1,024.
+  private static let mostReplicas = 1024
 
   /// Reads the numbers of the reply and the parts of clients. Returns nil for anything else.
   ///
   /// - Parameter now: The time at which the store has replied, by this process's clock.
   public init?(_ numbers: [Int64], parts: [UInt8], now: Duration, limits: PacingLimits = PacingLimits()) {
-    guard numbers.count == 10, numbers.allSatisfy({ $0 > -100_000_000 && $0 < 1_000_000_000_000 }) else { return nil }
+    guard numbers.count == 11, numbers.allSatisfy({ $0 > -100_000_000 && $0 < 1_000_000_000_000 }) else { return nil }
     func seconds(_ index: Int) -> Double { Double(numbers[index]) / 1e6 }
     lease = TurnLease(
       count: min(max(Int(numbers[0]), 0), 65_536), start: now + Duration(inSeconds: seconds(1)),
@@ -188,6 +191,7 @@ public struct QuotaReply: Sendable, Equatable {
     team.limit = min(max(Int(numbers[7]), 1), 65_536)
     team.weight = min(max(seconds(8), 0), 1)
     team.window = min(max(Double(numbers[9]), 1), limits.windows.last ?? 1)
+    team.replicas = min(max(Int(numbers[10]), 1), Self.mostReplicas)
     for part in parts.split(separator: UInt8(ascii: ";")).prefix(QuotaReport.mostClients) {
       let fields = part.split(separator: UInt8(ascii: ","))
       guard fields.count == 2, let client = UInt64(String(decoding: fields[0], as: UTF8.self), radix: 16),

@@ -123,7 +123,7 @@ extension QuotaScript {
     local function micro(value) return math.floor(value * 1000000) end
     return {
       turns, micro(start - now), micro(interval), micro(s.rate), micro(pace), micro(math.max(pauseEnds - now, 0)), part,
-      s.limit, micro(me.weight), s.window, me.parts,
+      s.limit, micro(me.weight), s.window, count, me.parts,
     }
     end)
     if isDone then return reply end

@@ -72,6 +72,49 @@ struct ReplicaQuotaTests {
     withExtendedLifetime((connections, others)) {}
   }
 
+  @Test("of another team or another upstream have a quota of their own")
+  func scopes() throws {
+    let ground = try Ground()
+    let limited = try Emulator(ground, ["--limit", "bucket:1/960s", "--retry-after", "seconds"])
+    let other = try Emulator(ground)
+    let store = try RedisServer()
+    let shared = [
+      "SHARED_URL": "unix://\(store.socket)", "SHARED_TIMEOUT": "5s", "LOG_LEVEL": "error",
+      "ACCESS_ANONYMOUS": "{ token: true, catalog: true }",
+    ]
+    let first = try ground.serve(shared.merging(limited.settings) { $1 })
+    let others = [
+      try ground.serve(shared.merging(other.settings) { $1 }),
+      try ground.serve(shared.merging(limited.settings) { $1 }.merging(["MUSICKIT_TEAM_ID": "TEAM999999"]) { $1 }),
+    ]
+    func all(_ name: String, _ labels: [String: String] = [:]) throws -> [Double] {
+      try ([first] + others).map { try MetricsPage(of: $0)[name, labels] ?? -1 }
+    }
+    try eventually("each knows of all, and has all of its own requests in flight") {
+      try all("musickit_shared_replicas") == [3, 3, 3] && all("musickit_upstream_concurrency_limit") == [200, 200, 200]
+    }
+    let connections = try (0..<3).map { number in
+      let connection = try first.connect()
+      connection.send("GET /v1/catalog/us/search?term=\(number) HTTP/1.1\r\nHost: localhost\r\n\r\n")
+      return connection
+    }
+    try eventually("the first one pauses, and the others have its message") {
+      try all("musickit_upstream_paused")[0] == 1
+        && all("musickit_shared_messages_total", ["kind": "quota"])[1...].allSatisfy { $0 > 0 }
+    }
+    let settled = try all("musickit_shared_settlements_total")
+    try eventually("the others settle again") {
+      try zip(all("musickit_shared_settlements_total"), settled).allSatisfy { $0 > $1 + 2 }
+    }
+    #expect(try all("musickit_upstream_paused") == [1, 0, 0])
+    store.kill()
+    try eventually("each keeps all of its quota") {
+      try all("musickit_shared_store_usable") == [0, 0, 0]
+        && all("musickit_upstream_concurrency_limit")[1...].allSatisfy { $0 == 200 }
+    }
+    withExtendedLifetime(connections) {}
+  }
+
   // UpstreamAdmissionTests have the same script learn rates, and measure how much of a quota it uses and what is refused.
   @Test("share its rate, and keep it, each its part, when the store has gone")
   func pace() throws {
@@ -134,24 +177,25 @@ struct ReplicaQuotaTests {
   }
 
   /// Sets all numbers of the shared state, if there is one.
-  private func change(_ value: String) -> [String] {
+  private func change(_ key: String, _ value: String) -> [String] {
     let script = """
       local state = cmsgpack.unpack(redis.call('GET', KEYS[1]) or cmsgpack.pack({}))
       for name, old in pairs(state) do if type(old) == 'number' then state[name] = \(value) end end
       redis.call('SET', KEYS[1], cmsgpack.pack(state))
       """
-    return ["EVAL", script, "1", "{musickit}:pace"]
+    return ["EVAL", script, "1", key]
   }
 
   @Test("survive what others write in its place")
   func wrongValues() throws {
     let cluster = try Cluster(2, "--limit", "bucket:20/1s")
     _ = try cluster.request(60, "first")
+    let key = try cluster.replicas.store.run("KEYS", "{musickit}:pace:*")
     for (number, command) in [
-      ["SET", "{musickit}:pace", "x"], ["RPUSH", "{musickit}:pace", "x"], ["HSET", "{musickit}:pace", "rate", "nan"],
-      change("0/0"), change("1/0"), change("-1e14"), change("1e14"), change("'x'"), change("{}"),
+      ["SET", key, "x"], ["RPUSH", key, "x"], ["HSET", key, "rate", "nan"], change(key, "0/0"), change(key, "1/0"),
+      change(key, "-1e14"), change(key, "1e14"), change(key, "'x'"), change(key, "{}"),
     ].enumerated() {
-      if command[0] != "EVAL" { try cluster.replicas.store.run("DEL", "{musickit}:pace") }
+      if command[0] != "EVAL" { try cluster.replicas.store.run("DEL", key) }
       try cluster.replicas.store.run(arguments: command)
       let statuses = try cluster.request(10, "after\(number)-")
       #expect(statuses.allSatisfy { $0 == 200 }, "\(command): \(statuses)")

@@ -102,7 +102,6 @@ struct GroupSimulation {
     var isTogether = false
     /// Since when no settlement had a reply.
     var missedSince: Double?
-    var count = 1
   }
 
   let scenario: Scenario
@@ -260,20 +259,18 @@ struct GroupSimulation {
       replicas[index].missedSince = replicas[index].missedSince ?? now
       if now - (replicas[index].missedSince ?? now) >= 1 {
         replicas[index].isTogether = false
-        send(replicas[index].limit.leave(replicas[index].count, seed: replicas[index].id, now: time), of: index)
+        send(replicas[index].limit.leave(seed: replicas[index].id, now: time), of: index)
       } else if report.turns != nil {
         send(replicas[index].limit.missTurns(now: time), of: index)
       }
       return
     }
     replicas[index].missedSince = nil
-    replicas[index].count = replicas.count { $0.isAlive }
     if !replicas[index].isTogether {
       replicas[index].isTogether = true
-      replicas[index].limit.join(replicas[index].count, seed: replicas[index].id, now: time)
+      replicas[index].limit.join(reply.team.replicas, seed: replicas[index].id, now: time)
     }
-    send(
-      replicas[index].limit.use(reply, to: report, replicas: replicas[index].count, now: time), of: index)
+    send(replicas[index].limit.use(reply, to: report, now: time), of: index)
   }
 
   // MARK: Requests

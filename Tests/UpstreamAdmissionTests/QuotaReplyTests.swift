@@ -6,20 +6,20 @@ import Testing
 
 @Suite("What the store says about the quota")
 struct QuotaReplyTests {
-  private static let usual: [Int64] = [2, 5000, 50_000, 20_000_000, 19_400_000, 0, 67, 200, 333_333, 1]
+  private static let usual: [Int64] = [2, 5000, 50_000, 20_000_000, 19_400_000, 0, 67, 200, 333_333, 1, 3]
 
   @Test("is refused if a number is missing or one is too many, and has bounds")
   func bounds() {
     #expect(QuotaReply(Self.usual, parts: [], now: .zero) != nil)
     #expect(QuotaReply(Self.usual.dropLast(), parts: [], now: .zero) == nil)
     #expect(QuotaReply(Self.usual + [1], parts: [], now: .zero) == nil)
-    let most = [Int64](repeating: 999_999_999_999, count: 10)
+    let most = [Int64](repeating: 999_999_999_999, count: 11)
     let wild = QuotaReply(most, parts: Array("x;ff,2000000;,".utf8), now: .zero)
     #expect(wild?.team.rate == PacingLimits().mostRate)
     #expect(wild?.team.pausedUntil ?? .seconds(999) <= .seconds(61))
-    #expect(wild?.team.weight == 1 && wild?.team.window == 60)
+    #expect(wild?.team.weight == 1 && wild?.team.window == 60 && wild?.team.replicas == 1024)
     #expect(wild?.team.fractions == [255: 1])
-    #expect(QuotaReply([Int64](repeating: .min, count: 10), parts: [], now: .zero) == nil)
+    #expect(QuotaReply([Int64](repeating: .min, count: 11), parts: [], now: .zero) == nil)
   }
 
   @Test("cannot stop a replica, or make it send faster than it may, if the store makes up everything")
@@ -33,12 +33,12 @@ struct QuotaReplyTests {
       let time = Duration(inSeconds: now)
       var numbers = Self.usual
       for _ in 0..<random.next() % 4 {
-        numbers[Int(random.next() % 10)] = Int64(bitPattern: random.next() >> (random.next() % 64))
+        numbers[Int(random.next() % 11)] = Int64(bitPattern: random.next() >> (random.next() % 64))
       }
       let parts = (0..<20).map { _ in UInt8(truncatingIfNeeded: random.next()) }
       let report = limit.report(now: time)
       if let reply = QuotaReply(numbers, parts: parts, now: time) {
-        _ = limit.use(reply, to: report, replicas: Int(random.next() % 20_000), now: time)
+        _ = limit.use(reply, to: report, now: time)
       }
       if random.next() % 2 == 0 { limit.pauseForRefusal(now: time) }
       #expect((1...ConcurrencyLimits().maximum).contains(limit.limit))

@@ -86,7 +86,7 @@ struct RefusalBlockTests {
       throw TestFailure("The first request must wait.")
     }
     _ = limit.release(permit, .limited(retryAfter: .seconds(20)), now: .milliseconds(100))
-    #expect(limit.leave(3, seed: 1, now: .milliseconds(200)).isEmpty)
+    #expect(limit.leave(seed: 1, now: .milliseconds(200)).isEmpty)
     request.isRetry = true
     guard case .queued = limit.acquire(request, waiter: 1, now: .milliseconds(300)) else {
       throw TestFailure("The retry does not wait.")

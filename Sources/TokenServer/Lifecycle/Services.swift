@@ -41,15 +41,12 @@ extension Services {
     let settings = source.settings
     let spans = try Self.exporter(source, loops, logger)
     var sharedCache: RedisSharedCache?
-    if let shared = settings.shared, let files = source.files.store {
-      let secret = try GroupSecret(source.files.key, settings)
+    let secret = try settings.shared.map { _ in try GroupSecret(source.files.key, settings) }
+    if let shared = settings.shared, let secret, let files = source.files.store {
       let group = ReplicaGroup(shared, files, secret.facts, loops: loops, memory: memory, logger: logger)
       self.group = group
       rates = GroupRates(group, secret)
-      sharedCache = settings.catalog.map {
-        RedisSharedCache(
-          group, secret, upstream: $0.upstream.description, team: "\(settings.musickit.teamID)")
-      }
+      if settings.catalog != nil { sharedCache = RedisSharedCache(group, secret) }
     }
     let catalog = try settings.catalog.map {
       try CatalogService(
@@ -59,7 +56,7 @@ extension Services {
         burst: settings.server.limits.burst, loops: loops, memory: memory, logger: logger, spans: spans,
         shared: { sharedCache?.cache(on: $0) })
     }
-    if let group, let catalog { quota = GroupQuota(group, catalog.proxy) }
+    if let group, let secret, let catalog { quota = GroupQuota(group, secret, catalog.proxy) }
     (self.catalog, self.sharedCache, self.spans) = (catalog, sharedCache, spans)
     health = Health(loops, group: group)
     access = try AccessService(

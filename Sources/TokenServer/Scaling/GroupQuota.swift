@@ -4,8 +4,9 @@ import Locks
 import Redis
 import UpstreamAdmission
 
-/// Apple's quota and the circuit, which the replicas share. ``QuotaScript`` has the quota, in `{prefix}:pace` at the store:
-/// it hears what each replica has sent and which 429s it has met, and replies with the pace and turns.
+/// Apple's quota and the circuit, which the replicas of one team and upstream share. ``QuotaScript`` has the quota, in
+/// `{prefix}:pace:<scope>` at the store: it hears what each replica has sent and which 429s it has met, and replies with the
+/// pace and turns.
 ///
 /// Confined to the group's loop, except ``QuotaGroup``'s functions.
 final class GroupQuota: GroupParticipant, QuotaGroup, @unchecked Sendable {
@@ -13,7 +14,8 @@ final class GroupQuota: GroupParticipant, QuotaGroup, @unchecked Sendable {
   let kind = GroupMessage.Kind.quota
   private let group: ReplicaGroup
   private let gateway: CatalogGateway
-  private var replicas = 1
+  /// ``GroupSecret/scope``.
+  private var scope: [UInt8]
   private var hasJoined = false
   /// Since when no settlement had a reply; nil after one that had.
   private var missedSince: Deadline?
@@ -35,9 +37,8 @@ final class GroupQuota: GroupParticipant, QuotaGroup, @unchecked Sendable {
     case refusal = 4
   }
 
-  init(_ group: ReplicaGroup, _ gateway: CatalogGateway) {
-    self.group = group
-    self.gateway = gateway
+  init(_ group: ReplicaGroup, _ secret: GroupSecret, _ gateway: CatalogGateway) {
+    (self.group, self.gateway, scope) = (group, gateway, secret.scope)
     gateway.use(self)
   }
 
@@ -45,12 +46,12 @@ final class GroupQuota: GroupParticipant, QuotaGroup, @unchecked Sendable {
     isSettlingSoon.withLock { $0 = false }
     if hasJoined, let missedSince, now.duration(since: missedSince) >= Self.patience {
       hasJoined = false
-      gateway.leave(replicas, seed: group.id)
+      gateway.leave(seed: group.id)
     }
     let report = gateway.quotaReport()
-    let message = group.header(.quota) + [Kind.refusal.rawValue]
+    let message = group.header(.quota) + [Kind.refusal.rawValue] + scope
     let arguments = report.arguments(of: group.member, channel: group.channel, message: message)
-    return ScriptCall(script: Self.script, keys: [group.key("pace")], arguments: arguments) { [self] in
+    return ScriptCall(script: Self.script, keys: [group.key("pace:") + scope], arguments: arguments) { [self] in
       settled($0, report, sentAt: now)
     }
   }
@@ -61,18 +62,20 @@ final class GroupQuota: GroupParticipant, QuotaGroup, @unchecked Sendable {
     let replied = sentAt.elapsed + now.duration(since: sentAt) / 2
     guard let reply = value.flatMap({ QuotaReply($0, now: replied) }) else {
       missedSince = missedSince ?? now
-      return gateway.use(nil, to: report, replicas: replicas)
+      return gateway.use(nil, to: report)
     }
     missedSince = nil
     if !hasJoined {
       hasJoined = true
-      gateway.join(replicas, seed: group.id)
+      gateway.join(reply.team.replicas, seed: group.id)
     }
-    gateway.use(reply, to: report, replicas: replicas)
+    gateway.use(reply, to: report)
   }
 
   func received(_ payload: ArraySlice<UInt8>, now: Deadline) {
-    guard hasJoined else { return }
+    let content = payload.dropFirst(1 + scope.count)
+    // Replicas of another team or upstream have another quota.
+    guard hasJoined, payload.dropFirst().starts(with: scope) else { return }
     switch payload.first.flatMap({ Kind(rawValue: $0) }) {
     case .refusal:
       guard now.duration(since: messageAt) >= Self.leastInterval else { return }
@@ -80,14 +83,17 @@ final class GroupQuota: GroupParticipant, QuotaGroup, @unchecked Sendable {
       gateway.pauseForRefusal()
       settleSoon()
     case .circuit:
-      let replica = payload.dropFirst().prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
-      guard let news = CircuitNews(payload.dropFirst(9)) else { return }
+      let replica = content.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+      guard let news = CircuitNews(content.dropFirst(8)) else { return }
       gateway.learn(news, of: replica, spread: .random(in: 0...1))
     case nil: return
     }
   }
 
-  func changed(_ state: GroupState) { replicas = state.count }
+  // The script counts the replicas of the scope, which may be fewer than the group's.
+  func changed(_ state: GroupState) {}
+
+  func use(_ secret: GroupSecret) { scope = secret.scope }
 
   func settleSoon() {
     let isFirst = isSettlingSoon.withLock { isSoon in
@@ -98,8 +104,10 @@ final class GroupQuota: GroupParticipant, QuotaGroup, @unchecked Sendable {
   }
 
   func tell(_ news: CircuitNews) {
-    // The header ends with the replica.
-    group.publish(.quota, [Kind.circuit.rawValue] + group.header(.quota).suffix(8) + news.bytes)
+    group.client.loop.post { [self] in
+      // The header ends with the replica.
+      group.publish(.quota, [Kind.circuit.rawValue] + scope + group.header(.quota).suffix(8) + news.bytes)
+    }
   }
 }
 

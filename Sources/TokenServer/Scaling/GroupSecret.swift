@@ -2,6 +2,8 @@ import Access
 import Bytes
 import Cryptography
 import DeveloperToken
+import HTTPCache
+import HTTPMessages
 import ServerSettings
 
 /// A secret of all replicas with the same signing key. The store does not have it, so names at the store tell nothing
@@ -13,7 +15,10 @@ struct GroupSecret: Sendable {
   /// Makes the names of the buckets of rates.
   let rates: MessageAuthenticator
   /// Makes the keys of shared responses, and the codes in them.
-  let cache: MessageAuthenticator
+  let cache: SharedEntryCodec
+  /// A digest of the team and the upstream, in hexadecimal. Replicas with the same one share Apple's quota, also while the
+  /// key changes.
+  let scope: [UInt8]
   /// What this replica tells the others of itself.
   let facts: GroupFacts
 
@@ -22,7 +27,12 @@ struct GroupSecret: Sendable {
   /// - Throws: `CryptographyError` if OpenSSL fails.
   init(_ key: SigningKey, _ settings: Settings) throws(CryptographyError) {
     rates = try MessageAuthenticator(key: key.secret(for: "musickit-token-server 1 rates"))
-    cache = try MessageAuthenticator(key: key.secret(for: "musickit-token-server 1 cache"))
+    let (team, upstream) = ("\(settings.musickit.teamID)", settings.catalog?.upstream.description ?? "")
+    cache = SharedEntryCodec(
+      authenticator: try MessageAuthenticator(key: key.secret(for: "musickit-token-server 1 cache")),
+      upstream: upstream, team: team)
+    let digest = try SHA256.digest(of: Array("\(team) \(upstream)".utf8).span)
+    scope = Array(String(hexadecimal: digest.span.extracting(..<8)).utf8)
     let tags = try MessageAuthenticator(key: key.secret(for: "musickit-token-server 1 facts"))
     facts = try GroupFacts(settings, authenticator: tags)
   }

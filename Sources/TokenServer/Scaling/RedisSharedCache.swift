@@ -12,8 +12,6 @@ import Redis
 final class RedisSharedCache: GroupParticipant, Sendable {
   let kind = GroupMessage.Kind.cache
   let group: ReplicaGroup
-  private let upstream: String
-  private let team: String
   private let state: Locked<State>
 
   /// The most announcements that one settlement renews: 500. More of them lapse, and then replicas may send a request twice.
@@ -38,16 +36,9 @@ final class RedisSharedCache: GroupParticipant, Sendable {
     var until: Duration?
   }
 
-  /// - Parameters:
-  ///   - upstream: Scheme and authority of the upstream. Another one has other responses.
-  ///   - team: The team that the upstream responds to.
-  init(_ group: ReplicaGroup, _ secret: GroupSecret, upstream: String, team: String) {
-    (self.group, self.upstream, self.team) = (group, upstream, team)
-    state = Locked(State(codec: Self.codec(secret, upstream, team)))
-  }
-
-  private static func codec(_ secret: GroupSecret, _ upstream: String, _ team: String) -> SharedEntryCodec {
-    SharedEntryCodec(authenticator: secret.cache, upstream: upstream, team: team)
+  init(_ group: ReplicaGroup, _ secret: GroupSecret) {
+    self.group = group
+    state = Locked(State(codec: secret.cache))
   }
 
   /// The form of the entries. On any thread.
@@ -128,8 +119,7 @@ final class RedisSharedCache: GroupParticipant, Sendable {
   }
 
   func use(_ secret: GroupSecret) {
-    let codec = Self.codec(secret, upstream, team)
-    state.withLock { $0.codec = codec }
+    state.withLock { $0.codec = secret.cache }
   }
 
   func received(_ payload: ArraySlice<UInt8>, now: Deadline) {
