@@ -15,8 +15,8 @@ struct HostileStoreTests {
     let count: Int
     /// The beginning of a reason in `/readyz`, which the store may give only at times.
     var reason = "It"
-    /// Whether the store can say that there are 10,000 replicas, which leaves this one a ten-thousandth of each rate
-    /// (`docs/scaling.md`): of the test's rate, 100 requests per second.
+    /// Whether the store can say that there are 1,024 replicas, which leaves this one a thousandth of each rate
+    /// (`docs/scaling.md`): of the test's rate, 1,000 requests per second.
     var lowersRates = false
   }
 
@@ -27,6 +27,9 @@ struct HostileStoreTests {
     Mode(testDescription: "replies out of order", name: "swapped", count: 16),
     Mode(testDescription: "a flood of messages", name: "flood", count: 256),
     Mode(testDescription: "a flood of empty messages", name: "nothings", count: 256),
+    Mode(
+      testDescription: "100,000,000 replicas", name: "many", count: 8,
+      reason: "Its replies are wrong: it counts 100000000 replicas."),
     Mode(testDescription: "silence", name: "silent", count: 4),
     Mode(testDescription: "replies after 50 ms", name: "slow", count: 8),
   ]

@@ -20,8 +20,9 @@ final class ReplicaGroup: @unchecked Sendable {
   let timeout: Duration
   /// The time after its last heartbeat for which a replica counts: 1 s, ten settlements.
   static let lifetime = Duration.seconds(1)
-  /// The most replicas of a group: 10,000. What the store says beyond that is not true.
-  private static let most = 10_000
+  /// The most replicas of a group: 1,024, ten times what one store serves. A store that says more is of no use: with its
+  /// number, each replica would grant next to nothing.
+  private static let most: Int64 = 1024
 
   /// The random number that stands for this process.
   let id = UInt64.random(in: 1...UInt64.max)
@@ -142,19 +143,20 @@ final class ReplicaGroup: @unchecked Sendable {
 
   var member: [UInt8] { Array(String(id, radix: 16).utf8) }
 
-  /// Records the heartbeat, and counts the replicas whose last one is recent, by the store's clock. Reply: the number, and
-  /// what replicas say of themselves, unless all say the same.
+  /// Records the heartbeat, and counts the replicas whose last one is recent, by the store's clock. One of the future is
+  /// from before the clock was set back, and its replica may be dead. Reply: the number, and what replicas say of
+  /// themselves, unless all say the same.
   private static let heartbeat = RedisScript(
     """
     local time = redis.call('TIME')
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
-    redis.call('ZADD', KEYS[1], now, ARGV[1])
-    redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[2])
-    redis.call('PEXPIRE', KEYS[1], 60000)
-    redis.call('ZADD', KEYS[2], now, ARGV[3])
     if ARGV[4] ~= '' then redis.call('ZREM', KEYS[2], ARGV[4]) end
-    redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - ARGV[2])
-    redis.call('PEXPIRE', KEYS[2], 60000)
+    for i, own in ipairs({ARGV[1], ARGV[3]}) do
+      redis.call('ZADD', KEYS[i], now, own)
+      redis.call('ZREMRANGEBYSCORE', KEYS[i], '-inf', now - ARGV[2])
+      redis.call('ZREMRANGEBYSCORE', KEYS[i], '(' .. now + ARGV[2], '+inf')
+      redis.call('PEXPIRE', KEYS[i], 60000)
+    end
     local facts = redis.call('ZCARD', KEYS[2]) > 1 and redis.call('ZRANGE', KEYS[2], 0, ARGV[5])
     return {redis.call('ZCARD', KEYS[1]), facts or {}}
     """)
@@ -202,14 +204,16 @@ final class ReplicaGroup: @unchecked Sendable {
   }
 
   private func counted(_ reply: RESPValue?) {
-    if let parts = reply?.elements, parts.count == 2, let number = parts[0].number, number > 0 {
+    let number = reply?.elements?.first?.number ?? 0
+    if let parts = reply?.elements, parts.count == 2, (1...Self.most).contains(number) {
       shared.withLock { $0.counts.settlements += 1 }
       compare(parts[1].elements?.compactMap(\.bytes) ?? [])
-      change(.together(min(Int(number), Self.most)), problem: nil)
+      change(.together(Int(number)), problem: nil)
     } else {
       shared.withLock { $0.counts.missed += 1 }
       guard case .together = state else { return }
-      change(.alone(of: state.count), problem: problem ?? noReply)
+      let wrong = "Its replies are wrong: it counts \(number) replicas."
+      change(.alone(of: state.count), problem: reply == nil ? problem ?? noReply : wrong)
     }
   }
 
