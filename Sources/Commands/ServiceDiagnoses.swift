@@ -129,7 +129,7 @@ struct StoreDiagnosis {
 
   private func judge(_ refused: [Refusal], _ fail: (String, String) -> Void) {
     let words = Printable.quote(ByteString(refused[0].text), limit: 100)
-    func has(_ beginning: String) -> Bool { refused[0].text.starts(with: Array(beginning.utf8)) }
+    func has(_ code: String) -> Bool { refused[0].text.isError(code) }
     switch true {
     case has("READONLY"):
       fail(

@@ -205,7 +205,7 @@ final class RedisConnection: ByteTransportOwner {
     if case .error(let text) = value {
       answered.completion?(.failure(.refused(text)))
       // After a failover the address may lead to the new primary.
-      if text.starts(with: Array("READONLY".utf8)) { end("It is a read-only replica.") }
+      if text.isError("READONLY") { end("It is a read-only replica.") }
     } else {
       answered.completion?(.success(value))
     }
@@ -328,6 +328,14 @@ package struct RedisFacts: Sendable, Equatable {
     }
     name = text("server").map { server in text("version").map { "\(server) \($0)" } ?? server }
     (mode, role) = (text("mode"), text("role"))
+  }
+}
+
+extension [UInt8] {
+  /// Whether this is the text of an error with this code. Redis 6 puts text of its own before the error of a script's
+  /// command: `ERR Error running script (call to f_…): @user_script:1: -READONLY You can't write …`.
+  package func isError(_ code: String) -> Bool {
+    starts(with: Array(code.utf8)) || contains(Array("-\(code) ".utf8))
   }
 }
 
