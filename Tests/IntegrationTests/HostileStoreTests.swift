@@ -34,6 +34,15 @@ struct HostileStoreTests {
     Mode(testDescription: "replies after 50 ms", name: "slow", count: 8),
   ]
 
+  @Test("says that the replies are wrong, also if they were never right")
+  func neverRight() throws {
+    let store = try HostileStore("numbers")
+    let server = try Ground().serve(["SHARED_URL": store.url, "SHARED_TIMEOUT": "5s"])
+    try server.process.waitForErrors("is of no use. Its replies are wrong: it counts 0 replicas.")
+    #expect(server.stop() == 0)
+    withExtendedLifetime(store) {}
+  }
+
   @Test("responds to every request, and needs little memory", arguments: modes)
   func hostile(_ mode: Mode) throws {
     let store = try HostileStore(mode.name)

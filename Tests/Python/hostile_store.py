@@ -9,6 +9,7 @@ MODE is one of
     endless     strings, lines, arrays and messages that never end, another kind on each connection
     types       a value of another type or size in reply to each command
     many        one replica first, and then 100,000,000 of them
+    numbers     the number 1 in reply to each command
     swapped     right replies to two commands at a time, the second one's first
     flood       right replies, and messages on the channel as fast as the server takes them
     nothings    the same with empty messages
@@ -137,6 +138,8 @@ class Connection:
                 count()
         elif MODE == "many":
             self.send(b"*2\r\n:%d\r\n*0\r\n" % (1 if misdeeds < 4 else 100_000_000))
+        elif MODE == "numbers":
+            self.send(b":1\r\n")
         elif MODE == "types":
             self.send(next(self.types))
         elif MODE == "swapped":

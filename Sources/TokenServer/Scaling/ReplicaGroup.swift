@@ -40,6 +40,8 @@ final class ReplicaGroup: @unchecked Sendable {
   private var timer: Channel?
   private var sentAt = Deadline(nanoseconds: 0)
   private var isClosed = false
+  /// The problem that the log has last been told of; nil after its end.
+  private var reported: String?
   /// What this replica tells the others of itself, and what it has told them before a reload.
   private var facts: (present: GroupFacts, former: GroupFacts?)
   private let shared: Locked<Shared>
@@ -211,7 +213,8 @@ final class ReplicaGroup: @unchecked Sendable {
       change(.together(Int(number)), problem: nil)
     } else {
       shared.withLock { $0.counts.missed += 1 }
-      guard case .together = state else { return }
+      // Without a connection there is a better reason.
+      guard client.isReady else { return }
       let wrong = "Its replies are wrong: it counts \(number) replicas."
       change(.alone(of: state.count), problem: reply == nil ? problem ?? noReply : wrong)
     }
@@ -255,17 +258,19 @@ final class ReplicaGroup: @unchecked Sendable {
   }
 
   private func change(_ new: GroupState, problem: String?) {
-    let (old, hadProblem) = (state, self.problem != nil)
+    let old = state
     shared.withLock { shared in
       shared.state = new
       shared.problem = problem
     }
-    report(problem, hadProblem: hadProblem, new)
+    report(problem, new)
     guard old != new else { return }
     for participant in participants { participant.changed(new) }
   }
 
-  private func report(_ problem: String?, hadProblem: Bool, _ state: GroupState) {
+  private func report(_ problem: String?, _ state: GroupState) {
+    guard problem != reported else { return }
+    reported = problem
     if let problem {
       let part = state.count == 1 ? "the whole of its limits" : "its part of the limits of \(state.count) replicas"
       throttle.log(
@@ -274,7 +279,7 @@ final class ReplicaGroup: @unchecked Sendable {
         The store \(settings.address) is of no use. \(problem) This replica keeps \(part), and its own cache, until \
         the store responds again.
         """)
-    } else if hadProblem {
+    } else {
       throttle.end("unavailable", "The store responds again.", ["replicas": "\(state.count)"])
     }
   }
