@@ -158,6 +158,31 @@ struct KeyRotationTests {
     other.stop()
   }
 
+  @Test("that Apple Music refuses does not hide that it refuses the active key, too")
+  func bothRefused() throws {
+    let rotation = try Rotation()
+    let emulator = try Emulator(try Ground())
+    let server = try rotation.serve(rotation.keys(), emulator)
+    try server.process.waitForErrors("Next signing key refused")
+    try server.process.waitForErrors("Apple Music refuses tokens of the signing key (401)")
+    #expect(server.stop() == 0)
+    #expect(server.line("Apple Music refuses tokens of the signing key")?["key.id"]?.string == Ground.keyID)
+    withExtendedLifetime(emulator) {}
+  }
+
+  @Test("that a reload makes the active one is judged, although Apple Music has accepted tokens of the key before")
+  func judgedAfterReload() throws {
+    let rotation = try Rotation()
+    let emulator = try Emulator(rotation.ground)
+    let server = try rotation.serve("[{ file: '\(rotation.ground.keyFile)', state: 'active' }]", emulator)
+    #expect(try server.request(CatalogGround.album).status == 200)
+    try rotation.reload(server, "[{ file: '\(rotation.nextFile)', state: 'active' }]")
+    try server.process.waitForErrors("Apple Music refuses tokens of the signing key (401)")
+    #expect(server.stop() == 0)
+    #expect(server.line("Apple Music refuses tokens of the signing key")?["key.id"]?.string == Rotation.nextID)
+    withExtendedLifetime(emulator) {}
+  }
+
   @Test("that Apple Music refuses after its promotion gives way to the active key")
   func fallback() throws {
     let rotation = try Rotation()

@@ -59,13 +59,13 @@ extension Reloader {
   }
 
   /// Asks Apple Music once about the key that signs, some seconds after the start or a reload with another key, unless
-  /// requests have gone there, which show it. So a server that gives out only tokens says, too, that they are worthless.
+  /// it has accepted a token of that key. So a server that gives out only tokens says, too, that they are worthless.
   func judgeKey() {
+    // A next key that signs has been proved.
+    guard let catalog = services.catalog, !current.signsWithNextKey, judgedMinter !== current.minter else { return }
+    judgedMinter = current.minter
+    guard catalog.proxy.status.tokenAcceptedAt == nil else { return }
     let key = current.minter.key
-    guard let catalog = services.catalog, judgedKey != key.fingerprint else { return }
-    judgedKey = key.fingerprint
-    guard catalog.proxy.status.counts.attempts == judgements else { return }
-    judgements += 1
     catalog.test(current.minter) { [logger] result in
       let metadata: Logger.Metadata = ["key.id": "\(key.keyID)", "key.fingerprint": "\(key.fingerprint)"]
       switch result.verdict {

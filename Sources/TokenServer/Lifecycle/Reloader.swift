@@ -27,9 +27,8 @@ final class Reloader: @unchecked Sendable {
   var rotationSerial = 0
   /// Why the last proof of the next key was not accepted; nil if it was, or if there was none.
   var proofFinding: String?
-  /// The fingerprint of the key that Apple Music was asked about last, and the number of such requests.
-  var judgedKey: String?
-  var judgements = 0
+  /// The minter of the key that Apple Music was asked about last.
+  weak var judgedMinter: TokenMinter?
   /// The time until which callers may hold tokens of each key that has signed, in seconds since 1970. It never gets
   /// earlier: a shorter lifetime in new settings does not shorten the tokens that callers have.
   var tokenExpiries: [KeyID: Int] = [:]
