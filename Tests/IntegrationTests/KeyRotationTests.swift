@@ -244,7 +244,13 @@ struct KeyRotationTests {
     let settings = ["SERVER_PORT": "0", "ADMIN_PORT": "0", "MUSICKIT_CONFIG": try write(rotation.ground.keyFile)]
     let server = try RunningServer([], environment: settings)
     #expect(try server.keyID() == Ground.keyID)
-    let now = try #require(Int(run("date", ["+%s"]).stdout.dropLast()))
+    let proof = "musickit_signing_key_last_proof_timestamp_seconds"
+    let start = try #require(try MetricsPage(of: server)[proof, ["key": Ground.keyID]])
+    var now = 0
+    try eventually("the second after the start") {
+      now = try #require(Int(run("date", ["+%s"]).stdout.dropLast()))
+      return now > Int(start)
+    }
     _ = try write(rotation.nextFile)
     server.process.signal(1)
     try server.process.waitForErrors("Configuration reloaded")
@@ -252,6 +258,7 @@ struct KeyRotationTests {
     let name = "musickit_signing_key_tokens_expire_timestamp_seconds"
     let page = try MetricsPage(of: server)
     #expect(try #require(page[name, ["key": Ground.keyID]]) >= Double(now + 86_400))
+    #expect(try #require(page[proof, ["key": Rotation.nextID]]) >= Double(now))
     #expect(try server.state(Ground.keyID, "retired") == 1)
     #expect(server.stop() == 0)
   }

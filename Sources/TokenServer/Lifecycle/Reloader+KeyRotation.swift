@@ -16,7 +16,7 @@ extension Reloader {
   ///
   /// - Parameter previous: The snapshot that the current one replaced; nil at the start.
   func adoptKeys(insteadOf previous: RuntimeSnapshot?) {
-    let now = Glibc.time(nil)
+    if previous != nil { loadedAt = Glibc.time(nil) }
     if let before = previous?.minter.key, !current.minter.key.isSame(as: before) {
       noteKey(after: before, at: .notice, "Signing key replaced", "key_replaced")
     }
@@ -32,7 +32,7 @@ extension Reloader {
       rotationSerial += 1
       proofFinding = services.catalog == nil ? Self.unprovable : nil
     }
-    publishKeys(now: now)
+    publishKeys()
     rotateKeys()
   }
 
@@ -129,7 +129,7 @@ extension Reloader {
     case .fellBack:
       sign(withNextKey: false, "Signing key fell back: Apple Music refuses tokens of the next key.", "key_fell_back")
     }
-    publishKeys(now: Glibc.time(nil))
+    publishKeys()
     rotateKeys()
   }
 
@@ -144,17 +144,17 @@ extension Reloader {
       rotation = KeyRotation(notBefore: rotation?.notBefore, now: monotonicTime + KeyRotation.firstPause)
       return
     }
-    publishKeys(now: Glibc.time(nil))
+    publishKeys()
     noteKey(after: before, at: withNextKey ? .notice : .error, message, event)
   }
 
-  private func publishKeys(now: Int) {
+  private func publishKeys() {
     let files = current.source.files
     let lifetime = current.minter.policy.maxTTL
     func expiry(_ id: KeyID) -> Int? { tokenExpiries[id] }
     var keys = [
       SigningKeys.Key(
-        id: files.key.keyID, state: current.signsWithNextKey ? .replaced : .signing, lastProof: startedAt,
+        id: files.key.keyID, state: current.signsWithNextKey ? .replaced : .signing, lastProof: loadedAt,
         tokensExpireAt: current.signsWithNextKey ? expiry(files.key.keyID) : nil)
     ]
     if let next = files.nextKey, let rotation {
@@ -170,9 +170,8 @@ extension Reloader {
         SigningKeys.Key(id: id, state: .retired, lastProof: nil, tokensExpireAt: expiry(id) ?? startedAt + lifetime))
     }
     // A key that a reload has replaced, and that the settings do not name any more.
-    for (id, time) in tokenExpiries.sorted(by: { $0.value < $1.value }) where time > now {
-      guard !keys.contains(where: { $0.id == id }) else { continue }
-      keys.append(SigningKeys.Key(id: id, state: .retired, lastProof: nil, tokensExpireAt: time))
+    for (id, time) in tokenExpiries.sorted(by: { $0.value < $1.value }) where !keys.contains(where: { $0.id == id }) {
+      keys.append(SigningKeys.Key(id: id, state: .retired, lastProof: nil, tokensExpireAt: time, isConfigured: false))
     }
     services.metrics.signingKeys.all = keys
   }
@@ -205,9 +204,14 @@ final class SigningKeys: Sendable {
     /// The time until which callers may hold tokens of the key, in seconds since 1970. Nil for a key that signs, and
     /// for one that has not signed.
     var tokensExpireAt: Int?
+    /// Whether the settings name the key. Another one counts until its tokens have expired.
+    var isConfigured = true
   }
 
   private let keys = Locked<[Key]>([])
+
+  /// The keys at a time in seconds since 1970.
+  func all(at now: Int) -> [Key] { all.filter { $0.isConfigured || $0.tokensExpireAt ?? 0 > now } }
 
   /// The keys in the order: active, next, retired.
   var all: [Key] {

@@ -34,6 +34,8 @@ final class Reloader: @unchecked Sendable {
   var tokenExpiries: [KeyID: Int] = [:]
   /// The start of the server in seconds since 1970.
   let startedAt = Glibc.time(nil)
+  /// The last load of the settings and the keys, in seconds since 1970.
+  var loadedAt = Glibc.time(nil)
   /// The files of the snapshot in use and of the last readable settings, because a missing key may appear later.
   private var files: FileFingerprints
   private var timer: (any DispatchSourceTimer)?

@@ -81,7 +81,7 @@ final class ServerMetrics: Sendable {
     text.add(Self.reloads, of: reloads.counts)
     text.add(Self.tokens, of: minter)
     let accepted = services.catalog?.proxy.status.tokenAcceptedAt
-    text.add(SigningKeys.metrics, of: (keys: signingKeys.all, accepted: accepted))
+    text.add(SigningKeys.metrics, of: (keys: signingKeys.all(at: Glibc.time(nil)), accepted: accepted))
     if let tls { text.add([Self.certificate], of: tls) }
     text.add(Self.otherCertificates, of: (tls: tls, upstream: services.catalog?.authorities))
     if let catalog = services.catalog {
