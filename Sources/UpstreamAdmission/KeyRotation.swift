@@ -39,7 +39,7 @@ public struct KeyRotation: Sendable, Equatable {
   static let proofLifetime = 3600
 
   /// The state of the next key.
-  public private(set) var state = NextKeyState.unproved
+  public private(set) var state = SigningKeyState.unproved
   /// The time of the last accepted proof in seconds since 1970. Nil if there was none.
   public private(set) var lastProof: Int?
   /// The time before which the next key does not sign, in seconds since 1970. Nil if it may sign at once.
@@ -129,13 +129,17 @@ public struct KeyRotation: Sendable, Equatable {
   }
 }
 
-/// The state of the next key.
-public enum NextKeyState: Sendable, Equatable {
-  /// There is no verdict yet.
-  case unproved
-  /// Apple Music has accepted a token of it. It does not sign yet.
-  case proved
-  /// Apple Music has refused its last token.
-  case refused
+/// The state of a signing key.
+public enum SigningKeyState: String, Sendable, CaseIterable {
+  /// Callers get its tokens.
   case signing
+  /// The active key while the next key signs.
+  case replaced
+  /// The next key before its first proof, and without an upstream for good.
+  case unproved
+  /// The next key after its proof, until `notBefore`.
+  case proved
+  /// The next key after Apple Music has refused a token of it.
+  case refused
+  case retired
 }

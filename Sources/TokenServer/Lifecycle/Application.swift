@@ -9,6 +9,7 @@ import Logging
 import Memory
 package import ServerSettings
 import Telemetry
+import UpstreamAdmission
 
 /// The composition root of the server: settings, snapshot, listeners, run, drain.
 package struct Application {

@@ -158,11 +158,10 @@ extension Reloader {
         tokensExpireAt: current.signsWithNextKey ? expiry(files.key.keyID) : nil)
     ]
     if let next = files.nextKey, let rotation {
-      let state = SigningKeyState(rotation.state)
       keys.append(
         SigningKeys.Key(
-          id: next.keyID, state: state, lastProof: rotation.lastProof, finding: proofFinding,
-          tokensExpireAt: state == .signing ? nil : expiry(next.keyID)))
+          id: next.keyID, state: rotation.state, lastProof: rotation.lastProof, finding: proofFinding,
+          tokensExpireAt: rotation.state == .signing ? nil : expiry(next.keyID)))
     }
     for id in current.settings.musickit.retired {
       // A process before this one may have signed with the key until it ended.
@@ -231,30 +230,6 @@ final class SigningKeys: Sendable {
     case .unproved, .replaced, .retired:
       return ("key \(next.id) is not proved yet, so key \(all[0].id) signs\(next.reason)", false)
     }
-  }
-}
-
-enum SigningKeyState: String, Sendable, CaseIterable {
-  /// Callers get its tokens.
-  case signing
-  /// The active key while the next key signs.
-  case replaced
-  /// The next key before its first proof, and without an upstream for good.
-  case unproved
-  /// The next key after its proof, until `notBefore`.
-  case proved
-  /// The next key after Apple Music has refused a token of it.
-  case refused
-  case retired
-
-  init(_ state: NextKeyState) {
-    self =
-      switch state {
-      case .unproved: .unproved
-      case .proved: .proved
-      case .refused: .refused
-      case .signing: .signing
-      }
   }
 }
 

@@ -1,5 +1,6 @@
 import DeveloperToken
 import Testing
+import UpstreamAdmission
 
 @testable import TokenServer
 
