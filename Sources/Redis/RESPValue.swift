@@ -1,9 +1,10 @@
 import Bytes
 
-/// A value of the Redis serialization protocol (RESP, versions 2 and 3), as a reply or a message has it.
+/// A value of the Redis serialization protocol (RESP, versions 2 and 3), as a reply or a message has it. Types that no
+/// command of the server gets are malformed.
 ///
-/// Types that callers here do not distinguish are one case: simple, bulk and verbatim strings, doubles and large numbers
-/// are ``text(_:)``; booleans are ``integer(_:)``; sets and maps are ``array(_:)``, a map with keys and values in turn.
+/// Simple and bulk strings are ``text(_:)``; a map, such as the reply to HELLO, is ``array(_:)``, with keys and values in
+/// turn.
 public enum RESPValue: Sendable, Equatable {
   case null
   case integer(Int64)
@@ -69,14 +70,8 @@ public enum RESPError: Error, Sendable, Equatable, CustomStringConvertible {
 
 /// A parser of replies that arrive in pieces. It keeps the values of incomplete arrays, so it reads each byte about once.
 public struct RESPParser: Sendable {
-  private enum Kind {
-    case array, push
-    /// Attributes of the next value (RESP 3), which no command here asks for.
-    case attribute
-  }
-
   private struct Frame {
-    let kind: Kind
+    let isPush: Bool
     var left: Int
     var values: [RESPValue] = []
   }
@@ -85,8 +80,8 @@ public struct RESPParser: Sendable {
   private var stack: [Frame] = []
   private var values = 0
   private var total = 0
-  /// The length of a string whose content has not arrived, and whether it is an error.
-  private var string: (length: Int, isError: Bool, isVerbatim: Bool)?
+  /// The length of a string whose content has not arrived.
+  private var string: Int?
 
   /// Creates a parser at the start of a value.
   public init(_ limits: RESPLimits = RESPLimits()) {
@@ -125,16 +120,14 @@ public struct RESPParser: Sendable {
       position = line.upperBound + 2
       if let token = try token(bytes, line) { return token }
     }
-    guard let (length, isError, isVerbatim) = string else { throw .malformed }
+    guard let length = string else { throw .malformed }
     guard bytes.count - position >= length + 2 else { return nil }
     let end = position + length
     guard bytes[end] == Self.carriageReturn, bytes[end + 1] == Self.lineFeed else { throw .malformed }
-    // A verbatim string begins with its format: `txt:`.
-    let start = isVerbatim ? position + min(4, length) : position
-    let content = Self.copy(bytes, start..<end)
+    let content = Self.copy(bytes, position..<end)
     position = end + 2
     string = nil
-    return .value(isError ? .error(content) : .text(content))
+    return .value(.text(content))
   }
 
   /// Interprets a line. Returns nil if the content of a string follows.
@@ -144,35 +137,32 @@ public struct RESPParser: Sendable {
     guard values <= limits.values else { throw .tooLarge }
     let rest = line.lowerBound + 1..<line.upperBound
     switch type {
-    case UInt8(ascii: "+"), UInt8(ascii: ","), UInt8(ascii: "("): return .value(.text(Self.copy(bytes, rest)))
+    case UInt8(ascii: "+"): return .value(.text(Self.copy(bytes, rest)))
     case UInt8(ascii: "-"): return .value(.error(Self.copy(bytes, rest)))
     case UInt8(ascii: ":"): return .value(.integer(try Self.number(bytes, rest)))
     case UInt8(ascii: "_"): return .value(.null)
-    case UInt8(ascii: "#"):
-      return .value(.integer(rest.count == 1 && bytes[rest.lowerBound] == UInt8(ascii: "t") ? 1 : 0))
-    case UInt8(ascii: "$"), UInt8(ascii: "!"), UInt8(ascii: "="):
+    case UInt8(ascii: "$"):
       let length = try Self.number(bytes, rest)
       if length == -1 { return .value(.null) }
       guard length >= 0 else { throw .malformed }
       guard length <= limits.string, total + Int(length) <= limits.total else { throw .tooLarge }
       total += Int(length)
-      string = (Int(length), type == UInt8(ascii: "!"), type == UInt8(ascii: "="))
+      string = Int(length)
       return nil
-    case UInt8(ascii: "*"), UInt8(ascii: "~"): return try open(.array, try Self.number(bytes, rest))
-    case UInt8(ascii: "%"): return try open(.array, try Self.number(bytes, rest), each: 2)
-    case UInt8(ascii: "|"): return try open(.attribute, try Self.number(bytes, rest), each: 2)
+    case UInt8(ascii: "*"): return try open(try Self.number(bytes, rest))
+    case UInt8(ascii: "%"): return try open(try Self.number(bytes, rest), each: 2)
     case UInt8(ascii: ">"):
       guard stack.isEmpty else { throw .malformed }
-      return try open(.push, try Self.number(bytes, rest))
+      return try open(try Self.number(bytes, rest), isPush: true)
     default: throw .malformed
     }
   }
 
-  private mutating func open(_ kind: Kind, _ count: Int64, each: Int64 = 1) throws(RESPError) -> Token {
+  private mutating func open(_ count: Int64, each: Int64 = 1, isPush: Bool = false) throws(RESPError) -> Token {
     if count == -1 { return .value(.null) }
     guard count >= 0 else { throw .malformed }
     guard count <= limits.values, stack.count < limits.depth else { throw .tooLarge }
-    stack.append(Frame(kind: kind, left: Int(count * each)))
+    stack.append(Frame(isPush: isPush, left: Int(count * each)))
     return .opened
   }
 
@@ -187,11 +177,7 @@ public struct RESPParser: Sendable {
       }
       guard let frame = stack.last, frame.left == 0 else { return nil }
       stack.removeLast()
-      switch frame.kind {
-      case .array: finished = .array(frame.values)
-      case .push: finished = .push(frame.values)
-      case .attribute: return nil
-      }
+      finished = frame.isPush ? .push(frame.values) : .array(frame.values)
     }
   }
 
