@@ -86,10 +86,15 @@ public enum MisplacedKey {
 
   private static func isKey(_ index: Int, of arguments: [String]) -> Bool {
     let argument = arguments[index]
-    guard arguments.first == "doctor" else { return looksLikeKey(argument) }
-    let option = DoctorCommand.userTokenOption
-    if argument.hasPrefix("\(option)=") { return CommandSecret.isKey(String(argument.dropFirst(option.count + 1))) }
-    return index > 0 && arguments[index - 1] == option ? CommandSecret.isKey(argument) : looksLikeKey(argument)
+    func isKey(_ value: String, of option: String) -> Bool {
+      let isToken = arguments.first == "doctor" && option == DoctorCommand.userTokenOption
+      return isToken ? CommandSecret.isKey(value) : looksLikeKey(value)
+    }
+    guard argument.hasPrefix("--"), let equals = argument.firstIndex(of: "=") else {
+      return isKey(argument, of: index > 0 ? arguments[index - 1] : "")
+    }
+    let option = String(argument[..<equals])
+    return looksLikeKey(option) || isKey(String(argument[argument.index(after: equals)...]), of: option)
   }
 }
 

@@ -10,14 +10,14 @@ import TokenServer
 enum Program {
   static func main() {
     ProcessSetup.prepare()
-    // This check comes first, because the parser quotes arguments that it does not understand.
     var arguments = ProgramArguments.list
+    Self.adaptToContainer(&arguments)
+    // This check precedes the parser, which quotes arguments that it does not understand.
     if let refusal = MisplacedKey.refusal(of: arguments) {
       CommandResult.print(refusal.diagnostics, to: STDERR_FILENO)
       exit(refusal.status.rawValue)
     }
     do {
-      Self.adaptToContainer(&arguments)
       var command = try MusicKitTokenServer.parseAsRoot(arguments == ["-V"] ? ["--version"] : arguments)
       let serves = command is Serve || command is Demo || command is Sandbox
       if !serves { ProcessSignals.release() }

@@ -117,6 +117,21 @@ struct MintCommandTests {
     withExtendedLifetime(key) {}
   }
 
+  @Test(
+    "a key among the arguments is refused, and a long path or user token is not",
+    arguments: [
+      (["serve", "--config", key], true), (["serve", "--config=\(key)"], true), (["--\(key)=="], true), ([key], true),
+      (["doctor", "--origin=\(key)"], true), (["doctor", "--user-token=MIG\(key)"], true),
+      (["serve", "--user-token", key], true), (["mint", "--key-file=-----BEGIN PRIVATE KEY-----\na=="], true),
+      (["serve", "--config=/\(key)"], false), (["serve", "--config", "/\(key)"], false),
+      (["doctor", "--user-token=\(key)"], false), (["doctor", "--user-token", key], false),
+    ])
+  func misplacedKeys(_ arguments: [String], _ isRefused: Bool) {
+    #expect((MisplacedKey.refusal(of: arguments) != nil) == isRefused)
+  }
+
+  private static let key = String(repeating: "Ab1/", count: 40)
+
   @Test("a wrong argument has the status usage, and a wrong key has the status configuration")
   func statuses() throws {
     let key = try KeyFixture()

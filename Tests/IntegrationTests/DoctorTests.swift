@@ -341,6 +341,8 @@ struct DoctorTests {
     }
     for arguments in [["--user-token", ground.key.pem], ["--user-token-file", ground.keyFile]] {
       let result = try ground.run(["doctor"] + arguments, emulator.settings)
+    let inContainer = try ground.run(["--container", "doctor", "--user-token", long], emulator.settings)
+    #expect(inContainer.status == 1 && inContainer.stdout.contains("refuses the music user token"))
       #expect(result.status == 64 && result.stdout.isEmpty)
       #expect(try !SecrecyTests.leaks(ground.key.pem, in: result.stderr))
     }
