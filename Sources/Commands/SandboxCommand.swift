@@ -49,6 +49,7 @@ public struct SandboxCommand: Sendable {
     do {
       let (keys, notes) = try signingKeys()
       let certificate = isSecure ? try SandboxCertificate(self) : nil
+      defer { certificate?.removeFolder() }
       let sandbox = try SandboxServer(
         try sandboxOptions(keys), port: port, openFiles: HostFacts.current().openFiles,
         certificate: certificate)
@@ -107,10 +108,11 @@ public struct SandboxCommand: Sendable {
   }
 }
 
-/// The emulator's certificate, in temporary files.
+/// The emulator's certificate, in a temporary folder unless a flag names a file.
 struct SandboxCertificate {
   let context: TLSContext
   let notes: [String]
+  private let folder: String
 
   init(_ command: SandboxCommand) throws {
     let names = command.hasWrongCertificate ? ["DNS:elsewhere.example"] : ["DNS:localhost", "IP:127.0.0.1", "IP:::1"]
@@ -119,26 +121,39 @@ struct SandboxCertificate {
     guard unsafe mkdtemp(&template) != nil else {
       throw StartError("The emulator cannot make a folder for its certificate in /tmp.")
     }
-    let folder = String(decoding: template.dropLast().map { UInt8(truncatingIfNeeded: $0) }, as: UTF8.self)
+    folder = String(decoding: template.dropLast().map { UInt8(truncatingIfNeeded: $0) }, as: UTF8.self)
     let keyFile = "\(folder)/key.pem"
     let certificateFile = command.certificateFile ?? "\(folder)/certificate.pem"
-    try Self.write(made.certificatePEM, to: certificateFile)
-    try Self.write(made.keyPEM, to: keyFile)
-    defer {
-      unsafe unlink(keyFile)
-      if command.certificateFile != nil { unsafe rmdir(folder) }
+    do {
+      try Self.write(made.certificatePEM, to: certificateFile)
+      try Self.write(made.keyPEM, to: keyFile)
+      context = try TLSContext(
+        certificateFile: certificateFile, keyFile: keyFile, applicationProtocols: ["h2", "http/1.1"])
+    } catch {
+      Self.remove(folder)
+      throw error
     }
-    context = try TLSContext(
-      certificateFile: certificateFile, keyFile: keyFile, applicationProtocols: ["h2", "http/1.1"])
+    unsafe unlink(keyFile)
     notes = ["Certificate for clients to trust: \(certificateFile)"]
+  }
+
+  /// Removes the temporary folder with all that is in it.
+  func removeFolder() { Self.remove(folder) }
+
+  private static func remove(_ folder: String) {
+    for name in ["key.pem", "certificate.pem"] { unsafe unlink("\(folder)/\(name)") }
+    unsafe rmdir(folder)
   }
 
   private static func write(_ text: String, to path: String) throws {
     guard let file = unsafe fopen(path, "wx") ?? fopen(path, "w") else {
       throw StartError("The emulator cannot write the file \(quoted(path)).")
     }
-    defer { unsafe _ = fclose(file) }
-    guard unsafe fputs(text, file) >= 0 else { throw StartError("The emulator cannot write the file \(quoted(path)).") }
+    let isWritten = unsafe fputs(text, file) >= 0
+    // What is in the buffer reaches the file only here.
+    guard unsafe fclose(file) == 0, isWritten else {
+      throw StartError("The emulator cannot write the file \(quoted(path)).")
+    }
   }
 }
 

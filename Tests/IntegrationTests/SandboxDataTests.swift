@@ -1,5 +1,24 @@
+import Glibc
 import TestSupport
 import Testing
+
+@Suite("The certificate of the emulator")
+struct SandboxCertificateTests {
+  @Test("is removed with its folder when the emulator ends")
+  func removed() throws {
+    let sandbox = try ChildProcess(Program.path, ["sandbox", "--port", "0", "--tls"], environment: [:])
+    var certificate: String?
+    while certificate == nil, let line = try sandbox.line() {
+      if line.hasPrefix("Certificate") { certificate = line.split(separator: " ").last.map(String.init) }
+    }
+    let file = try #require(certificate)
+    let folder = String(try #require(file.lastIndex(of: "/").map { file[..<$0] }))
+    #expect(unsafe access(file, R_OK) == 0)
+    sandbox.signal(SIGTERM)
+    #expect(sandbox.wait() == 0)
+    #expect(unsafe access(folder, F_OK) != 0)
+  }
+}
 
 /// Resources of a user's files in the emulator.
 @Suite("The flag --data")
