@@ -197,9 +197,7 @@ extension SettingType where Value == String {
       // The log would contain the key with every failed fetch.
       guard !holdsAPIKey(text) else { throw InvalidValue(problem: "contains an API key", remedy: remedy) }
       do throws(ServiceURL.Invalid) { _ = try ServiceURL(text) } catch {
-        // The text before an @ may be a password.
-        let name = text.contains("@") ? "the URL" : quoted(text)
-        throw InvalidValue(problem: "\(name) \(error)", remedy: remedy)
+        throw InvalidValue(problem: "\(quotedURL(text)) \(error)", remedy: remedy)
       }
       return text
     }

@@ -73,7 +73,9 @@ extension Settings.MusicKit {
     let text = reader.read(key)
     switch (reader.isSet(keyFile.path), reader.isSet(key.path)) {
     case (false, false):
-      reader.missing(keyFile.path, remedy: "write the path of the .p8 file from Apple, or its text as musickit.key")
+      reader.missing(
+        keyFile.path, remedy: "write the path of the .p8 file from Apple",
+        alternative: ", or its text as \(key.path) or \(key.variable)")
     case (true, true):
       reader.reject(key.path, problem: "is set, and so is musickit.keyFile", remedy: "keep one of the two")
     case (true, false):

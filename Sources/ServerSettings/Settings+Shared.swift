@@ -1,4 +1,5 @@
 package import Cryptography
+import EventLoop
 package import TLS
 
 extension Settings {
@@ -70,7 +71,7 @@ package enum StoreAddress: Sendable, Equatable, CustomStringConvertible {
   /// Whether only this machine can read the connection.
   fileprivate var isLocal: Bool {
     guard case .tcp(let host, _, _) = self else { return true }
-    return host == "localhost" || host == "::1" || host.hasPrefix("127.")
+    return host == "localhost" || IPAddress(host)?.isLoopback ?? false
   }
 }
 
@@ -117,8 +118,7 @@ extension Settings.Shared {
       for path in [Self.user.path, Self.passwordFile.path, Self.caFile.path] where reader.isSet(path) {
         reader.reject(path, problem: "is set without shared.url", remedy: "write shared.url, or remove it")
       }
-    }
-    if user != nil, passwordFile == nil {
+    } else if user != nil, !reader.isSet(Self.passwordFile.path) {
       reader.reject(
         Self.user.path, problem: "is set without shared.passwordFile", remedy: "write the path of the password's file")
     }
@@ -151,10 +151,13 @@ extension SettingType where Value == StoreAddress {
         throw InvalidValue(
           problem: "has a user or a password in the URL", remedy: "write shared.user and shared.passwordFile instead")
       }
-      guard let address = StoreAddress(text) else {
-        throw InvalidValue(problem: "\(quoted(text)) is not the URL of a store", remedy: remedy)
+      if let address = StoreAddress(text) { return address }
+      let parts = text.split(separator: "/", omittingEmptySubsequences: false)
+      if parts.count == 4, let number = Int(parts[3]), StoreAddress(parts[..<3].joined(separator: "/")) != nil {
+        throw InvalidValue(
+          problem: "has the number of a database in the URL", remedy: "write shared.database: \(number) instead")
       }
-      return address
+      throw InvalidValue(problem: "\(quotedURL(text)) is not the URL of a store", remedy: remedy)
     }
   }()
 }

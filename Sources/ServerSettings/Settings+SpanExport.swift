@@ -225,9 +225,7 @@ extension SettingType where Value == ServiceURL {
     let remedy = "write an http or https URL without credentials, such as \"http://localhost:4318\""
     return string(remedy) { (text) throws(InvalidValue) in
       guard let url = ServiceURL(ofCollector: text) else {
-        // The text before an @ may be a password.
-        let name = text.contains("@") || text.contains("?") ? "the URL" : quoted(text)
-        throw InvalidValue(problem: "\(name) is not the URL of a collector", remedy: remedy)
+        throw InvalidValue(problem: "\(quotedURL(text)) is not the URL of a collector", remedy: remedy)
       }
       return url
     }

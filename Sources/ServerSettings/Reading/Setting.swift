@@ -179,7 +179,7 @@ public enum SettingSource: Sendable, Equatable, CustomStringConvertible {
   /// The folder of the configuration file, with its slash, as its path says; nil without a folder, for a pipe such as
   /// `/dev/stdin` or a shell's `<(…)`, and for other places.
   var folder: String? {
-    guard case .file(let path) = self, !path.hasPrefix("/dev/"), !path.hasPrefix("/proc/"),
+    guard case .file(let path) = self, !["/dev/fd/", "/dev/stdin", "/proc/"].contains(where: path.hasPrefix),
       let slash = path.lastIndex(of: "/")
     else { return nil }
     return String(path[...slash])
@@ -188,10 +188,18 @@ public enum SettingSource: Sendable, Equatable, CustomStringConvertible {
   /// `file config.json5`, `SERVER_PORT` or `--port`. If the file's path looks like a key, it is not shown.
   public var description: String {
     switch self {
-    case .file(let path): looksLikeKey(path) ? "file (\(path.utf8.count) bytes)" : "file \(path)"
+    case .file(let path):
+      looksLikeKey(path)
+        ? "file (\(path.utf8.count) bytes)"
+        : "file " + path.unicodeScalars.map { $0.isControl ? "?" : String($0) }.joined()
     case .environment(let name), .flag(let name): name
     }
   }
+}
+
+extension Unicode.Scalar {
+  /// Whether a terminal may take the character for a command instead of showing it.
+  fileprivate var isControl: Bool { properties.generalCategory == .control || properties.generalCategory == .format }
 }
 
 /// Returns the environment variable of a path: `server.tls.certificateFile` is `SERVER_TLS_CERTIFICATE_FILE`.
@@ -251,10 +259,15 @@ struct SettingsSchema: Sendable {
 
   /// Returns the advice for an unknown `name` in `section`.
   ///
-  /// It suggests a similar sibling, otherwise a setting with the same name elsewhere, otherwise all siblings.
+  /// It suggests the objects of a path, a similar sibling, otherwise a setting with the same name elsewhere, otherwise
+  /// all siblings.
   func remedy(unknown name: String, in section: String) -> String {
     let siblings = members(of: section)
     let prefix = section.isEmpty ? "" : section + "."
+    if name.contains("."), settings[prefix + name] != nil || sections.contains(prefix + name) {
+      return
+        "write \(name.split(separator: ".").reversed().reduce("…") { $0 == "…" ? "\($1): …" : "\($1): { \($0) }" })"
+    }
     let near = nearest(to: name, among: siblings)
     if let near, editDistance(name.lowercased(), near.lowercased()) <= max(2, name.count / 3) {
       return "the nearest is \(prefix)\(near)"

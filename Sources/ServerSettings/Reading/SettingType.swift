@@ -154,6 +154,9 @@ extension SettingType where Value: CustomStringConvertible {
   static func originText(_ remedy: String, make: @escaping @Sendable (String) throws -> Value) -> SettingType {
     string(remedy) { (text) throws(InvalidValue) in
       do { return try make(text) } catch {
+        guard !text.contains("?") else {
+          throw InvalidValue(problem: "\(quotedURL(text)) has a query, which is no part of an origin", remedy: remedy)
+        }
         guard isQuotable(text) || Printable.holdsCredentials(text) else {
           throw InvalidValue(problem: "\(quoted(text)) is not an origin", remedy: remedy)
         }
@@ -190,9 +193,12 @@ extension SettingType where Value == String {
   /// Creates a type for a text of at most 1024 printable characters.
   static func label(_ remedy: String) -> SettingType {
     string(remedy) { (text) throws(InvalidValue) in
-      guard (1...1024).contains(text.utf8.count),
-        text.unicodeScalars.allSatisfy({ $0.value >= 0x20 && $0 != "\u{7F}" })
-      else { throw InvalidValue(problem: "is empty, or too long", remedy: remedy) }
+      guard (1...1024).contains(text.utf8.count) else {
+        throw InvalidValue(problem: "is empty, or too long", remedy: remedy)
+      }
+      guard text.unicodeScalars.allSatisfy({ $0.value >= 0x20 && $0 != "\u{7F}" }) else {
+        throw InvalidValue(problem: "has a line break, a tab or another control character", remedy: remedy)
+      }
       return text
     }
   }
@@ -311,89 +317,3 @@ extension SettingType where Value == Double {
 
 /// Returns `number`, without a fraction if it is whole.
 func numberText(_ number: Double) -> String { Int(exactly: number).map { "\($0)" } ?? "\(number)" }
-
-extension SettingType where Value == Duration {
-  /// Creates a type for a duration within `seconds`: a number with the unit `s`, `m`, `h` or `d`.
-  package static func duration(seconds range: ClosedRange<Int>) -> SettingType {
-    duration(
-      milliseconds: range.lowerBound * 1000...range.upperBound * 1000, units: Array(timeUnits.dropLast()),
-      example: "45s")
-  }
-
-  /// Creates a type for a duration within `milliseconds`: a number with the unit `ms`, `s`, `m`, `h` or `d`.
-  static func duration(milliseconds range: ClosedRange<Int>) -> SettingType {
-    duration(milliseconds: range, units: timeUnits, example: "500ms")
-  }
-
-  private static func duration(
-    milliseconds range: ClosedRange<Int>, units: [TimeUnit], example: String
-  ) -> SettingType {
-    let bounds = "\(durationWords(milliseconds: range.lowerBound)) to \(durationWords(milliseconds: range.upperBound))"
-    let remedy = "write a duration such as \"\(example)\", \"15m\", \"12h\" or \"30d\", from \(bounds)"
-    let values =
-      "\(durationText(milliseconds: range.lowerBound)) to \(durationText(milliseconds: range.upperBound))"
-    return scalar(values: values, write: { "\"\(durationText(milliseconds: milliseconds(of: $0)))\"" }) {
-      (content) throws(InvalidValue) in
-      let text: String
-      switch content {
-      case .text(let value), .json(.string(let value)): text = value
-      case .json(.integer), .json(.number):
-        throw InvalidValue(problem: "is a number without a unit", remedy: remedy)
-      default: throw .wrongType(content, remedy: remedy)
-      }
-      guard let milliseconds = milliseconds(of: text, units) else {
-        throw InvalidValue(problem: "\(quoted(text)) is not a duration", remedy: remedy)
-      }
-      guard range.contains(milliseconds) else {
-        throw InvalidValue(problem: "\(quoted(text)) is out of range", remedy: remedy)
-      }
-      return .milliseconds(milliseconds)
-    }
-  }
-}
-
-private typealias TimeUnit = (suffix: String, name: String, milliseconds: Int)
-
-private let timeUnits: [TimeUnit] = [
-  ("d", "day", 86_400_000), ("h", "hour", 3_600_000), ("m", "minute", 60_000), ("s", "second", 1000),
-  ("ms", "millisecond", 1),
-]
-
-/// Returns `seconds` exactly, in the largest unit with a readable number: `90s`, `15m`.
-package func durationText(_ seconds: Int) -> String { durationText(milliseconds: seconds * 1000) }
-
-private func durationText(milliseconds: Int) -> String {
-  let unit = readableUnit(milliseconds: milliseconds)
-  return "\(milliseconds / unit.milliseconds)\(unit.suffix)"
-}
-
-/// Returns the duration in words: `1 minute`, `2 days`. Apple's limit also has Apple's words for it.
-private func durationWords(milliseconds: Int) -> String {
-  let unit = readableUnit(milliseconds: milliseconds)
-  let count = milliseconds / unit.milliseconds
-  let sixMonths = milliseconds == Settings.Token.cap * 1000 ? " (six months)" : ""
-  return "\(count) \(unit.name)\(count == 1 ? "" : "s")\(sixMonths)"
-}
-
-private func readableUnit(milliseconds: Int) -> TimeUnit {
-  let seconds: TimeUnit = ("s", "second", 1000)
-  let fallback = milliseconds.isMultiple(of: 1000) ? seconds : ("ms", "millisecond", 1)
-  return timeUnits.first {
-    (1..<1000).contains(milliseconds / $0.milliseconds) && milliseconds.isMultiple(of: $0.milliseconds)
-  } ?? fallback
-}
-
-private func milliseconds(of duration: Duration) -> Int {
-  let (seconds, attoseconds) = duration.components
-  return Int(seconds) * 1000 + Int(attoseconds / 1_000_000_000_000_000)
-}
-
-/// Returns the milliseconds in `text`, or nil if it is malformed or beyond the range of `Int`.
-private func milliseconds(of text: String, _ units: [TimeUnit]) -> Int? {
-  let digits = text.prefix { ("0"..."9").contains($0) }
-  guard let unit = units.first(where: { text.dropFirst(digits.count) == $0.suffix }), let number = Int(digits) else {
-    return nil
-  }
-  let (milliseconds, overflow) = number.multipliedReportingOverflow(by: unit.milliseconds)
-  return overflow ? nil : milliseconds
-}

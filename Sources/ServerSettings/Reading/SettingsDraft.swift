@@ -257,10 +257,15 @@ extension InvalidValue {
 /// Returns `value` for an error: escaped, and never if it is long or could be part of a key.
 ///
 /// Operators paste a signing key into the wrong setting. The shortest PKCS#8 form of a P-256 key has 92 base64
-/// characters. So a text that is longer than most paths, or contains PEM's dashes, the prefix of an API key or a URL's
-/// user and password, is only described.
+/// characters. So a text that is longer than most paths, or contains PEM's dashes, the prefix of an API key, or a URL's
+/// user, password or query, is only described.
 package func quoted(_ value: String) -> String {
   isQuotable(value) ? "\"\(escaped(value))\"" : "the value (\(value.utf8.count) bytes)"
+}
+
+/// Returns a URL for an error. The text before an `@` may be a password, and a query may have one.
+func quotedURL(_ text: String) -> String {
+  text.contains(where: { "@?".contains($0) }) ? "the URL" : quoted(text)
 }
 
 /// Returns a file's path for an error: from the root, so that it shows in which folder the server looked for the file.
@@ -282,11 +287,12 @@ private func escaped(_ value: String) -> String {
   value.unicodeScalars.map { $0.isASCII && $0.value >= 0x20 && $0.value != 0x7F ? String($0) : "?" }.joined()
 }
 
-/// Returns whether `value` is short and does not look like a part of a key, or like a URL with credentials.
+/// Returns whether `value` is short and does not look like a part of a key, or like a URL with credentials or a query.
 func isQuotable(_ value: String) -> Bool {
   // The case is ignored, because the name of a host becomes lower case.
   value.utf8.count <= 64 && !value.contains("--") && !value.contains("PRIVATE")
-    && !value.lowercased().contains(apiKeyPrefix) && !Printable.holdsCredentials(value)
+    && !value.lowercased().contains(apiKeyPrefix) && !(value.contains("://") && value.contains("?"))
+    && !Printable.holdsCredentials(value)
 }
 
 /// The prefix of keys from `new-api-key`.

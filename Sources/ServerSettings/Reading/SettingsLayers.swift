@@ -146,6 +146,11 @@ struct SettingsLayers {
   }
 
   private mutating func set(_ path: String, _ raw: RawSetting) {
+    if case .flag = raw.source, let setting = schema.settings[path], setting.isSecret {
+      return reject(
+        path, raw.source, "every user of the machine can see a command line",
+        remedy: "give it in a file or as \(setting.variable)")
+    }
     values[path] = raw
     var components = path.split(separator: ".")
     while components.popLast() != nil {
@@ -198,7 +203,7 @@ struct SettingsLayers {
   private mutating func addFlag(_ flag: SettingsInput.Flag) {
     let source = SettingSource.flag(flag.name)
     guard let setting = schema.settings[flag.path] else {
-      if flag.path.contains("."), schema.sections.contains(flag.path) {
+      if !flag.path.isEmpty, schema.sections.contains(flag.path) {
         return addJSON5(flag.value, at: flag.path, source: source)
       }
       let components = flag.path.split(separator: ".")
@@ -208,11 +213,7 @@ struct SettingsLayers {
         "", source, "there is no setting \(quoted(flag.path))",
         remedy: mayBeSuggested() ? schema.remedy(unknown: components.last.map(String.init) ?? "", in: known) : nil)
     }
-    if setting.isSecret {
-      reject(
-        flag.path, source, "every user of the machine can see a command line",
-        remedy: "give it in a file or as \(setting.variable)")
-    } else if setting.isJSON5 {
+    if setting.isJSON5 {
       addJSON5(flag.value, at: flag.path, source: source)
     } else {
       set(flag.path, RawSetting(content: .text(flag.value), source: source))
@@ -268,8 +269,8 @@ extension SettingsLayers {
     case .secret: return SettingEntry.redacted
     case .json(let value): return value.redacted
     case .text(let text):
-      // In a variable, numbers and strings look alike. An invalid one has no canonical form, and no server runs with it.
-      return Self.json(row.isJSON5 ? text : row.canonical(content) ?? "null")
+      // In a variable, numbers and strings look alike. An invalid one has no canonical form, and no effect.
+      return Self.json(row.isJSON5 ? text : row.canonical(content) ?? text)
     }
   }
 
@@ -279,8 +280,8 @@ extension SettingsLayers {
 }
 
 extension JSON5Value {
-  /// The value without secrets: a digest is cut, because a program could guess a weak API key from it, and a text that may
-  /// be a key or has credentials is left out.
+  /// The value without secrets: a digest is cut, because a program could guess a weak API key from it. A URL ends before
+  /// its query. A text that may be a key or has credentials is left out.
   fileprivate var redacted: JSONValue {
     switch self {
     case .null: .null
@@ -288,7 +289,8 @@ extension JSON5Value {
     case .integer(let value): .whole(value)
     case .number(let text): Double(text).flatMap { $0.isFinite ? .number("\($0)") : nil } ?? .text(text)
     case .string(let text):
-      looksLikeKey(text) || Printable.holdsCredentials(text) ? SettingEntry.redacted : .text(text)
+      looksLikeKey(text) || Printable.holdsCredentials(text)
+        ? SettingEntry.redacted : .text(text.contains("://") ? String(text.prefix { $0 != "?" }) : text)
     case .array(let elements): .array(elements.map(\.redacted))
     case .object(let members):
       .object(

@@ -83,9 +83,9 @@ struct SettingsReader {
   }
 
   /// Records an error for a missing setting that is required. Only a setting of the root has a variable.
-  mutating func missing(_ path: String, remedy: String) {
+  mutating func missing(_ path: String, remedy: String, alternative: String = "") {
     let variable = layers.scope.isEmpty ? ", here or as \(variableName(of: path))" : ""
-    missing(path, problem: "is not set", remedy: remedy + variable)
+    missing(path, problem: "is not set", remedy: remedy + variable + alternative)
   }
 
   /// Records an error for something missing. If the file could not be read, it may be in there, so there is no error.

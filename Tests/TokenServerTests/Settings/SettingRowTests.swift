@@ -1,3 +1,4 @@
+import JSON
 import Testing
 
 @testable import ServerSettings
@@ -12,6 +13,14 @@ struct SettingRowTests {
     let fixture = try SettingsFixture(file)
     let error = #expect(throws: InvalidSettings.self) { try fixture.load() }
     #expect(error?.errors.contains { $0.path == path && $0.source == .file(fixture.path) } == true)
+  }
+
+  @Test("is shown to operators without the query of a URL, which may have a secret")
+  func entries() throws {
+    let jwt = "{ issuer: 'i', audience: 'a', jwksURL: 'https://id.example/keys?token=geheim' }"
+    let loaded = try SettingsFixture().load(["ACCESS_CLIENTS": "[{ id: 'a', jwt: \(jwt) }]"])
+    let shown = loaded.entries.first { $0.path == "access.clients" }?.value?.ascii ?? ""
+    #expect(shown.contains("\"https://id.example/keys\"") && !shown.contains("geheim"), "\(shown)")
   }
 
   @Test("has unique paths and unique variables")

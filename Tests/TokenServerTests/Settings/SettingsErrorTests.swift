@@ -162,7 +162,22 @@ struct SettingsErrorTests {
     Case(
       "a key in the wrong section", "token: { trustedProxies: [] }",
       error: "token: there is no setting \"trustedProxies\"; the nearest is server.trustedProxies."),
-    Case("a dotted key", "'server.port': 80", error: "there is no setting \"server.port\";"),
+    Case("a dotted key", "'server.port': 80", error: "there is no setting \"server.port\"; write server: { port: … }."),
+    Case(
+      "a dotted key in a section", "token: {}, server: { 'tls.hsts': '1h' }",
+      error: "server: there is no setting \"tls.hsts\"; write tls: { hsts: … }."),
+    Case(
+      "a name of two lines", "shared: { url: 'redis://a', user: 'a\\nb', passwordFile: 'p' }",
+      error: "shared.user: has a line break, a tab or another control character; write the name of a user"),
+    Case(
+      "a secret in a flag of its section", flags: ["otel.exporter.otlp": "{ headers: 'k=geheim' }"],
+      error: "otel.exporter.otlp.headers (--set): every user of the machine can see a command line; give it in a file"),
+    Case(
+      "a secret in a flag of the outermost section", flags: ["otel": "{ exporter: { otlp: { headers: 'k=geheim' } } }"],
+      error: "otel.exporter.otlp.headers (--set): every user of the machine can see a command line; give it in a file"),
+    Case(
+      "an origin with a query", "catalog: { upstream: 'https://a.example/?token=geheim' }",
+      error: "catalog.upstream: the URL has a query, which is no part of an origin; write an origin such as"),
     Case("a section that is no object", "server: 5", error: "server: is a number; write an object with any of drain,"),
     Case(
       "the team's ID malformed", "musickit: { teamID: 'team', keyFile: 'k' }",
@@ -173,7 +188,9 @@ struct SettingsErrorTests {
         + "MUSICKIT_TEAM_ID."),
     Case(
       "no key", "musickit: { teamID: 'TEAM123456' }",
-      error: "musickit.keyFile: is not set; write the path of the .p8 file from Apple, or its text as musickit.key"),
+      error:
+        "musickit.keyFile: is not set; write the path of the .p8 file from Apple, here or as MUSICKIT_KEY_FILE, or "
+        + "its text as musickit.key or MUSICKIT_KEY."),
     Case(
       "two keys", "musickit: { teamID: 'TEAM123456', keyFile: 'k', key: 'k' }",
       error: "musickit.key: is set, and so is musickit.keyFile; keep one of the two."),
@@ -310,64 +327,6 @@ struct SettingsErrorTests {
     ]
     for path in paths { #expect(errors.contains { $0.hasPrefix(path) }, "\(path): \(errors)") }
     #expect(errors.contains { $0.contains("\"lgo\"") })
-  }
-
-  @Test(
-    "never quotes key material, in whichever setting it was pasted",
-    arguments: [
-      "musickit.key", "musickit.keyFile",
-      "musickit.keyID", "musickit.teamID", "server.host", "token.ttl", "log.level", "server.trustedProxies",
-    ])
-  func secrets(_ path: String) throws {
-    let body = "MIGTAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBHkwdwIBAQQg" + String(repeating: "A1b2", count: 30)
-    for key in ["-----BEGIN PRIVATE KEY-----\\n\(body)\\n-----END PRIVATE KEY-----", body] {
-      let parts = path.split(separator: ".")
-      for value in ["\"\(key)\"", "[\"\(key)\"]"] {
-        let errors = try SettingsFixture.errors("{ \(parts[0]): { \(parts[1]): \(value) } }")
-        #expect(!errors.isEmpty)
-        #expect(errors.allSatisfy { !$0.contains("MIGT") && !$0.contains("A1b2") && !$0.contains("BEGIN") })
-      }
-      let name = variableName(of: path)
-      let errors = try SettingsFixture.errors("{}", [name: key.replacing("\\n", with: "\n")])
-      #expect(errors.allSatisfy { !$0.contains("MIGT") && !$0.contains("A1b2") && !$0.contains("BEGIN") })
-    }
-  }
-
-  @Test(
-    "never quotes the user and password of a URL, in whichever setting it was pasted",
-    arguments: Settings.known.map(\.path).filter { $0 != "musickit.keys" && $0 != "access.clients" })
-  func credentials(_ path: String) throws {
-    func judge(_ errors: [String]) {
-      #expect(!errors.isEmpty && errors.allSatisfy { !$0.contains("hunter2") }, "\(errors)")
-    }
-    for url in [
-      "https://user:hunter2@a.example", "https://hunter2@a.example/", "user:hunter2@a.example:80",
-      "http://user:hunter2@a.example/path?x#y", "https://user:hunter2@*.a.example", "ftp://user:hunter2@a.example",
-      "https://user:hunter2@a.example:99999", "https://us er:hunter2@a.example",
-    ] {
-      judge(try SettingsFixture.errors("{}", flags: [path: url]))
-    }
-    // All ways to set a value end in the same reader.
-    let url = "https://user:hunter2@a.example"
-    judge(try SettingsFixture.errors("{}", flags: [path: "['\(url)']"]))
-    judge(try SettingsFixture.errors("{}", [variableName(of: path): url]))
-  }
-
-  @Test("names a long path in full, and quotes no other long text")
-  func longPaths() {
-    let path = "/var/lib/musickit-token-server/" + [String](repeating: "folder", count: 20).joined(separator: "/")
-    #expect(quotedPath(path) == "\"\(path)\"")
-    let text = String(repeating: "A1b2", count: 20)
-    for value in ["/\(text)", text, "/etc/\(text)/x", "\(path)/PRIVATE"] {
-      #expect(!quotedPath(value).contains("A1b2A1b2") && !quotedPath(value).contains("PRIVATE"), "\(value)")
-    }
-  }
-
-  @Test("says what is wrong with a URL that has credentials")
-  func credentialsOfUpstream() throws {
-    let errors = try SettingsFixture.errors(
-      "{ \(SettingsFixture.minimal), catalog: { upstream: 'https://user:hunter2@a.example' } }")
-    #expect(errors == ["catalog.upstream: The origin (30 bytes) has user information, which is no part of an origin."])
   }
 
   @Test(

@@ -32,6 +32,23 @@ struct SettingsPrecedenceTests {
     #expect(errors.count == 1 && errors[0].contains("is a path of 110 bytes"), "\(errors)")
   }
 
+  @Test(
+    "a file of settings has a folder, and a pipe has none",
+    arguments: [
+      ("/dev/shm/a/c.json5", "/dev/shm/a/"), ("c.json5", nil), ("/c", "/"), ("/dev/fd/63", nil), ("/dev/stdin", nil),
+      ("/proc/self/fd/3", nil),
+    ])
+  func folders(_ path: String, _ folder: String?) {
+    #expect(SettingSource.file(path).folder == folder)
+    #expect(SettingSource.file("\(path)\u{1B}[31m\u{202E}é").description == "file \(path)?[31m?é")
+  }
+
+  @Test("a flag can set a whole section")
+  func sectionFlags() throws {
+    let settings = try SettingsFixture().load(flags: ["server": "{ port: 1 }"]).settings
+    #expect(settings.server.address == .tcp(.address("127.0.0.1"), port: 1))
+  }
+
   /// Three values of each setting, in JSON5.
   static let values: [String: [String]] = {
     var values = [
