@@ -65,9 +65,11 @@ extension Settings.SpanExport {
     case otlp, none
   }
 
-  /// The values of OTEL_EXPORTER_OTLP_PROTOCOL.
-  enum ProtocolName: String, CaseIterable {
+  /// The values of OTEL_EXPORTER_OTLP_PROTOCOL. The server speaks the first one only.
+  enum ProtocolName: String {
     case httpJSON = "http/json"
+    case httpProtobuf = "http/protobuf"
+    case grpc
   }
 
   static let isDisabled = Setting(
@@ -119,6 +121,16 @@ extension Settings.SpanExport {
     let batchSize = reader.read(Self.maxBatchSize)
     let all = Self.all.read(&reader)
     let traces = Self.traces.read(&reader)
+    let (row, spoken) =
+      reader.isSet(Self.traces.protocol.path)
+      ? (Self.traces.protocol, traces.protocol) : (Self.all.protocol, all.protocol)
+    // Kubernetes operators set a protocol for all programs, also for those that export nothing.
+    let hasCollector = [Self.all.endpoint.path, Self.traces.endpoint.path].contains(where: reader.isSet)
+    if let spoken, spoken != .httpJSON, exporter == .otlp, hasCollector {
+      reader.reject(
+        row.path, problem: "is \(quoted(spoken.rawValue)), which the server does not speak",
+        remedy: "write \"http/json\"")
+    }
     if let queueSize, let batchSize, batchSize > queueSize, reader.isSet(Self.maxBatchSize.path) {
       reader.reject(
         Self.maxBatchSize.path, problem: "is larger than \(Self.maxQueueSize.path)",
@@ -175,9 +187,13 @@ extension Settings.SpanExport {
 
     func read(
       _ reader: inout SettingsReader
-    ) -> (endpoint: ServiceURL?, headers: [Header]?, timeout: Int?, certificate: String?) {
-      _ = reader.read(`protocol`)
-      return (reader.read(endpoint), reader.read(headers), reader.read(timeout), reader.read(certificate))
+    ) -> (
+      endpoint: ServiceURL?, protocol: ProtocolName?, headers: [Header]?, timeout: Int?, certificate: String?
+    ) {
+      (
+        reader.read(endpoint), reader.read(`protocol`), reader.read(headers), reader.read(timeout),
+        reader.read(certificate)
+      )
     }
   }
 
@@ -187,7 +203,7 @@ extension Settings.SpanExport {
       fixed: .presence(of: \.spanExport).and(.of(\.spanExport, \.endpoint)),
       "The base URL of a collector; the server appends `/v1/traces`. Without a URL, it exports nothing."),
     protocol: Setting(
-      "otel.exporter.otlp.protocol", SettingType<ProtocolName>.word, default: .httpJSON,
+      "otel.exporter.otlp.protocol", .exportProtocol, default: .httpJSON,
       "The only protocol that the server speaks. Collectors take it on the same port as `http/protobuf`."),
     headers: Setting(
       "otel.exporter.otlp.headers", .exportHeaders, isSecret: true, example: #""x-api-key=secret""#,
@@ -206,7 +222,7 @@ extension Settings.SpanExport {
       fixed: .presence(of: \.spanExport).and(.of(\.spanExport, \.endpoint)),
       "The whole URL for spans, in place of the base URL."),
     protocol: Setting(
-      "otel.exporter.otlp.traces.protocol", SettingType<ProtocolName>.word, example: #""http/json""#,
+      "otel.exporter.otlp.traces.protocol", .exportProtocol, example: #""http/json""#,
       "As `otel.exporter.otlp.protocol`."),
     headers: Setting(
       "otel.exporter.otlp.traces.headers", .exportHeaders, isSecret: true, example: #""x-api-key=secret""#,
@@ -218,6 +234,12 @@ extension Settings.SpanExport {
     certificate: Setting(
       "otel.exporter.otlp.traces.certificate", .path, example: #""collector-ca.pem""#,
       "In place of `otel.exporter.otlp.certificate`."))
+}
+
+extension SettingType where Value == Settings.SpanExport.ProtocolName {
+  static let exportProtocol = text(
+    "a protocol of OpenTelemetry", remedy: "write \"http/json\"", values: Value.httpJSON.rawValue,
+    write: { "\"\($0.rawValue)\"" }, make: { Value(rawValue: $0) })
 }
 
 extension SettingType where Value == ServiceURL {
@@ -259,7 +281,11 @@ extension SettingType where Value == [Settings.SpanExport.Header] {
   /// Header fields, in the format of `OTEL_EXPORTER_OTLP_HEADERS`.
   static let exportHeaders: SettingType = {
     let remedy = "write name=value, separated by commas, with other characters percent-encoded"
-    return string(remedy, write: { _ in "\"…\"" }) { (text) throws(InvalidValue) in
+    // What is written here only tells whether the setting has changed, because it is a secret.
+    let write: @Sendable ([Settings.SpanExport.Header]) -> String = { list in
+      JSON5Value.array(list.map { .string("\($0.name): \($0.value)") }).text
+    }
+    return string(remedy, write: write) { (text) throws(InvalidValue) in
       guard let pairs = KeyValueList(text), pairs.elements.count <= 64,
         pairs.elements.allSatisfy({ $0.key.isFieldName && $0.value.utf8.allSatisfy { (0x20...0x7E).contains($0) } })
       else { throw InvalidValue(problem: "is not a list of name=value", remedy: remedy) }

@@ -63,6 +63,10 @@ struct FixedSettingsTests {
       testDescription: "the ratio of traces", before: collector,
       after: collector.merging(["OTEL_TRACES_SAMPLER": "traceidratio"]) { $1 }, names: ["otel.traces.sampler"]),
     Change(
+      testDescription: "the headers for the collector",
+      before: collector.merging(["OTEL_EXPORTER_OTLP_HEADERS": "k=a"]) { $1 },
+      after: collector.merging(["OTEL_EXPORTER_OTLP_HEADERS": "k=b"]) { $1 }, names: ["otel.exporter.otlp.headers"]),
+    Change(
       testDescription: "the collector's CA", before: collector,
       after: collector.merging(["OTEL_EXPORTER_OTLP_CERTIFICATE": "/a"]) { $1 }),
   ]

@@ -117,13 +117,29 @@ struct SpanExportSettingsTests {
       ])
   }
 
-  @Test("refuse a batch larger than the queue, and any protocol except JSON, with or without a collector")
+  @Test("refuse a batch larger than the queue, with or without a collector")
   func conflicts() throws {
     let batch = ["OTEL_BSP_MAX_QUEUE_SIZE": "10", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "11"]
-    for environment in [
-      batch, ["OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"], ["OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"],
-    ] {
-      #expect(throws: InvalidSettings.self) { try Self.load(environment) }
+    #expect(throws: InvalidSettings.self) { try Self.load(batch) }
+  }
+
+  @Test(
+    "refuse any protocol except JSON with which spans would be exported",
+    arguments: [
+      (["OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"], "otel.exporter.otlp.protocol"),
+      (["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc"], "otel.exporter.otlp.traces.protocol"),
+      (["OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/json"], nil),
+      (["OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_TRACES_EXPORTER": "none"], nil),
+      (["OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_ENDPOINT": ""], nil),
+    ] as [([String: String], String?)])
+  func protocols(_ environment: [String: String], _ path: String?) throws {
+    let fixture = try SettingsFixture()
+    do throws(InvalidSettings) {
+      _ = try fixture.load(
+        ["OTEL_EXPORTER_OTLP_ENDPOINT": "http://c"].merging(environment) { $1 })
+      #expect(path == nil)
+    } catch {
+      #expect(error.errors.map(\.path) == [path])
     }
   }
 }
