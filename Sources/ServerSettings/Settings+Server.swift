@@ -69,7 +69,7 @@ extension Settings.Server {
       + "counts.")
   static let unixSocket = Setting(
     "server.unixSocket", .socketPath, example: #""/run/musickit-token-server/http.sock""#, fixed: .of(\.server.address),
-    "A Unix-domain socket instead of host and port.")
+    "A Unix-domain socket instead of host and port. The variables `SERVER_HOST` and `PORT` are ignored beside it.")
   static let reusePort = Setting(
     "server.reusePort", .bool, default: false, fixed: .of(\.server.reusePort),
     "Whether a [successor](run.md#restart) may listen on the same TCP addresses, admin listener included, while "
@@ -219,13 +219,15 @@ extension Settings.Server {
   }
 
   private static func readAddress(_ reader: inout SettingsReader) -> Address? {
-    let host = reader.read(host)
-    let port = reader.read(port)
     guard reader.isSet(unixSocket.path) else {
+      let host = reader.read(host)
+      let port = reader.read(port)
       guard let host, let port else { return nil }
       return .tcp(host, port: UInt16(clamping: port))
     }
-    for path in [Self.host.path, Self.port.path] where reader.isSet(path) {
+    // The variable may come from an image, whose user cannot unset it.
+    let isFromVariable = reader.source(of: host.path) == .environment(host.variable)
+    for path in [isFromVariable ? nil : host.path, port.path].compactMap({ $0 }) where reader.isSet(path) {
       reader.reject(path, problem: "is set, and so is server.unixSocket", remedy: "keep one of the two")
     }
     return reader.read(unixSocket).map(Address.unix)

@@ -196,6 +196,7 @@ struct SettingsPrecedenceTests {
       ("server: { port: 2 }", ["PORT": "9090"], [:], .tcp(.address("127.0.0.1"), port: 2), false),
       ("", ["PORT": "9090"], ["server.port": "3"], .tcp(.address("127.0.0.1"), port: 3), false),
       ("server: { unixSocket: '/run/s' }", ["PORT": "9090"], [:], .unix("/run/s"), false),
+      ("server: { unixSocket: '/run/s' }", ["SERVER_HOST": "*"], [:], .unix("/run/s"), false),
       ("", ["PORT": "junk", "SERVER_PORT": "1"], [:], .tcp(.address("127.0.0.1"), port: 1), false),
     ] as [(String, [String: String], [String: String], Settings.Server.Address, Bool)])
   func platformPort(
