@@ -49,8 +49,8 @@ public struct DoctorCommand: Sendable {
     }
     var diagnosis = Diagnosis(of: Diagnosis.Subject.ofMachine)
     let warnings = examine(&diagnosis, userToken)
-    // serve ends with the same status for both.
-    let isUnusable = diagnosis.has(.fail, .settings) || diagnosis.has(.fail, .key)
+    // serve ends with the same status for all three.
+    let isUnusable = [Diagnosis.Subject.settings, .access, .key].contains { diagnosis.has(.fail, $0) }
     let status: CommandResult.Status = isUnusable ? .configuration : diagnosis.isHealthy ? .good : .failed
     return CommandResult(
       status, output: diagnosis.output(isJSON: isJSON), diagnostics: warnings.map { "Warning: \($0)" })
@@ -62,8 +62,7 @@ public struct DoctorCommand: Sendable {
     if origin == nil { diagnosis.skip(.origin, because: "--origin names none.") }
     if userToken == nil { diagnosis.skip(.userToken, because: "--user-token-file names none.") }
     let draft = SettingsDraft(input)
-    guard !draft.errors.contains(where: \.path.isEmpty) else {
-      // Nothing in the file can be read, so the settings are unknown.
+    guard draft.isComplete else {
       diagnosis.fail(.settings, draft.errors.lines, fix: nil)
       return draft.warnings
     }

@@ -36,7 +36,7 @@ struct LocalDiagnosis {
   }
 
   private func checkCertificates(now: Int, _ diagnosis: inout Diagnosis) {
-    guard draft.server?.tls != nil else { return }
+    guard draft.files.tls != nil else { return }
     diagnosis.add(.certificates, after: .keyFiles)
     guard let context = tls else { return diagnosis.skip(.certificates, dependsOn: .settings) }
     var ends = [("The certificate", context.certificateNotAfter)]

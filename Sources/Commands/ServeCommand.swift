@@ -81,7 +81,8 @@ public struct CommandResult: Sendable, Equatable {
   init(_ error: any Error, otherwise status: Status) {
     switch error {
     case let error as CommandError: self.init(error.status, diagnostics: [error.description])
-    case let error as InvalidSettings: self.init(.configuration, diagnostics: error.errors.lines)
+    case let error as InvalidSettings:
+      self.init(.configuration, diagnostics: error.errors.lines + error.warnings.map { "Warning: \($0)" })
     case let error as StartError where error.isTemporary: self.init(.temporary, diagnostics: [error.description])
     default: self.init(status, diagnostics: ["\(error)"])
     }

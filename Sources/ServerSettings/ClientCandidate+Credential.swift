@@ -170,7 +170,7 @@ extension ClientCandidate {
       return nil
     case (false, false):
       guard let issuer else { return nil }
-      do throws(ServiceURL.Invalid) { _ = try ServiceURL(discoveryOf: issuer) } catch {
+      do throws(ServiceURL.Invalid) { provider = try ServiceURL(discoveryOf: issuer).origin } catch {
         reader.missing(
           JWT.jwksURL.path, problem: "is not set",
           remedy:
@@ -185,6 +185,7 @@ extension ClientCandidate {
       }
       return keySetFile.map(KeySetSource.file)
     case (false, true):
+      provider = url.flatMap { try? ServiceURL($0) }?.origin
       return url.map { .url($0, caFile: caFile) }
     }
   }

@@ -1,5 +1,6 @@
 import Access
 import Bytes
+import HTTPMessages
 
 /// The readable part of one element of `access.clients`, even if the rest is invalid. It suffices to compare the
 /// element with other clients and to open its files, so that one error does not hide another.
@@ -17,6 +18,8 @@ struct ClientCandidate {
   var keySetFile: String?
   /// Whether the server fetches the key set of the client's identity provider.
   var fetchesKeySet = false
+  /// Where it fetches that key set, or the discovery document that says where.
+  var provider: Origin?
   /// The file of the authorities for the provider. Nil for the system's.
   var caFile: String?
   /// The client. Nil if there is an error.
@@ -109,15 +112,12 @@ extension ClientCandidate {
       reader.reject(
         "", problem: "is a client without any permission", remedy: "turn token, catalog or me on, or remove it")
     }
-    guard let settings = context.catalog else {
-      if catalog || me, !token {
-        reader.reject(
-          "", problem: "is a client without any permission, because catalog.enabled is false",
-          remedy: "turn catalog.enabled or the client's token on")
-      }
-      return
+    if !context.isCatalogEnabled, catalog || me, !token {
+      reader.reject(
+        "", problem: "is a client without any permission, because catalog.enabled is false",
+        remedy: "turn catalog.enabled or the client's token on")
     }
-    if me, !settings.me {
+    if me, context.catalog?.me == false {
       reader.reject(
         Self.me.path, problem: "has no effect while catalog.me is false",
         remedy: "turn catalog.me on, or leave this out")

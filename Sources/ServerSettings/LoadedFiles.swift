@@ -9,23 +9,27 @@ package import TLS
 /// The files that the settings name. `check-config`, a start and a reload all read them with
 /// ``load(resumingTicketsOf:)``, so all three find the same errors.
 package struct NamedFiles: Sendable {
-  var musickit: Settings.MusicKit?
-  var tls: Settings.Server.TLSFiles?
-  var catalog: Settings.Catalog?
+  var team: TeamID?
+  var keys: Settings.MusicKit.Keys?
+  package var tls: Settings.Server.TLSFiles?
+  /// The authorities for the catalog's upstream. Nil for the system's.
+  var upstreamCAFile: String?
   var clients: [ClientCandidate]
   var audit: Settings.Audit?
   var spanExport: Settings.SpanExport?
   var shared: Settings.Shared?
+  /// The configuration file, which is read before.
+  var configuration: String?
 
   /// Reads each file once, and validates its content. It blocks, so an event loop must not call it.
   ///
   /// - Parameter previous: The TLS context in use. Its clients may resume their sessions.
   package func load(resumingTicketsOf previous: TLSContext? = nil) -> FileParts {
     var loader = FileLoader()
-    let keys = loader.part { loader in musickit.flatMap { loader.keys(of: $0) } }
+    let keys = loader.part { loader in self.keys.flatMap { loader.keys(in: $0, team: team) } }
     let context = loader.part { loader in tls.flatMap { loader.context(of: $0, resumingTicketsOf: previous) } }
     let upstream = loader.part { loader in
-      loader.authorities(catalog?.caFile, of: Settings.Catalog.caFile.path, caSetting: "catalog.caFile")
+      loader.authorities(upstreamCAFile, of: Settings.Catalog.caFile.path, caSetting: "catalog.caFile")
     }
     let keySets = loader.part { loader in
       for (index, client) in clients.enumerated() {
@@ -33,7 +37,8 @@ package struct NamedFiles: Sendable {
       }
       return loader.keySets
     }
-    loader.errors += audit?.check() ?? []
+    let settings = configuration.map { [("--config or MUSICKIT_CONFIG", $0)] } ?? []
+    loader.errors += audit?.check(others: paths + settings) ?? []
     let store = loader.part { loader in shared.map { loader.store(of: $0) } }
     let collector = loader.part { loader in spanExport.map { loader.authorities(of: $0) } }
     return FileParts(
@@ -55,13 +60,13 @@ extension NamedFiles {
   /// The path of each file that the server reads, with the setting that names it.
   package var paths: [(setting: String, path: String)] {
     var paths: [(String, String?)] = []
-    for (key, setting) in [(musickit?.key, musickit?.keySetting), (musickit?.next?.key, musickit?.next?.setting)] {
+    for (key, setting) in [(keys?.active, keys?.setting), (keys?.next?.key, keys?.next?.setting)] {
       if case .file(let path, _)? = key { paths.append((setting ?? "", path)) }
     }
     typealias Server = Settings.Server
     paths += [
       (Server.certificateFile.path, tls?.certificateFile), (Server.keyFile.path, tls?.keyFile),
-      (Server.clientCAFile.path, tls?.clientCAFile), (Settings.Catalog.caFile.path, catalog?.caFile),
+      (Server.clientCAFile.path, tls?.clientCAFile), (Settings.Catalog.caFile.path, upstreamCAFile),
       (spanExport?.certificateSetting ?? "", spanExport?.certificate),
       (Settings.Shared.passwordFile.path, shared?.passwordFile), (Settings.Shared.caFile.path, shared?.caFile),
     ]
@@ -166,10 +171,12 @@ struct FileLoader {
   }
 
   /// Returns the signing key, and the next key of a rotation, after each has signed a probe.
-  mutating func keys(of settings: Settings.MusicKit) -> (active: SigningKey, next: SigningKey?)? {
-    let active = load(settings.key, of: settings.keySetting, team: settings.teamID)
-    guard let place = settings.next else { return active.map { ($0, nil) } }
-    guard let next = load(place.key, of: place.setting, team: settings.teamID), let active else { return nil }
+  mutating func keys(
+    in places: Settings.MusicKit.Keys, team: TeamID?
+  ) -> (active: SigningKey, next: SigningKey?)? {
+    let active = load(places.active, of: places.setting, team: team)
+    guard let place = places.next else { return active.map { ($0, nil) } }
+    guard let next = load(place.key, of: place.setting, team: team), let active else { return nil }
     guard next.fingerprint != active.fingerprint else {
       note(place.setting, "is the active key under another ID", remedy: "name the file of the new key")
       return nil
@@ -177,9 +184,9 @@ struct FileLoader {
     return (active, next)
   }
 
-  private mutating func load(_ place: Settings.MusicKit.Key, of setting: String, team: TeamID) -> SigningKey? {
+  private mutating func load(_ place: Settings.MusicKit.Key, of setting: String, team: TeamID?) -> SigningKey? {
     guard let key = noting(setting, { try place.load() }) else { return nil }
-    guard key.keyID.description != team.description else {
+    guard key.keyID.description != team?.description else {
       note(
         setting, "the key's ID is the same as musickit.teamID",
         remedy: "write the key's own ID, the one in its file name AuthKey_<KEYID>.p8")

@@ -62,8 +62,9 @@ extension Settings.Access {
   /// The other settings that the validation depends on.
   struct ValidationContext {
     let token: Settings.Token?
-    /// The catalog's settings. Nil if it is disabled.
+    /// The catalog's settings. Nil if it is disabled, or if they are invalid.
     let catalog: Settings.Catalog?
+    let isCatalogEnabled: Bool
     let server: Settings.Server?
     let allowsAnonymous: Bool
     let isShared: Bool
@@ -165,10 +166,9 @@ extension Settings.Access {
   private static func refuseWorthless(
     _ reader: inout SettingsReader, token: Bool, catalog: Bool, me: Bool, within context: ValidationContext
   ) {
-    let settings = context.catalog
-    guard !token, !(catalog && settings != nil), !(me && settings?.me == true) else { return }
-    let cause =
-      !catalog && !me ? "" : settings == nil ? ", because catalog.enabled is false" : ", because catalog.me is false"
+    let isOn = context.isCatalogEnabled
+    guard !token, !(catalog && isOn), !(me && isOn && context.catalog?.me != false) else { return }
+    let cause = !catalog && !me ? "" : ", because \(isOn ? "catalog.me" : "catalog.enabled") is false"
     reader.reject(
       anonymousPath, problem: "grants nothing\(cause)",
       remedy: "write token: true, catalog: true or me: true, or remove it")

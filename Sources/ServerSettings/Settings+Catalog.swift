@@ -59,8 +59,8 @@ extension Settings.Catalog {
 
   /// Reads the settings. Returns nil if the catalog is disabled, or if they are invalid.
   ///
-  /// - Parameter environment: The environment with `HTTPS_PROXY` and `NO_PROXY`, used as in other programs.
-  init?(_ reader: inout SettingsReader, environment: [String: String], allowsPlainUpstream: Bool) {
+  /// - Parameter proxies: The proxies of the environment.
+  init?(_ reader: inout SettingsReader, proxies: ProxyEnvironment, allowsPlainUpstream: Bool) {
     let enabled = reader.read(Self.enabled)
     let upstream = reader.read(Self.upstream)
     let caFile = reader.read(Self.caFile)
@@ -76,15 +76,9 @@ extension Settings.Catalog {
         Self.upstream.path, problem: "is not https, so the developer token would travel in clear",
         remedy: "write https://, or start with --unsafe-plain-upstream")
     }
-    let inherited = proxy == nil ? ProxyEnvironment(environment).proxy(for: upstream) : nil
-    if let inherited, (try? UpstreamProxy(inherited)) == nil {
-      reader.reject(
-        Self.proxy.path, problem: "is not set, and HTTPS_PROXY is not a usable proxy URL",
-        remedy: "write one such as \"http://proxy.example.com:3128\", or NO_PROXY=\(upstream.host)")
-    }
     self.init(
-      upstream: upstream, caFile: caFile, me: me, proxy: proxy ?? inherited, cache: cache, timeouts: timeouts,
-      concurrency: concurrency)
+      upstream: upstream, caFile: caFile, me: me, proxy: proxy ?? proxies.proxy(for: upstream), cache: cache,
+      timeouts: timeouts, concurrency: concurrency)
   }
 }
 
@@ -168,13 +162,26 @@ package struct ProxyEnvironment: Sendable {
   /// Returns the URL of the proxy for `upstream`, or nil. An upstream without TLS, for tests, has no proxy.
   package func proxy(for upstream: Origin) -> String? {
     guard upstream.isSecure, let proxy = variable("HTTPS_PROXY"),
-      !UpstreamProxy.isExempt(upstream.hostToResolve, port: upstream.port ?? 443, noProxy: variable("NO_PROXY") ?? "")
+      !UpstreamProxy.isExempt(
+        upstream.hostToResolve, port: upstream.port ?? 443, noProxy: variable("NO_PROXY")?.value ?? "")
     else { return nil }
-    return proxy
+    return proxy.value
   }
 
-  private func variable(_ name: String) -> String? {
-    environment[name] ?? environment[name.lowercased()]
+  /// Rejects a proxy that the server would use for one of `origins`, and cannot.
+  func check(for origins: [Origin], _ reader: inout SettingsReader) {
+    let origins = Set(origins.filter { proxy(for: $0) != nil }).sorted()
+    guard !origins.isEmpty, let proxy = variable("HTTPS_PROXY"), (try? UpstreamProxy(proxy.value)) == nil else {
+      return
+    }
+    let users = list(origins.map(\.description), atMost: 4, of: "hosts")
+    reader.reject(
+      variable: proxy.name, problem: "is not the URL of a proxy, and the server needs one for \(users)",
+      remedy: "write one such as \"http://proxy.example.com:3128\", or NO_PROXY with the hosts that need none")
+  }
+
+  private func variable(_ name: String) -> (name: String, value: String)? {
+    [name, name.lowercased()].lazy.compactMap { name in environment[name].map { (name, $0) } }.first
   }
 }
 

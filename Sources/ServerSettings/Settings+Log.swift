@@ -63,15 +63,28 @@ extension Settings.Audit {
     self.init(file: file, isRequired: isRequired)
   }
 
-  /// Checks whether the file could be opened, without a change to the file.
-  func check() -> [SettingsError] {
+  /// Checks whether the file could be opened, without a change to the file, and differs from `others`.
+  func check(others: [(setting: String, path: String)]) -> [SettingsError] {
     guard let file else { return [] }
+    if let other = others.first(where: { Self.isSame(file, $0.path) }) {
+      return [
+        SettingsError(
+          Self.file.path, problem: "the file \(quotedPath(file)) is also that of \(other.setting)",
+          remedy: "write the path of another file, because the server appends to it")
+      ]
+    }
     guard let reason = Self.obstacle(file) else { return [] }
     return [
       SettingsError(
         Self.file.path, problem: "the file \(quotedPath(file)) \(reason)",
         remedy: "write the path of a file in a folder that the server may write to")
     ]
+  }
+
+  private static func isSame(_ file: String, _ other: String) -> Bool {
+    var (one, two) = (stat(), stat())
+    return unsafe stat(file, &one) == 0 && stat(other, &two) == 0 && one.st_mode & S_IFMT == S_IFREG
+      && one.st_dev == two.st_dev && one.st_ino == two.st_ino
   }
 
   private static func obstacle(_ file: String) -> String? {

@@ -11,15 +11,19 @@ extension Settings {
       case text(SecretBytes, keyID: KeyID)
     }
 
+    package struct Keys: Sendable {
+      /// The private key that signs, until the next key replaces it.
+      package var active: Key
+      /// The path of the setting that names ``active``, for errors.
+      let setting: String
+      /// Nil without a rotation.
+      package var next: NextKey?
+      /// The IDs of keys that signed before.
+      package var retired: [KeyID] = []
+    }
+
     package var teamID: TeamID
-    /// The private key that signs, until the next key replaces it.
-    package var key: Key
-    /// The path of the setting that names ``key``, for errors.
-    package var keySetting: String
-    /// Nil without a rotation.
-    package var next: NextKey?
-    /// The IDs of keys that signed before.
-    package var retired: [KeyID] = []
+    package var keys: Keys
   }
 }
 
@@ -49,20 +53,20 @@ extension Settings.MusicKit {
 
   init?(_ reader: inout SettingsReader) {
     let teamID = reader.read(Self.teamID)
-    let keyID = reader.read(Self.keyID)
     reader.require(Self.teamID.path, remedy: "write the 10-character Team ID of your Apple developer account")
-    if let teamID, teamID.description == keyID?.description {
-      reader.reject(
-        Self.keyID.path, problem: "is the same as musickit.teamID",
-        remedy: "write the key's own ID, the one in its file name AuthKey_<KEYID>.p8")
-    }
-    let keys = Self.readKeys(&reader, keyID)
+    let keys = Self.readKeys(&reader, team: teamID)
     guard let teamID, let keys else { return nil }
-    self.init(
-      teamID: teamID, key: keys.active.key, keySetting: keys.active.setting, next: keys.next, retired: keys.retired)
+    self.init(teamID: teamID, keys: keys)
   }
 
-  private static func readKeys(_ reader: inout SettingsReader, _ id: KeyID?) -> Keys? {
+  /// Reads where the keys are, which does not depend on the team. Returns nil if they are invalid.
+  static func readKeys(_ reader: inout SettingsReader, team: TeamID?) -> Keys? {
+    let id = reader.read(keyID)
+    if let team, team.description == id?.description {
+      reader.reject(
+        keyID.path, problem: "is the same as musickit.teamID",
+        remedy: "write the key's own ID, the one in its file name AuthKey_<KEYID>.p8")
+    }
     if reader.isSet(keys.path) {
       for other in [key.path, keyFile.path, keyID.path] where reader.isSet(other) {
         reader.reject(keys.path, problem: "is set, and so is \(other)", remedy: "keep one of the two")
@@ -79,9 +83,11 @@ extension Settings.MusicKit {
     case (true, true):
       reader.reject(key.path, problem: "is set, and so is musickit.keyFile", remedy: "keep one of the two")
     case (true, false):
-      return file.map { Keys(active: (.file($0, keyID: id), keyFile.path)) }
+      // Without a valid ID, the file would also have the error that it has none.
+      guard let file, id != nil || !reader.isSet(keyID.path) || KeyID(fileName: file) != nil else { return nil }
+      return Keys(active: .file(file, keyID: id), setting: keyFile.path)
     case (false, true):
-      if let id { return text.map { Keys(active: (.text($0, keyID: id), key.path)) } }
+      if let id { return text.map { Keys(active: .text($0, keyID: id), setting: key.path) } }
       reader.require(keyID.path, remedy: "write the key's 10-character ID, which a key without a file name lacks")
     }
     return nil
@@ -191,12 +197,6 @@ extension Settings.MusicKit {
     "notBefore", .time, example: #""2026-12-01T09:00:00Z""#,
     "The time in UTC before which a `next` key does not sign. Default: none.")
 
-  struct Keys {
-    var active: (key: Key, setting: String)
-    var next: NextKey?
-    var retired: [KeyID] = []
-  }
-
   private struct Element {
     let state: KeyRole
     let file: String?
@@ -232,7 +232,7 @@ extension Settings.MusicKit {
       }
     }
     return Keys(
-      active: (.file(file, keyID: elements[first].id), places[first]), next: replacement,
+      active: .file(file, keyID: elements[first].id), setting: places[first], next: replacement,
       retired: elements.filter { $0.state == .retired }.compactMap(\.keyID))
   }
 

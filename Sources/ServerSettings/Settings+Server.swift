@@ -244,7 +244,7 @@ extension Settings.Server {
     return reusePort
   }
 
-  private static func readTLS(_ reader: inout SettingsReader) -> TLSFiles? {
+  static func readTLS(_ reader: inout SettingsReader) -> TLSFiles? {
     let certificate = reader.read(certificateFile)
     let key = reader.read(keyFile)
     let certificates = reader.readObjects(certificates) { CertificateFiles(&$0) } ?? []

@@ -113,7 +113,7 @@ extension Settings.SpanExport {
     guard let isDisabled = reader.read(Self.isDisabled), !isDisabled else { return nil }
     let exporter = reader.read(Self.exporter)
     let name = reader.read(Self.serviceName)
-    let attributes = reader.isSet(Self.resourceAttributes.path) ? reader.read(Self.resourceAttributes) : []
+    let attributes = reader.read(Self.resourceAttributes) ?? []
     let sampler = reader.read(Self.sampler)
     let ratio = reader.read(Self.samplerArgument)
     let scheduleDelay = reader.read(Self.scheduleDelay)
@@ -137,7 +137,7 @@ extension Settings.SpanExport {
         remedy: "write \(queueSize) at most")
     }
     guard let endpoint = traces.endpoint ?? all.endpoint?.appending("v1/traces"),
-      exporter == .otlp, let name, let attributes, let sampler, let ratio, let scheduleDelay, let queueSize,
+      exporter == .otlp, let name, let sampler, let ratio, let scheduleDelay, let queueSize,
       let batchSize, let timeout = traces.timeout ?? all.timeout
     else { return nil }
     self.init(

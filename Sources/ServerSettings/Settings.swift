@@ -219,7 +219,7 @@ extension Settings {
 }
 
 /// Returns the names if they are few, otherwise their number.
-private func list(_ names: [String], atMost most: Int, of things: String) -> String {
+func list(_ names: [String], atMost most: Int, of things: String) -> String {
   names.count <= most ? names.joined(separator: ", ") : "\(names.count) \(things)"
 }
 

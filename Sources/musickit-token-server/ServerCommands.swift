@@ -82,7 +82,7 @@ struct Doctor: ParsableCommand {
 
       Each check has a line with ✓ if it passes, ✗ if it fails, or – if it is skipped, and the fix. A check that \
       depends on a failed one is skipped. The exit status is 0 if no check fails, 1 if one fails, 78 if serve could not \
-      load the settings or a key, and 64 for wrong usage, without any report.
+      start with the settings or a key, and 64 for wrong usage, without any report.
       """)
 
   @Option(

@@ -1,3 +1,4 @@
+import Glibc
 import TestSupport
 import Testing
 
@@ -147,6 +148,82 @@ struct CheckConfigCommandTests {
     let paths = ["server.port", "access", "musickit.keyFile"]
     for path in paths { #expect(result.diagnostics.contains { $0.hasPrefix(path) }, "\(path)") }
     #expect(result.diagnostics.allSatisfy { !$0.contains("\n") })
+  }
+
+  @Test(
+    "checks the files of a section whose other settings are invalid",
+    arguments: [
+      (["MUSICKIT_TEAM_ID": "X"], "musickit.teamID", "musickit.keyFile"),
+      (
+        ["SERVER_LOOPS": "0", "SERVER_TLS_CERTIFICATE_FILE": "/nonexistent/c"], "server.loops",
+        "server.tls.certificateFile"
+      ),
+      (["CATALOG_CONCURRENCY": "0", "CATALOG_CA_FILE": "/nonexistent/a"], "catalog.concurrency", "catalog.caFile"),
+      (["AUDIT_REQUIRED": "no", "AUDIT_FILE": "/nonexistent/a"], "audit.required", "audit.file"),
+      (
+        ["SHARED_URL": "redis://a", "SHARED_DATABASE": "x", "SHARED_PASSWORD_FILE": "/nonexistent/a"],
+        "shared.database",
+        "shared.passwordFile"
+      ),
+      (
+        [
+          "OTEL_EXPORTER_OTLP_ENDPOINT": "https://c", "OTEL_BSP_MAX_QUEUE_SIZE": "x",
+          "OTEL_EXPORTER_OTLP_CERTIFICATE": "/nonexistent/a",
+        ], "otel.bsp.maxQueueSize", "otel.exporter.otlp.certificate"
+      ),
+    ])
+  func filesOfInvalidSections(_ settings: [String: String], _ setting: String, _ file: String) {
+    let others = [
+      "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": "/nonexistent/AuthKey_ABC1234567.p8",
+      "SERVER_TLS_KEY_FILE": settings["SERVER_TLS_CERTIFICATE_FILE"] ?? "", "ACCESS_ANONYMOUS": "{ token: true }",
+    ]
+    let diagnostics = Self.run(others.merging(settings) { $1 }).diagnostics
+    for path in [setting, file] { #expect(diagnostics.contains { $0.hasPrefix(path) }, "\(path): \(diagnostics)") }
+    let expected = ["musickit.keyFile", "server.tls.keyFile", setting, file]
+    #expect(diagnostics.allSatisfy { line in expected.contains { line.hasPrefix($0) } }, "\(diagnostics)")
+  }
+
+  @Test("refuses an audit log in a file that the server reads")
+  func auditInKey() throws {
+    let key = try KeyFixture()
+    let link = "\(key.folder)/audit.log"
+    try #require(unsafe symlink(key.path, link) == 0)
+    let result = Self.run([
+      "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": key.path, "ACCESS_ANONYMOUS": "{ token: true }",
+      "AUDIT_FILE": link,
+    ])
+    #expect(
+      result.diagnostics == [
+        "audit.file: the file \"\(link)\" is also that of musickit.keyFile; write the path of another file, because "
+          + "the server appends to it."
+      ])
+    withExtendedLifetime(key) {}
+  }
+
+  @Test("explains errors with the warnings, as serve does")
+  func warnings() {
+    let settings = ["MUSICKIT_TEAM_ID": "x", "MUSICKIT_KEY_FIEL": "k", "ACCESS_ANONYMOUS": "{ token: true }"]
+    let checked = Self.run(settings)
+    #expect(checked.diagnostics.last?.hasPrefix("Warning: The environment variable \"MUSICKIT_KEY_FIEL\"") == true)
+    let input = SettingsInput(environment: settings, host: Self.host)
+    let served = ServeCommand(input).run(findings: []) { _ in Issue.record("The server has started.") }
+    #expect(served == checked)
+  }
+
+  @Test("names a variable with a proxy that no key set can be fetched through")
+  func proxy() throws {
+    let key = try KeyFixture()
+    let provider = "{ id: 'a', jwt: { issuer: 'https://id.example', audience: 'a' } }"
+    let result = Self.run([
+      "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": key.path, "ACCESS_CLIENTS": "[\(provider)]",
+      "CATALOG_ENABLED": "false", "HTTPS_PROXY": "socks5://proxy:1080",
+    ])
+    #expect(
+      result.diagnostics == [
+        "HTTPS_PROXY: is not the URL of a proxy, and the server needs one for https://id.example; write one such as "
+          + "\"http://proxy.example.com:3128\", or NO_PROXY with the hosts that need none."
+      ])
+    withExtendedLifetime(key) {}
   }
 
   @Test("lists at most one hundred errors and counts the others")

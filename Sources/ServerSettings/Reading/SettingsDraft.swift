@@ -27,18 +27,26 @@ package struct SettingsDraft {
   package var missingAccess: SettingsError? { errors.first { $0.problem == Settings.Access.missing } }
   package let warnings: [String]
   private let entries: [SettingEntry]
+  /// The files that valid settings name, whatever errors the others have.
+  package let files: NamedFiles
+  /// Whether every layer could be read. Otherwise nothing is known of the settings.
+  package let isComplete: Bool
 
   package init(_ input: SettingsInput) {
     let layers = SettingsLayers(input, schema: Settings.schema)
+    isComplete = layers.isComplete
+    proxies = ProxyEnvironment(input.environment)
     var reader = SettingsReader(layers)
+    var lenient = SettingsReader(layers, isLenient: true)
+    let isCatalogEnabled = lenient.read(Settings.Catalog.enabled) ?? true
     musickit = Settings.MusicKit(&reader)
     token = Settings.Token(&reader)
     server = Settings.Server(&reader, host: input.host)
     admin = Settings.Admin(&reader, passed: input.host.sockets.admin)
-    catalog = Settings.Catalog(
-      &reader, environment: input.environment, allowsPlainUpstream: input.allowsPlainUpstream)
+    catalog = Settings.Catalog(&reader, proxies: proxies, allowsPlainUpstream: input.allowsPlainUpstream)
     let context = Settings.Access.ValidationContext(
-      token: token, catalog: catalog, server: server, allowsAnonymous: input.allowsAnonymous,
+      token: token, catalog: catalog, isCatalogEnabled: isCatalogEnabled, server: server,
+      allowsAnonymous: input.allowsAnonymous,
       isShared: reader.isSet(Settings.Shared.url.path))
     let candidates = Settings.Access.readClients(&reader, within: context)
     clients = candidates ?? []
@@ -48,12 +56,17 @@ package struct SettingsDraft {
     log = Settings.Log(&reader, host: input.host)
     spanExport = Settings.SpanExport(&reader)
     Self.checkPorts(server, admin, &reader)
+    let isDirect = reader.isSet(Settings.Catalog.proxy.path)
+    proxies.check(
+      for: [isDirect ? nil : catalog?.upstream, spanExport?.endpoint.origin].compactMap { $0 }
+        + clients.compactMap(\.provider), &reader)
     let recordWarning = Self.checkRecord(audit, log, input, &reader)
     configurationFile = input.configurationFile
     written = Settings.known.map { row in
       row.fixed == nil ? nil : layers.values[row.path].flatMap { row.canonical($0.content) }
     }
-    proxies = ProxyEnvironment(input.environment)
+    files = NamedFiles(
+      &lenient, readsCatalog: isCatalogEnabled, clients: clients, configuration: input.configurationFile)
     errors = reader.errors
     entries = layers.entries(of: Settings.known)
     let everybody = "All callers who reach this server get tokens for any origin (--unsafe-allow-anonymous)."
@@ -98,7 +111,7 @@ package struct SettingsDraft {
   private static func rotationWarning(
     _ musickit: Settings.MusicKit?, _ catalog: Settings.Catalog?, _ errors: [SettingsError]
   ) -> String? {
-    guard let next = musickit?.next, catalog == nil, errors.isEmpty else { return nil }
+    guard let next = musickit?.keys.next, catalog == nil, errors.isEmpty else { return nil }
     return "\(next.setting) has the state \"next\", and catalog.enabled is false: the server cannot ask Apple Music "
       + "about the key, so it never signs. To let it sign, give it the state \"active\"."
   }
@@ -113,12 +126,6 @@ package struct SettingsDraft {
       shared: shared, audit: audit, log: log, spanExport: spanExport, configurationFile: configurationFile)
     return Settings.Loaded(
       settings: settings, files: files, written: written, warnings: warnings, proxies: proxies, entries: entries)
-  }
-
-  package var files: NamedFiles {
-    NamedFiles(
-      musickit: musickit, tls: server?.tls, catalog: catalog, clients: clients, audit: audit, spanExport: spanExport,
-      shared: shared)
   }
 
   /// Returns a warning if callers without credentials reach the server from every network without a rate limit.
@@ -162,6 +169,22 @@ package struct SettingsDraft {
     guard host == admin.host || host == .any || admin.host == .any else { return }
     let remedy = "write another port, or 0 for a free one"
     reader.reject(Settings.Admin.port.path, problem: "is the same as server.port", remedy: remedy)
+  }
+}
+
+extension NamedFiles {
+  /// Reads which files the settings name.
+  fileprivate init(
+    _ lenient: inout SettingsReader, readsCatalog: Bool, clients: [ClientCandidate], configuration: String?
+  ) {
+    team = lenient.read(Settings.MusicKit.teamID)
+    keys = Settings.MusicKit.readKeys(&lenient, team: team)
+    tls = Settings.Server.readTLS(&lenient)
+    upstreamCAFile = readsCatalog ? lenient.read(Settings.Catalog.caFile) : nil
+    (self.clients, self.configuration) = (clients, configuration)
+    audit = Settings.Audit(&lenient)
+    spanExport = Settings.SpanExport(&lenient)
+    shared = Settings.Shared(&lenient)
   }
 }
 

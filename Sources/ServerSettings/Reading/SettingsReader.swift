@@ -8,10 +8,13 @@
 struct SettingsReader {
   private let layers: SettingsLayers
   private(set) var errors: [SettingsError]
+  /// Whether an invalid value counts as the default, without an error. So a section has what its other settings say.
+  private let isLenient: Bool
 
-  init(_ layers: SettingsLayers) {
+  init(_ layers: SettingsLayers, isLenient: Bool = false) {
     self.layers = layers
-    errors = layers.errors
+    self.isLenient = isLenient
+    errors = isLenient ? [] : layers.errors
   }
 
   /// The written names of an object that allows members of any name, sorted.
@@ -30,7 +33,8 @@ struct SettingsReader {
     layers.objects[path]
   }
 
-  /// Returns the setting's value or default. Nil without either, or if the value is invalid, which records an error.
+  /// Returns the setting's value or default. Nil without either, or if the value is invalid, which records an error. A
+  /// lenient reader returns the default then.
   mutating func read<Value>(_ setting: Setting<Value>) -> Value? {
     // A file could not set a row that is missing from the list, and no document would describe the row.
     assert(layers.schema.knows(setting.path), "\(setting.path) is not among the known settings")
@@ -41,7 +45,7 @@ struct SettingsReader {
       return try within(value, folder)
     } catch {
       reject(setting.path, problem: setting.isSecret ? "has an invalid value" : error.problem, remedy: error.remedy)
-      return nil
+      return isLenient ? setting.fallback : nil
     }
   }
 
@@ -73,8 +77,16 @@ struct SettingsReader {
 
   /// Records an error of `path` with its source. An empty path means the object itself.
   mutating func reject(_ path: String, problem: String, remedy: String?) {
-    errors.append(
-      SettingsError(layers.path(path), source: layers.source(of: path), problem: problem, remedy: remedy))
+    note(SettingsError(layers.path(path), source: layers.source(of: path), problem: problem, remedy: remedy))
+  }
+
+  /// Records an error of a variable that is no setting.
+  mutating func reject(variable: String, problem: String, remedy: String?) {
+    note(SettingsError("", source: .environment(variable), problem: problem, remedy: remedy))
+  }
+
+  private mutating func note(_ error: SettingsError) {
+    if !isLenient { errors.append(error) }
   }
 
   /// Records an error if a setting was not written.
@@ -114,7 +126,8 @@ struct SettingsReader {
     _ object: SettingObject, _ members: [any SettingRow], at path: String, _ body: (inout SettingsReader) -> Value?
   ) -> Value? {
     guard let source = layers.source(of: path) else { return nil }
-    var reader = SettingsReader(SettingsLayers(object, at: layers.path(path), source: source, members: members))
+    let own = SettingsLayers(object, at: layers.path(path), source: source, members: members)
+    var reader = SettingsReader(own, isLenient: isLenient)
     let result = body(&reader)
     errors += reader.errors
     return result

@@ -20,15 +20,15 @@ extension Reloader {
     if let before = previous?.minter.key, !current.minter.key.isSame(as: before) {
       noteKey(after: before, at: .notice, "Signing key replaced", "key_replaced")
     }
-    let musickit = current.settings.musickit
+    let notBefore = current.settings.musickit.keys.next?.notBefore
     if current.source.files.nextKey == nil {
       rotation = nil
     } else if let previous, rotation != nil, previous.source.hasSameKeys(as: current.source),
       previous.signsWithNextKey == current.signsWithNextKey
     {
-      rotation?.reloaded(notBefore: musickit.next?.notBefore, now: monotonicTime)
+      rotation?.reloaded(notBefore: notBefore, now: monotonicTime)
     } else {
-      rotation = KeyRotation(notBefore: musickit.next?.notBefore, now: monotonicTime)
+      rotation = KeyRotation(notBefore: notBefore, now: monotonicTime)
       rotationSerial += 1
       proofFinding = services.catalog == nil ? Self.unprovable : nil
     }
@@ -163,7 +163,7 @@ extension Reloader {
           id: next.keyID, state: rotation.state, lastProof: rotation.lastProof, finding: proofFinding,
           tokensExpireAt: rotation.state == .signing ? nil : expiry(next.keyID)))
     }
-    for id in current.settings.musickit.retired {
+    for id in current.settings.musickit.keys.retired {
       // A process before this one may have signed with the key until it ended.
       keys.append(
         SigningKeys.Key(id: id, state: .retired, lastProof: nil, tokensExpireAt: expiry(id) ?? startedAt + lifetime))

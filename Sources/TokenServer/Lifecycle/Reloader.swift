@@ -122,7 +122,7 @@ final class Reloader: @unchecked Sendable {
       let next = try RuntimeSnapshot(
         source, of: services, replacing: current,
         signsWithNextKey: current.signsWithNextKey && current.source.hasSameKeys(as: source)
-          && source.settings.musickit.next?.notBefore ?? 0 <= Glibc.time(nil))
+          && source.settings.musickit.keys.next?.notBefore ?? 0 <= Glibc.time(nil))
       let pending = loaded.needingRestart(since: current.settings, written: current.written)
       for path in pending {
         logger.warning("A changed setting takes effect only after a restart.", metadata: ["setting": "\(path)"])

@@ -60,7 +60,9 @@ struct RuntimeSnapshot: Sendable {
     init(_ loaded: Settings.Loaded, replacing running: RuntimeSnapshot? = nil) throws(InvalidSettings) {
       let named = running.map { loaded.files.keepingFixed(of: $0.settings) } ?? loaded.files
       let read = named.load(resumingTicketsOf: running?.tls)
-      guard let files = read.whole else { throw InvalidSettings(errors: read.errors, warnings: loaded.warnings) }
+      guard let files = read.whole else {
+        throw InvalidSettings(errors: read.errors, warnings: loaded.warnings + read.warnings)
+      }
       (settings, self.files) = (loaded.settings, files)
       (written, warnings, proxies) = (loaded.written, loaded.warnings, loaded.proxies)
       paths = loaded.paths + named.paths.map(\.path)

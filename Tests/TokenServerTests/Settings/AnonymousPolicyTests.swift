@@ -96,6 +96,12 @@ struct AnonymousPolicyTests {
     #expect(errors.count == 1 && errors[0].hasPrefix("access.anonymous: \(problem)"), "\(errors)")
   }
 
+  @Test("may grant something if the settings of the catalog are invalid")
+  func invalidCatalog() throws {
+    let errors = try SettingsFixture.errors(Self.file("anonymous: { me: true }"), ["CATALOG_CONCURRENCY": "0"])
+    #expect(errors.count == 1 && errors[0].hasPrefix("catalog.concurrency "), "\(errors)")
+  }
+
   @Test(
     "rejects an empty list, because that would lift a restriction",
     arguments: ["origins", "storefronts"])

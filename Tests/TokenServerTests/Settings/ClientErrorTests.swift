@@ -63,6 +63,10 @@ struct ClientErrorTests {
       "catalog: { enabled: false }",
       error: "access.clients[0]: is a client without any permission, because catalog.enabled is false;"),
     Case(
+      "a client of the catalog, whose settings are invalid",
+      "[{ id: 'a', \(key), token: false, catalog: true, me: true }]", "catalog: { concurrency: 0 }",
+      error: "catalog.concurrency: 0 is out of range;"),
+    Case(
       "me without catalog.me", "[{ id: 'a', \(key), me: true }]",
       error: "access.clients[0].me: has no effect while catalog.me is false;"),
     Case(

@@ -13,7 +13,7 @@ struct SettingsDefaultTests {
   @Test("of all settings are the documented ones")
   func defaults() throws {
     let settings = try SettingsFixture().load().settings
-    guard case .file("/tmp/AuthKey_KEY1234567.p8", keyID: nil) = settings.musickit.key else {
+    guard case .file("/tmp/AuthKey_KEY1234567.p8", keyID: nil) = settings.musickit.keys.active else {
       Issue.record("the key is not the file")
       return
     }
