@@ -303,66 +303,6 @@ extension Settings.Server.CertificateFiles {
   }
 }
 
-package enum ListenHost: Sendable, Hashable, CustomStringConvertible {
-  /// `*`: every address of IPv6 and IPv4 that the machine has.
-  case any
-  /// `localhost`: `127.0.0.1` and `::1`, if the machine has them.
-  case localhost
-  /// One IPv4 or IPv6 address in the usual notation, without brackets.
-  case address(String)
-
-  /// Creates the host from `text`. Nil if that needs a lookup, because a server should not depend on DNS to bind.
-  package init?(_ text: String) {
-    switch text {
-    case "*": self = .any
-    case "localhost": self = .localhost
-    default:
-      guard IPAddress(text) != nil else { return nil }
-      self = .address(text)
-    }
-  }
-
-  package var description: String {
-    switch self {
-    case .any: "*"
-    case .localhost: "localhost"
-    case .address(let address): address
-    }
-  }
-
-  package var isLoopback: Bool {
-    switch self {
-    case .any: false
-    case .localhost: true
-    case .address(let address): IPAddress(address)?.isLoopback ?? false
-    }
-  }
-
-  /// Whether the host means every address of the machine, of one family or of both.
-  var isEveryAddress: Bool {
-    switch self {
-    case .any, .address("0.0.0.0"), .address("::"): true
-    case .localhost, .address: false
-    }
-  }
-
-  /// An address with which this machine can reach the listener, in the form of a URL's authority.
-  package var reachableAuthority: String {
-    switch self {
-    case .any, .address("0.0.0.0"): "127.0.0.1"
-    case .localhost: "localhost"
-    case .address("::"): "[::1]"
-    case .address(let address): address.utf8.contains(UInt8(ascii: ":")) ? "[\(address)]" : address
-    }
-  }
-}
-
-extension SettingType where Value == ListenHost {
-  static let listenHost = text(
-    "an IP address", remedy: "write an IP address without brackets, \"localhost\", or \"*\" for every address",
-    make: { ListenHost($0) })
-}
-
 extension SettingType where Value == AddressRange {
   static let addressRange = text(
     "a range of addresses",

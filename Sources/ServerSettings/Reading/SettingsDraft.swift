@@ -163,12 +163,34 @@ package struct SettingsDraft {
   private static func checkPorts(
     _ server: Settings.Server?, _ admin: Settings.Admin?, _ reader: inout SettingsReader
   ) {
-    guard let admin, admin.passed.isEmpty, admin.port != 0, case .tcp(let host, admin.port)? = server?.address else {
-      return
+    guard let server, let admin else { return }
+    let adminPlaces =
+      admin.passed.isEmpty
+      ? SocketPlace.all(of: admin.host, port: admin.port) : SocketPlace.all(of: admin.passed)
+    guard let place = server.address.places.first(where: { adminPlaces.contains(where: $0.overlaps) }) else { return }
+    let port =
+      switch server.address {
+      case .passed: "port \(place.port) of a socket that the service manager passes"
+      case .tcp, .unix: server.isPortOfPlatform ? SettingsLayers.platformPort : Settings.Server.port.path
+      }
+    if admin.passed.isEmpty {
+      let remedy = "write another port, or 0 for a free one"
+      reader.reject(Settings.Admin.port.path, problem: "is the same as \(port)", remedy: remedy)
+    } else {
+      reader.reject(
+        Settings.Admin.port.path, problem: "the socket with the name admin has \(port) as well",
+        remedy: "give one of the two another port")
     }
-    guard host == admin.host || host == .any || admin.host == .any else { return }
-    let remedy = "write another port, or 0 for a free one"
-    reader.reject(Settings.Admin.port.path, problem: "is the same as server.port", remedy: remedy)
+  }
+}
+
+extension Settings.Server.Address {
+  fileprivate var places: [SocketPlace] {
+    switch self {
+    case .tcp(let host, let port): SocketPlace.all(of: host, port: port)
+    case .unix: []
+    case .passed(let sockets): SocketPlace.all(of: sockets)
+    }
   }
 }
 

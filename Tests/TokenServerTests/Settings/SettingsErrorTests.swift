@@ -49,6 +49,31 @@ struct SettingsErrorTests {
       "a host in brackets", "server: { host: '[::1]' }",
       error: "an IP address without brackets, \"localhost\", or \"*\""),
     Case(
+      "a host that needs a zone", "server: { host: 'fe80::1' }",
+      error: "server.host: \"fe80::1\" is an address on which no server can listen; write an IP address"),
+    Case(
+      "an address of IPv4 in IPv6", "server: { host: '::ffff:127.0.0.1' }",
+      error: "server.host: \"::ffff:127.0.0.1\" is an address on which no server can listen;"),
+    Case(
+      "a group of machines", "server: { host: '224.0.0.1' }",
+      error: "server.host: \"224.0.0.1\" is an address on which no server can listen;"),
+    Case(
+      "a group of machines in IPv6", "admin: { host: 'ff02::1' }",
+      error: "admin.host: \"ff02::1\" is an address on which no server can listen;"),
+    Case(
+      "a broadcast", "server: { host: '255.255.255.255' }",
+      error: "server.host: \"255.255.255.255\" is an address on which no server can listen;"),
+    Case(
+      "a proxy that is none", environment: ["HTTPS_PROXY": "ftp://x"],
+      error: "HTTPS_PROXY: is not the URL of a proxy, and the server needs one for https://api.music.apple.com; write"),
+    Case(
+      "a proxy that is none for the collector", "catalog: { enabled: false }",
+      environment: ["https_proxy": "ftp://x", "OTEL_EXPORTER_OTLP_ENDPOINT": "https://c.example"],
+      error: "https_proxy: is not the URL of a proxy, and the server needs one for https://c.example; write"),
+    Case(
+      "a setting that is no proxy, beside a variable", "catalog: { proxy: 'ftp://x' }",
+      environment: ["HTTPS_PROXY": "ftp://x"], error: "catalog.proxy: has an invalid value; write"),
+    Case(
       "a socket and a host", "server: { host: '*', unixSocket: '/run/s' }",
       error: "server.host: is set, and so is server.unixSocket; keep one of the two."),
     Case(
@@ -256,6 +281,15 @@ struct SettingsErrorTests {
     Case(
       "one port twice", "admin: { port: 8080 }",
       error: "admin.port: is the same as server.port; write another port, or 0 for a free one."),
+    Case(
+      "one port of every address and of one", "server: { host: '0.0.0.0' }, admin: { host: '127.0.0.1', port: 8080 }",
+      error: "admin.port: is the same as server.port;"),
+    Case(
+      "one port of localhost and of an address", "server: { host: '::1' }, admin: { host: 'localhost', port: 8080 }",
+      error: "admin.port: is the same as server.port;"),
+    Case(
+      "one port of the platform and of the admin listener", environment: ["PORT": "8081", "SERVER_HOST": "::"],
+      flags: ["admin.host": "::1"], error: "admin.port: is the same as PORT;"),
     Case("a word for a boolean", "admin: { enabled: 'no' }", error: "admin.enabled: is a string; write true or false."),
     Case(
       "a word for a boolean in the environment", environment: ["ADMIN_ENABLED": "no"],
