@@ -127,7 +127,7 @@ extension ClientCandidate {
   private static func checkCertificate(
     _ reader: inout SettingsReader, _ credential: Client.Credential?, within context: Settings.Access.ValidationContext
   ) {
-    guard case .certificate = credential, let server = context.server, server.tls?.clientCAFile == nil else { return }
+    guard case .certificate = credential, !context.requestsCertificates else { return }
     reader.reject(
       clientCertificate.path, problem: "has no effect, because the server requests no client certificate",
       remedy: "name the CAs that sign client certificates in server.tls.clientCAFile")

@@ -200,8 +200,8 @@ struct FileLoader {
   mutating func context(
     of files: Settings.Server.TLSFiles, resumingTicketsOf previous: TLSContext?
   ) -> TLSContext? {
-    let certificate = pem(files.certificateFile, of: Settings.Server.certificateFile.path)
-    let key = pem(files.keyFile, of: Settings.Server.keyFile.path)
+    let certificate = files.certificateFile.flatMap { pem($0, of: Settings.Server.certificateFile.path) }
+    let key = files.keyFile.flatMap { pem($0, of: Settings.Server.keyFile.path) }
     let further = files.certificates.enumerated().compactMap { index, pair in
       self.certificate(of: pair, at: "\(Settings.Server.certificates.path)[\(index)]")
     }
@@ -239,8 +239,8 @@ struct FileLoader {
   private mutating func certificate(
     of files: Settings.Server.CertificateFiles, at place: String
   ) -> ServerCertificate? {
-    let certificate = pem(files.certificateFile, of: "\(place).certificateFile")
-    let key = pem(files.keyFile, of: "\(place).keyFile")
+    let certificate = files.certificateFile.flatMap { pem($0, of: "\(place).certificateFile") }
+    let key = files.keyFile.flatMap { pem($0, of: "\(place).keyFile") }
     guard let certificate, let key else { return nil }
     return noting(place) { try ServerCertificate(certificate: certificate, key: key) }
   }

@@ -65,7 +65,7 @@ extension Settings.Access {
     /// The catalog's settings. Nil if it is disabled, or if they are invalid.
     let catalog: Settings.Catalog?
     let isCatalogEnabled: Bool
-    let server: Settings.Server?
+    let requestsCertificates: Bool
     let allowsAnonymous: Bool
     let isShared: Bool
   }

@@ -252,7 +252,9 @@ extension Settings.MusicKit {
     if state == .retired, element.keyID == nil, !reader.isSet(Self.id.path) {
       reader.reject(Self.id.path, problem: "is not set", remedy: "write the ID of the retired key")
     }
-    return reader.errors.isEmpty ? element : nil
+    // Without a valid ID, the file would also have the error that it has none.
+    let lacksID = id == nil && reader.isSet(Self.id.path) && element.keyID == nil
+    return reader.errors.isEmpty && !lacksID ? element : nil
   }
 
   /// Rejects a key that occurs twice, because its states contradict each other.

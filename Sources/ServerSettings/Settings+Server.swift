@@ -18,8 +18,9 @@ extension Settings {
 
     /// The PEM files of a TLS server, and related settings.
     package struct TLSFiles: Sendable, Equatable {
-      package var certificateFile: String
-      package var keyFile: String
+      /// Nil if it is invalid, like those below.
+      package var certificateFile: String?
+      package var keyFile: String?
       package var certificates: [CertificateFiles] = []
       /// Nil if the server requests no client certificates.
       package var clientCAFile: String?
@@ -31,8 +32,8 @@ extension Settings {
     }
 
     package struct CertificateFiles: Sendable, Equatable {
-      package var certificateFile: String
-      package var keyFile: String
+      package var certificateFile: String?
+      package var keyFile: String?
     }
 
     package var address: Address
@@ -249,7 +250,7 @@ extension Settings.Server {
     let key = reader.read(keyFile)
     let certificates = reader.readObjects(certificates) { CertificateFiles(&$0) } ?? []
     let clientCA = reader.read(clientCAFile)
-    let ticketKeyFiles = reader.isSet(ticketKeyFiles.path) ? reader.read(ticketKeyFiles) : []
+    let ticketKeyFiles = reader.read(ticketKeyFiles) ?? []
     let hsts = reader.read(hsts)
     let readHTTP2 = reader.read(http2)
     for (present, absent) in [(certificateFile.path, keyFile.path), (keyFile.path, certificateFile.path)]
@@ -258,10 +259,12 @@ extension Settings.Server {
     }
     if !reader.isSet(certificateFile.path), !reader.isSet(keyFile.path) {
       rejectWithoutTLS(&reader, http2: readHTTP2 == true)
+      return nil
     }
-    guard let certificate, let key, let ticketKeyFiles else { return nil }
     return TLSFiles(
-      certificateFile: certificate, keyFile: key, certificates: certificates.compactMap { $0 }, clientCAFile: clientCA,
+      certificateFile: certificate, keyFile: key,
+      // An invalid element keeps its place, which errors of the files name.
+      certificates: certificates.map { $0 ?? CertificateFiles() }, clientCAFile: clientCA,
       ticketKeyFiles: ticketKeyFiles, hsts: hsts, http2: readHTTP2 ?? true)
   }
 
@@ -296,10 +299,9 @@ extension Settings.Server.CertificateFiles {
 
   static let known: [any SettingRow] = [certificateFile, keyFile]
 
-  init?(_ reader: inout SettingsReader) {
+  init(_ reader: inout SettingsReader) {
     for row in [Self.certificateFile, Self.keyFile] { reader.require(row.path, remedy: "write a PEM file's path") }
-    guard let certificate = reader.read(Self.certificateFile), let key = reader.read(Self.keyFile) else { return nil }
-    self.init(certificateFile: certificate, keyFile: key)
+    self.init(certificateFile: reader.read(Self.certificateFile), keyFile: reader.read(Self.keyFile))
   }
 }
 

@@ -158,6 +158,14 @@ struct CheckConfigCommandTests {
         ["SERVER_LOOPS": "0", "SERVER_TLS_CERTIFICATE_FILE": "/nonexistent/c"], "server.loops",
         "server.tls.certificateFile"
       ),
+      (["SERVER_TLS_CERTIFICATE_FILE": "~/c"], "server.tls.certificateFile", "server.tls.keyFile"),
+      (
+        [
+          "SERVER_TLS_CERTIFICATE_FILE": "/nonexistent/c",
+          "SERVER_TLS_CERTIFICATES":
+            "[{ certificateFile: 'a' }, { certificateFile: '/nonexistent/a', keyFile: '~/k' }]",
+        ], "server.tls.certificates[0].keyFile", "server.tls.certificates[1].certificateFile"
+      ),
       (["CATALOG_CONCURRENCY": "0", "CATALOG_CA_FILE": "/nonexistent/a"], "catalog.concurrency", "catalog.caFile"),
       (["AUDIT_REQUIRED": "no", "AUDIT_FILE": "/nonexistent/a"], "audit.required", "audit.file"),
       (
@@ -175,11 +183,12 @@ struct CheckConfigCommandTests {
   func filesOfInvalidSections(_ settings: [String: String], _ setting: String, _ file: String) {
     let others = [
       "MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_FILE": "/nonexistent/AuthKey_ABC1234567.p8",
-      "SERVER_TLS_KEY_FILE": settings["SERVER_TLS_CERTIFICATE_FILE"] ?? "", "ACCESS_ANONYMOUS": "{ token: true }",
+      "SERVER_TLS_KEY_FILE": settings["SERVER_TLS_CERTIFICATE_FILE"].map { _ in "/nonexistent/k" } ?? "",
+      "ACCESS_ANONYMOUS": "{ token: true }",
     ]
     let diagnostics = Self.run(others.merging(settings) { $1 }).diagnostics
     for path in [setting, file] { #expect(diagnostics.contains { $0.hasPrefix(path) }, "\(path): \(diagnostics)") }
-    let expected = ["musickit.keyFile", "server.tls.keyFile", setting, file]
+    let expected = ["musickit.keyFile", "server.tls.keyFile", "server.tls.certificate", setting, file]
     #expect(diagnostics.allSatisfy { line in expected.contains { line.hasPrefix($0) } }, "\(diagnostics)")
   }
 

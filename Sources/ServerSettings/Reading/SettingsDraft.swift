@@ -45,7 +45,8 @@ package struct SettingsDraft {
     admin = Settings.Admin(&reader, passed: input.host.sockets.admin)
     catalog = Settings.Catalog(&reader, proxies: proxies, allowsPlainUpstream: input.allowsPlainUpstream)
     let context = Settings.Access.ValidationContext(
-      token: token, catalog: catalog, isCatalogEnabled: isCatalogEnabled, server: server,
+      token: token, catalog: catalog, isCatalogEnabled: isCatalogEnabled,
+      requestsCertificates: reader.isSet(Settings.Server.clientCAFile.path),
       allowsAnonymous: input.allowsAnonymous,
       isShared: reader.isSet(Settings.Shared.url.path))
     let candidates = Settings.Access.readClients(&reader, within: context)
