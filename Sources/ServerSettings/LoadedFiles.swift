@@ -61,7 +61,10 @@ extension NamedFiles {
   package var paths: [(setting: String, path: String)] {
     var paths: [(String, String?)] = []
     for (key, setting) in [(keys?.active, keys?.setting), (keys?.next?.key, keys?.next?.setting)] {
-      if case .file(let path, _)? = key { paths.append((setting ?? "", path)) }
+      switch key {
+      case .file(let path, _)?, .unnamed(let path)?: paths.append((setting ?? "", path))
+      case .text?, nil: break
+      }
     }
     typealias Server = Settings.Server
     paths += [
@@ -185,7 +188,7 @@ struct FileLoader {
   }
 
   private mutating func load(_ place: Settings.MusicKit.Key, of setting: String, team: TeamID?) -> SigningKey? {
-    guard let key = noting(setting, { try place.load() }) else { return nil }
+    guard let key = noting(setting, { try place.load() }) ?? nil else { return nil }
     guard key.keyID.description != team?.description else {
       note(
         setting, "the key's ID is the same as musickit.teamID",
@@ -370,13 +373,17 @@ struct FileLoader {
 }
 
 extension Settings.MusicKit.Key {
-  /// Loads the key and signs a probe with it.
+  /// Loads the key and signs a probe with it. Returns nil if the key has no valid ID.
   ///
   /// - Throws: `SigningKeyError`, which describes what the text or file contains instead of a key.
-  fileprivate func load() throws(SigningKeyError) -> SigningKey {
+  fileprivate func load() throws(SigningKeyError) -> SigningKey? {
     switch self {
-    case .file(let path, let keyID): try SigningKey.load(file: path, keyID: keyID)
-    case .text(let text, let keyID): try SigningKey(parsing: text, keyID: keyID)
+    case .file(let path, let keyID): return try SigningKey.load(file: path, keyID: keyID)
+    case .text(let text, let keyID): return try SigningKey(parsing: text, keyID: keyID)
+    case .unnamed(let path):
+      // Any ID does for the check of the file.
+      if let keyID = try? KeyID("0000000000") { _ = try SigningKey.load(file: path, keyID: keyID) }
+      return nil
     }
   }
 }

@@ -7,6 +7,8 @@ extension Settings {
     package enum Key: Sendable {
       /// A `.p8` file with this path. Without a key ID, the one in the name `AuthKey_<KEYID>.p8` counts.
       case file(String, keyID: KeyID?)
+      /// A `.p8` file with this path, whose ID is invalid. The file can be checked, and not used.
+      case unnamed(String)
       /// The key itself, in the settings.
       case text(SecretBytes, keyID: KeyID)
     }
@@ -83,14 +85,20 @@ extension Settings.MusicKit {
     case (true, true):
       reader.reject(key.path, problem: "is set, and so is musickit.keyFile", remedy: "keep one of the two")
     case (true, false):
-      // Without a valid ID, the file would also have the error that it has none.
-      guard let file, id != nil || !reader.isSet(keyID.path) || KeyID(fileName: file) != nil else { return nil }
-      return Keys(active: .file(file, keyID: id), setting: keyFile.path)
+      let isInvalid = id == nil && reader.isSet(keyID.path)
+      return file.map { Keys(active: Key(file: $0, id: id, isInvalid: isInvalid), setting: keyFile.path) }
     case (false, true):
       if let id { return text.map { Keys(active: .text($0, keyID: id), setting: key.path) } }
       reader.require(keyID.path, remedy: "write the key's 10-character ID, which a key without a file name lacks")
     }
     return nil
+  }
+}
+
+extension Settings.MusicKit.Key {
+  /// Creates a key in a file. Its name may have the ID in place of a setting that is invalid.
+  fileprivate init(file: String, id: KeyID?, isInvalid: Bool) {
+    self = isInvalid && KeyID(fileName: file) == nil ? .unnamed(file) : .file(file, keyID: id)
   }
 }
 
@@ -201,10 +209,13 @@ extension Settings.MusicKit {
     let state: KeyRole
     let file: String?
     let id: KeyID?
+    let isIDInvalid: Bool
     let notBefore: Int?
 
     /// The given ID, or the one in the file name.
     var keyID: KeyID? { id ?? file.flatMap(KeyID.init(fileName:)) }
+
+    var key: Settings.MusicKit.Key? { file.map { .init(file: $0, id: id, isInvalid: isIDInvalid) } }
   }
 
   /// Reads the list. Returns nil if it is missing or invalid.
@@ -213,7 +224,7 @@ extension Settings.MusicKit {
     let places = elements.indices.map { "\(keys.path)[\($0)]" }
     let active = elements.indices.filter { elements[$0].state == .active }
     let next = elements.indices.filter { elements[$0].state == .next }
-    guard let first = active.first, let file = elements[first].file else {
+    guard let first = active.first, let key = elements[first].key else {
       reader.reject(keys.path, problem: "has no active key", remedy: "give one of its keys the state \"active\"")
       return nil
     }
@@ -226,13 +237,12 @@ extension Settings.MusicKit {
     }
     rejectRepeatedIDs(elements, &reader)
     let replacement = next.first.flatMap { index in
-      elements[index].file.map {
-        NextKey(
-          key: .file($0, keyID: elements[index].id), setting: places[index], notBefore: elements[index].notBefore)
+      elements[index].key.map {
+        NextKey(key: $0, setting: places[index], notBefore: elements[index].notBefore)
       }
     }
     return Keys(
-      active: .file(file, keyID: elements[first].id), setting: places[first], next: replacement,
+      active: key, setting: places[first], next: replacement,
       retired: elements.filter { $0.state == .retired }.compactMap(\.keyID))
   }
 
@@ -248,13 +258,12 @@ extension Settings.MusicKit {
         Self.notBefore.path, problem: "has no effect on a key that is \(state.rawValue)",
         remedy: "leave it out, or write state: \"next\"")
     }
-    let element = Element(state: state, file: file, id: id, notBefore: notBefore)
+    let isIDInvalid = id == nil && reader.isSet(Self.id.path)
+    let element = Element(state: state, file: file, id: id, isIDInvalid: isIDInvalid, notBefore: notBefore)
     if state == .retired, element.keyID == nil, !reader.isSet(Self.id.path) {
       reader.reject(Self.id.path, problem: "is not set", remedy: "write the ID of the retired key")
     }
-    // Without a valid ID, the file would also have the error that it has none.
-    let lacksID = id == nil && reader.isSet(Self.id.path) && element.keyID == nil
-    return reader.errors.isEmpty && !lacksID ? element : nil
+    return reader.errors.isEmpty ? element : nil
   }
 
   /// Rejects a key that occurs twice, because its states contradict each other.

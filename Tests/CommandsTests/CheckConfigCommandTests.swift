@@ -154,6 +154,12 @@ struct CheckConfigCommandTests {
     "checks the files of a section whose other settings are invalid",
     arguments: [
       (["MUSICKIT_TEAM_ID": "X"], "musickit.teamID", "musickit.keyFile"),
+      (["MUSICKIT_KEY_ID": "X", "MUSICKIT_KEY_FILE": "/nonexistent/key.p8"], "musickit.keyID", "musickit.keyFile"),
+      (
+        [
+          "MUSICKIT_KEYS": "[{ id: 'X', file: '/nonexistent/key.p8', state: 'active' }]", "MUSICKIT_KEY_FILE": "",
+        ], "musickit.keys[0].id", "musickit.keys[0]:"
+      ),
       (
         ["SERVER_LOOPS": "0", "SERVER_TLS_CERTIFICATE_FILE": "/nonexistent/c"], "server.loops",
         "server.tls.certificateFile"
@@ -190,6 +196,17 @@ struct CheckConfigCommandTests {
     for path in [setting, file] { #expect(diagnostics.contains { $0.hasPrefix(path) }, "\(path): \(diagnostics)") }
     let expected = ["musickit.keyFile", "server.tls.keyFile", "server.tls.certificate", setting, file]
     #expect(diagnostics.allSatisfy { line in expected.contains { line.hasPrefix($0) } }, "\(diagnostics)")
+  }
+
+  @Test("says nothing of a key's missing ID if the ID in the settings is invalid")
+  func invalidKeyID() throws {
+    let key = try KeyFixture()
+    let settings = ["MUSICKIT_TEAM_ID": "TEAM123456", "MUSICKIT_KEY_ID": "X", "ACCESS_ANONYMOUS": "{ token: true }"]
+    for path in [key.path, key.plainPath] {
+      let diagnostics = Self.run(settings.merging(["MUSICKIT_KEY_FILE": path]) { $1 }).diagnostics
+      #expect(diagnostics.count == 1 && diagnostics[0].hasPrefix("musickit.keyID "), "\(diagnostics)")
+    }
+    withExtendedLifetime(key) {}
   }
 
   @Test("refuses an audit log in a file that the server reads")
