@@ -318,7 +318,7 @@ func quotedURL(_ text: String) -> String {
 package func quotedPath(_ path: String) -> String {
   // A path may be longer than other values. The base64 of a key begins with MI, and has lines longer than a name.
   let isLongPath =
-    path.hasPrefix("/") && path.utf8.count <= 255 && !Printable.holdsCredentials(path)
+    path.hasPrefix("/") && path.utf8.count <= 255 && !Printable.holdsCredentials(path) && !isKeyLine(path)
     && path.split(separator: "/").allSatisfy { isQuotable(String($0)) }
   guard isQuotable(path) || isLongPath, !looksLikeKey(path) else { return quoted(path) }
   return "\"\(escaped(Printable.absolute(path)))\""
@@ -338,7 +338,7 @@ func isQuotable(_ value: String) -> Bool {
   // The case is ignored, because the name of a host becomes lower case.
   value.utf8.count <= 64 && !value.contains("--") && !value.contains("PRIVATE")
     && !value.lowercased().contains(apiKeyPrefix) && !(value.contains("://") && value.contains("?"))
-    && !Printable.holdsCredentials(value)
+    && !Printable.holdsCredentials(value) && !isKeyLine(value)
 }
 
 /// The prefix of keys from `new-api-key`.
@@ -351,11 +351,22 @@ func holdsAPIKey(_ text: String) -> Bool {
   }
 }
 
+/// Returns whether `text` may be one line of a key's PEM, which is what remains in a file of variables: 40 characters of
+/// base64 or more. Words and hexadecimal digits do not have several capitals, small letters and digits.
+func isKeyLine(_ text: String) -> Bool {
+  func count(_ range: ClosedRange<Unicode.Scalar>) -> Int { text.unicodeScalars.count(where: range.contains) }
+  let counts = [count("A"..."Z"), count("a"..."z"), count("0"..."9")]
+  let others = text.unicodeScalars.count(where: "+/=".unicodeScalars.contains)
+  return text.utf8.count >= 40 && counts.allSatisfy { $0 >= 3 } && counts.reduce(others, +) == text.utf8.count
+}
+
 /// Returns whether `text`, instead of a path, is a key: PEM, an API key, or base64 of 80 bytes or more, which is too
 /// long for a relative path without a dot. If the text does not look like a key, an error may quote it as a path.
 package func looksLikeKey(_ text: String) -> Bool {
   if text.contains("PRIVATE KEY") || text.contains("-----") || holdsAPIKey(text) { return true }
-  guard text.utf8.count >= 80, !text.hasPrefix("/"), !text.hasPrefix(".") else { return false }
+  guard !text.hasPrefix("/"), !text.hasPrefix(".") else { return false }
+  if isKeyLine(text) { return true }
+  guard text.utf8.count >= 80 else { return false }
   return text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "+/=-_\\".contains($0) || $0.isWhitespace) }
 }
 

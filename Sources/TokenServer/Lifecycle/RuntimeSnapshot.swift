@@ -105,7 +105,7 @@ struct RuntimeSnapshot: Sendable {
     keys = services.access.keySets.table(of: named)
     let ownKeys = [minter.key, source.files.key, source.files.nextKey].compactMap { $0 }
     ownTokens = OwnDeveloperTokens(
-      ownKeys, retired: settings.musickit.retired, team: settings.musickit.teamID, replacing: previous?.ownTokens)
+      ownKeys, retired: settings.musickit.keys.retired, team: settings.musickit.teamID, replacing: previous?.ownTokens)
     let gate = AccessGate(
       policy: policy, keys: keys, clientAuthorities: tls?.clientAuthorities, ownTokens: ownTokens,
       service: services.access)

@@ -25,6 +25,26 @@ struct SettingsQuotationTests {
     }
   }
 
+  @Test("never quotes one line of a key, in whichever setting or path it was pasted")
+  func lines() throws {
+    let lines = [
+      "MIGTAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBHkwdwIBAQQgevZzL1gdAFr88hb2",
+      "/Tr3YlZ0mHOlaI5jvOJi9vlv6EeGbYcQpQGTXcaDqVtLqXGF+3nkQCX8mXhqB0/w",
+      "OF/2NxApJCzGCEDdfSp6VQO30hyhRANCAAQRWz+jn65BtOMvdyHKcvjBeBSDZH2r",
+    ]
+    for line in lines {
+      for path in Settings.known.map(\.path) {
+        let errors = try SettingsFixture.errors("{}", [variableName(of: path): line])
+        #expect(errors.allSatisfy { !$0.contains(line.prefix(16)) && !$0.contains(line.suffix(16)) }, "\(errors)")
+      }
+      #expect(!quotedPath(line).contains(line.suffix(16)) && !quotedPath("keys/\(line)").contains(line.suffix(16)))
+      #expect(looksLikeKey(line) != line.hasPrefix("/"))
+    }
+    for word in ["0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a6978", "secrets/production/MusicKit/AuthKeyOfTheServer"] {
+      #expect(isQuotable(word) && !looksLikeKey(word))
+    }
+  }
+
   @Test(
     "never quotes the user and password of a URL, in whichever setting it was pasted",
     arguments: Settings.known.map(\.path).filter { $0 != "musickit.keys" && $0 != "access.clients" })
