@@ -91,14 +91,14 @@ extension ErrorCode {
     case .notFound: "The path does not exist."
     case .methodNotAllowed: "The path does not have this method; see `Allow`."
     case .requestTimeout: "The header section or the content did not arrive in time."
-    case .contentTooLarge: "The content is over `server.limits.bodyBytes`."
+    case .contentTooLarge: "The content of a request for a token is over `server.limits.bodyBytes`."
     case .uriTooLong: "The request line is over `server.limits.requestLine`."
     case .expectationFailed: "The `Expect` field is not `100-continue`."
     case .headerFieldsTooLarge: "The header section is over its limits, or the trailers are over 8 KiB."
     case .internalError: "The server cannot make a token: its clock cannot be right, or OpenSSL failed."
     case .notImplemented: "The method is `CONNECT` or unknown, or the transfer coding is not `chunked`."
     case .misdirectedRequest:
-      "The request names no host, or one that the server does not serve: see `server.hosts`, and `admin.hosts` for the "
+      "The request names a host that the server does not serve: see `server.hosts`, and `admin.hosts` for the "
         + "admin listener."
     case .upstreamError:
       "Apple responded with 5xx, or with content that this server does not pass on, the connection broke, or Apple cannot "

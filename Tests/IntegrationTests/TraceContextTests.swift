@@ -21,7 +21,7 @@ struct TraceContextTests {
       && line["span_id"]?.string != "b7ad6b7169203331"
   }
 
-  @Test("is the caller's in the log and at Apple, with a new span in each")
+  @Test("is the caller's in the log and at Apple, with a new span in each, but not the sampled flag")
   func accepted() throws {
     let ground = try Ground()
     let emulator = try Emulator(ground)
@@ -38,7 +38,7 @@ struct TraceContextTests {
     let requests = try emulator.requests()
     #expect(requests.count == 1)
     let sent = Self.parts(requests.first?["traceparent"])
-    #expect(sent.first == Self.trace && sent.last == "01")
+    #expect(sent.first == Self.trace && sent.last == "00")
     let others = lines.compactMap { $0["span_id"]?.string } + ["b7ad6b7169203331"]
     #expect(sent.count == 3 && !others.contains(sent[1]))
   }
@@ -67,7 +67,7 @@ struct TraceContextTests {
     #expect(request["tracestate"] == nil)
   }
 
-  @Test("has the tracestate of trusted proxies only, and not a malformed one")
+  @Test("has the tracestate and the sampled flag of trusted proxies only, and no malformed state")
   func state() throws {
     let ground = try Ground()
     let emulator = try Emulator(ground)
@@ -86,6 +86,8 @@ struct TraceContextTests {
     let requests = try emulator.requests()
     #expect(requests.map { $0["tracestate"] } == cases.map(\.expected))
     #expect(requests.allSatisfy { Self.parts($0["traceparent"]).first == Self.trace })
+    #expect(
+      requests.map { Self.parts($0["traceparent"]).last } == cases.map { $0.address == "127.0.0.1" ? "01" : "00" })
   }
 
   @Test("has a span for each attempt at Apple, and callers of several traces share a response")
