@@ -9,7 +9,7 @@ func fuzzGroupQuota(_ bytes: [UInt8]) {
   while let kind = input.popFirst() {
     replica.now += .milliseconds(10)
     switch kind % 4 {
-    case 0, 1: replica.settle((0..<10).map { _ in input.take(Int(kind >> 2 & 7) + 1) }, Array(input.take(20)))
+    case 0, 1: replica.settle((0..<11).map { _ in input.take(Int(kind >> 2 & 7) + 1) }, Array(input.take(20)))
     case 2: replica.limit.pauseForRefusal(now: replica.now)
     default: replica.request(client: kind >> 2 & 3)
     }
@@ -30,7 +30,7 @@ private struct Replica {
   mutating func settle(_ numbers: [Int64], _ parts: [UInt8]) {
     let report = limit.report(now: now)
     if let reply = QuotaReply(numbers, parts: parts, now: now - .milliseconds(1)) {
-      keep(limit.use(reply, to: report, replicas: 3, now: now))
+      keep(limit.use(reply, to: report, now: now))
     } else if report.turns != nil {
       keep(limit.missTurns(now: now))
     }
