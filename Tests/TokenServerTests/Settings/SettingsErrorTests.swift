@@ -64,10 +64,10 @@ struct SettingsErrorTests {
       "a broadcast", "server: { host: '255.255.255.255' }",
       error: "server.host: \"255.255.255.255\" is an address on which no server can listen;"),
     Case(
-      "a proxy that is none", environment: ["HTTPS_PROXY": "ftp://x"],
+      "the URL of no proxy", environment: ["HTTPS_PROXY": "ftp://x"],
       error: "HTTPS_PROXY: is not the URL of a proxy, and the server needs one for https://api.music.apple.com; write"),
     Case(
-      "a proxy that is none for the collector", "catalog: { enabled: false }",
+      "the URL of no proxy for the collector", "catalog: { enabled: false }",
       environment: ["https_proxy": "ftp://x", "OTEL_EXPORTER_OTLP_ENDPOINT": "https://c.example"],
       error: "https_proxy: is not the URL of a proxy, and the server needs one for https://c.example; write"),
     Case(
@@ -142,7 +142,7 @@ struct SettingsErrorTests {
       "a range with bits beyond its prefix", "server: { trustedProxies: ['10.0.0.1/8'] }",
       error: "server.trustedProxies: \"10.0.0.1/8\" is not a range of addresses;"),
     Case(
-      "several ranges that are none", "server: { trustedProxies: ['10.0.0.1/8', '::1', 'proxy'] }",
+      "several texts that are no ranges", "server: { trustedProxies: ['10.0.0.1/8', '::1', 'proxy'] }",
       error: "server.trustedProxies: \"10.0.0.1/8\" is not a range of addresses, and \"proxy\" is not a range of "
         + "addresses; write"),
     Case(
