@@ -77,17 +77,25 @@ struct RefusalBlockTests {
     #expect(sent.count { $0 > 40 } <= 20)
   }
 
-  @Test("a replica that leaves its group just after a first 429 still pauses")
-  func left() throws {
+  /// The limit of a replica in a group, 100 ms after the start, when its first request met a 429, and the retry of that.
+  private static func paused(
+    group: Int, for length: Duration
+  ) throws -> (ConcurrencyLimit<Int>, ConcurrencyLimit<Int>.Request) {
     var limit = ConcurrencyLimit<Int>()
-    limit.join(3, seed: 1, now: .zero)
+    limit.join(group, seed: 1, now: .zero)
     var request = ConcurrencyLimit<Int>.Request(QuotaCaller(client: "a", identity: "a"))
     guard case .granted(let permit) = limit.acquire(request, waiter: 0, now: .zero) else {
       throw TestFailure("The first request must wait.")
     }
-    _ = limit.release(permit, .limited(retryAfter: .seconds(20)), now: .milliseconds(100))
-    #expect(limit.leave(seed: 1, now: .milliseconds(200)).isEmpty)
+    _ = limit.release(permit, .limited(retryAfter: length), now: .milliseconds(100))
     request.isRetry = true
+    return (limit, request)
+  }
+
+  @Test("a replica that leaves its group just after a first 429 still pauses")
+  func left() throws {
+    var (limit, request) = try Self.paused(group: 3, for: .seconds(20))
+    #expect(limit.leave(seed: 1, now: .milliseconds(200)).isEmpty)
     guard case .queued = limit.acquire(request, waiter: 1, now: .milliseconds(300)) else {
       throw TestFailure("The retry does not wait.")
     }
@@ -97,14 +105,8 @@ struct RefusalBlockTests {
 
   @Test("a replica whose group pauses after a first 429 refuses at once what cannot wait as long")
   func pausedGroup() throws {
-    var limit = ConcurrencyLimit<Int>()
-    limit.join(1, seed: 1, now: .zero)
-    var request = ConcurrencyLimit<Int>.Request(QuotaCaller(client: "a", identity: "a"))
-    guard case .granted(let permit) = limit.acquire(request, waiter: 0, now: .zero) else {
-      throw TestFailure("The first request must wait.")
-    }
-    _ = limit.release(permit, .limited(retryAfter: .seconds(30)), now: .milliseconds(100))
-    (request.isRetry, request.patience) = (true, .seconds(29))
+    var (limit, request) = try Self.paused(group: 1, for: .seconds(30))
+    request.patience = .seconds(29)
     guard case .refused(let wait) = limit.acquire(request, waiter: 0, now: .milliseconds(100)) else {
       throw TestFailure("The retry waits for a turn that comes after its deadline.")
     }
