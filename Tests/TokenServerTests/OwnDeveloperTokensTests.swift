@@ -94,6 +94,23 @@ struct OwnDeveloperTokensTests {
     #expect(sentence(try sameID.token())?.contains("signature") == true, "another key with the same ID")
   }
 
+  /// Anybody can write such a token: the team and the key ID are in every developer token.
+  @Test(
+    "with an exp that is no time is refused",
+    arguments: ["-1", "-9223372036854775808", "9223372036854775808", "1e300", "1.5", "null", "\"1\""])
+  func exp(_ exp: String) throws {
+    var token: [UInt8] = []
+    for part in [#"{"alg":"ES256","kid":"ABC123DEFG"}"#, #"{"iss":"\#(Self.team)","exp":\#(exp)}"#, "no signature"] {
+      if !token.isEmpty { token.append(UInt8(ascii: ".")) }
+      Base64.appendURL(Array(part.utf8).span, to: &token)
+    }
+    guard case .refused(let sentence, isGuess: true) = Self.verdict(try Ground().judge, token) else {
+      Issue.record("not refused")
+      return
+    }
+    #expect(sentence.contains("not one that Apple takes"))
+  }
+
   @Test("counts after its key was replaced, until it expires", arguments: [true, false])
   func replaced(_ isKept: Bool) throws {
     let old = try Ground()

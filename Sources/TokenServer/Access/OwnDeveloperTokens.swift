@@ -61,7 +61,7 @@ final class OwnDeveloperTokens: Sendable {
       claims.repeatedNames.isEmpty
     else { return .other }
     guard header["alg"] == .string("ES256"), case .string(let keyID)? = header["kid"],
-      case .number(let text)? = claims["exp"], let expiry = Int(text)
+      case .number(let text)? = claims["exp"], let expiry = Int(text), expiry >= 0
     else {
       return .refused("The developer token is not one that Apple takes: it lacks ES256, kid or exp.", isGuess: true)
     }
