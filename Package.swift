@@ -144,12 +144,12 @@ let package = Package(
       [
         "Access", "Bytes", "CPlatform", "CatalogProxy", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1",
         "HTTPCache", "HTTPClient", "HTTPMessages", "HTTPServer", "JSON", "Locks", "MusicSandbox", "Redis",
-        "ServerSettings", "TLS", "TokenServer", "UpstreamAdmission", httpTypes,
+        "ServerSettings", "TLS", "TokenServer", "UpstreamAdmission", arguments, httpTypes,
       ]),
     .executableTarget(
       name: "musickit-token-server",
       dependencies: [
-        "CSourceRevision", "Commands", "Cryptography", "DeveloperToken", "ServerSettings", "TokenServer", arguments,
+        "CSourceRevision", "Commands", "Cryptography", "TokenServer", arguments,
       ],
       swiftSettings: strict),
 
@@ -215,7 +215,7 @@ let package = Package(
         "HTTPMessages", "HTTPServer", "JSON", "Locks", "Memory", "ServerSettings", "TLS", "Telemetry", "Tracing",
         "UpstreamAdmission", httpTypes, logging,
       ]),
-    tests("CommandsTests", ["Commands", "ServerSettings"]),
+    tests("CommandsTests", ["Commands", "ServerSettings", arguments]),
     tests("IntegrationTests", ["musickit-token-server", "Bytes", "JSON", "Locks"]),
   ],
   swiftLanguageModes: [.v6]

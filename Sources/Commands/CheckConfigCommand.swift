@@ -1,19 +1,23 @@
+package import ArgumentParser
 import EventLoop
-public import ServerSettings
+package import ServerSettings
 import TokenServer
 
 /// Performs all checks of `serve`, but starts nothing.
-public struct CheckConfigCommand: Sendable {
-  private let input: SettingsInput
+package struct CheckConfigCommand: ParsableCommand {
+  package static let configuration = CommandConfiguration(
+    commandName: "check-config",
+    abstract: "Check everything that serve checks, report all errors, and start nothing.")
 
-  /// Creates the command with the sources of the settings.
-  public init(_ input: SettingsInput) {
-    self.input = input
-  }
+  @OptionGroup var settings: SettingsOptions
+
+  package init() {}
+
+  package func run() throws { try Self.result(settings.input()).finish() }
 
   /// Returns one line of summary and one for each client on standard output, or one line for each error on standard
   /// error.
-  public func run() -> CommandResult {
+  package static func result(_ input: SettingsInput) -> CommandResult {
     let draft = SettingsDraft(input)
     let files = draft.files.load()
     let errors = (draft.errors + files.errors).lines

@@ -1,50 +1,54 @@
 import Access
-public import Cryptography
+package import ArgumentParser
+import Cryptography
 import DeveloperToken
 import EventLoop
+import Glibc
 import MusicSandbox
-public import ServerSettings
+import ServerSettings
 import TokenServer
 
 /// Runs a server without any configuration: a temporary key, an emulator instead of Apple Music, loopback only unless a
 /// flag says otherwise, for every program that reaches it and for pages of this machine.
-public struct DemoCommand: Sendable {
-  private let port: UInt16
-  private let address: String?
-  private let dataFolder: String?
-  private let host: HostFacts
+package struct DemoCommand: ParsableCommand {
+  package static let configuration = CommandConfiguration(
+    commandName: "demo",
+    abstract: "Run a server with a throwaway key and an emulated catalog, for callers without credentials.")
 
-  /// Creates the command.
-  ///
-  /// - Parameters:
-  ///   - port: The port; 0 picks a free one.
-  ///   - address: The address to listen on, such as `*`; nil for loopback.
-  ///   - dataFolder: The folder with resources for the emulator to add or replace; nil for none.
-  public init(port: UInt16, address: String? = nil, dataFolder: String? = nil, host: HostFacts) {
-    (self.port, self.address, self.dataFolder, self.host) = (port, address, dataFolder, host)
-  }
+  @Option(help: "The port to listen on; 0 picks a free one.")
+  var port: UInt16 = 8080
+
+  @Option(
+    help: ArgumentHelp(
+      "The address to listen on; * is every address, for containers. Default: loopback.", valueName: "address"))
+  var host: String?
+
+  @Option(help: ArgumentHelp("A folder of JSON files with resources for the emulator.", valueName: "folder"))
+  var data: String?
+
+  package init() {}
+
+  package func run() throws { try result(HostFacts.current()).finish() }
 
   /// Serves until a signal ends the process.
-  ///
-  /// - Parameters:
-  ///   - findings: The failures to protect the key's memory.
-  ///   - announce: Called with instructions, once the server accepts connections.
-  public func run(findings: [Finding], announce: ([String]) -> Void) -> CommandResult {
+  private func result(_ machine: HostFacts) -> CommandResult {
     do {
       let key = try SigningKey.generate(keyID: try KeyID("DEMOKEY001"))
       // The emulator gets a quarter of the descriptors.
-      let share = host.openFiles / 4
+      let share = machine.openFiles / 4
       // This check precedes all work that needs a descriptor.
-      _ = try settings(upstream: "http://127.0.0.1:1", openFiles: host.openFiles - share)
+      var own = machine
+      own.openFiles -= share
+      _ = try settings(upstream: "http://127.0.0.1:1", own)
       var options = SandboxOptions(keys: [TrustedKey(team: try TeamID(Self.team), key: key)])
-      options.catalog = try SandboxData.catalog(dataFolder)
+      options.catalog = try SandboxData.catalog(data)
       let sandbox = try SandboxServer(options, port: 0, openFiles: share)
       defer { sandbox.stop() }
       try Application.serveDemo(
-        try settings(upstream: sandbox.url, openFiles: host.openFiles - share), key: key, findings: findings,
+        try settings(upstream: sandbox.url, own), key: key, findings: SecureMemory.protect(),
         // The demo has only two settings, its flags.
         addressHint: "The flags --host ADDRESS and --port N choose the address."
-      ) { announce(guide($0, key, sandbox: sandbox.url)) }
+      ) { CommandResult.print(guide($0, key, sandbox: sandbox.url), to: STDOUT_FILENO) }
       return CommandResult(.good)
     } catch let error as InvalidSettings where error.errors.allSatisfy({ $0.path == "server.host" }) {
       // The only setting with a value of the command line, beside the port, which is judged before.
@@ -56,11 +60,9 @@ public struct DemoCommand: Sendable {
 
   private static let team = "DEMOTEAM01"
 
-  private func settings(upstream: String, openFiles: Int) throws -> Settings {
-    var host = host
-    host.openFiles = openFiles
+  private func settings(upstream: String, _ machine: HostFacts) throws -> Settings {
     let flags = [
-      ("server.host", address ?? "localhost"), ("server.port", "\(port)"), ("admin.port", "\(adminPort)"),
+      ("server.host", host ?? "localhost"), ("server.port", "\(port)"), ("admin.port", "\(adminPort)"),
       ("server.page", "true"), ("admin.page", "true"), ("musickit.teamID", Self.team),
       ("musickit.keyFile", "AuthKey_DEMOKEY001.p8"), ("access.anonymous", "{ token: true, catalog: true, me: true }"),
       ("catalog.upstream", upstream), ("catalog.me", "true"),
@@ -68,7 +70,7 @@ public struct DemoCommand: Sendable {
     let input = SettingsInput(
       file: nil, environment: [:], environmentKey: nil,
       flags: flags.map { SettingsInput.Flag(name: $0 == "server.host" ? "--host" : "demo", path: $0, value: $1) },
-      allowsAnonymous: false, host: host)
+      allowsAnonymous: false, host: machine)
     var settings = try Settings.load(input).settings
     settings.access.anonymous = Client(
       id: Client.anonymousID, credential: .anonymous, origins: .loopback, catalog: true, me: true)
@@ -79,7 +81,7 @@ public struct DemoCommand: Sendable {
   /// asks there.
   private var adminPort: UInt16 {
     let usual: UInt16 = 8081
-    guard address != nil, port != 0, port != usual else { return 0 }
+    guard host != nil, port != 0, port != usual else { return 0 }
     let isFree = (try? Listener.check(.tcp(host: "127.0.0.1", port: usual), reusesPort: false)) != nil
     return isFree ? usual : 0
   }
@@ -90,7 +92,7 @@ public struct DemoCommand: Sendable {
     }
     let port = first.port ?? 0
     let isHere = addresses.areLoopback
-    let isEverywhere = ["*", "0.0.0.0", "::"].contains(address)
+    let isEverywhere = ["*", "0.0.0.0", "::"].contains(host)
     let url = isEverywhere ? "http://localhost:\(port)" : addresses.url(first)
     let reach =
       isHere

@@ -1,51 +1,115 @@
 import Access
+package import ArgumentParser
 import CatalogProxy
 import DeveloperToken
 import Glibc
 import HTTPMessages
-public import ServerSettings
+import ServerSettings
 import TokenServer
 
-/// Finds out why tokens fail: checks settings, key, token and origin, and then the way to Apple Music.
-public struct DoctorCommand: Sendable {
-  /// The source of a music user token.
-  public enum UserToken: Sendable {
-    /// The token itself.
-    case text(String)
-    /// A file with this path. `-` is standard input.
-    case file(String)
+/// Finds out why tokens fail: checks settings, key, token and origin, and then the way to Apple Music. Or why a running
+/// server refuses a caller.
+package struct DoctorCommand: ParsableCommand {
+  package static let configuration = CommandConfiguration(
+    commandName: "doctor",
+    abstract: "Find out why tokens fail, or why a running server refuses a caller.",
+    discussion: """
+      Without --url, it checks the settings, the key, what the server depends on (ports, certificates, identity \
+      providers, store, collector of spans), and then each step to Apple Music in this order. With --url, it \
+      asks the admin listener of a running server which client a credential belongs to, whether the server grants the \
+      request, and whether browsers let pages of the origin read the response.
+
+      Each check has a line with ✓ if it passes, ✗ if it fails, or – if it is skipped, and the fix. A check that \
+      depends on a failed one is skipped. The exit status is 0 if no check fails, 1 if one fails, 78 if serve could not \
+      start with the settings or a key, and 64 for wrong usage, without any report.
+      """)
+
+  @Option(
+    help: ArgumentHelp("The address of a running server's admin listener, http:// only.", valueName: "url"))
+  var url: String?
+
+  @Option(
+    help: ArgumentHelp(
+      "With --url: the file of a caller's API key or JWT; - is standard input.", valueName: "file"))
+  var credentialFile: String?
+
+  @Option(help: ArgumentHelp("With --url: the path that the caller requests. Default: /token.", valueName: "path"))
+  var path: String?
+
+  @Option(help: ArgumentHelp("The web origin whose pages use the server.", valueName: "origin"))
+  var origin: String?
+
+  @Option(help: ArgumentHelp("The file of a music user token to check; - is standard input.", valueName: "file"))
+  var userTokenFile: String?
+
+  @Option(
+    help: ArgumentHelp("The music user token itself. Other users of the machine can see it.", valueName: "token"))
+  var userToken: String?
+
+  @Flag(help: "Print a JSON object.")
+  var json = false
+
+  @OptionGroup var settings: SettingsOptions
+
+  package func validate() throws {
+    guard userToken == nil || userTokenFile == nil else {
+      throw ValidationError("--user-token and --user-token-file are both given; keep one of the two.")
+    }
+    guard url != nil || (credentialFile == nil && path == nil) else {
+      throw ValidationError(
+        "--credential-file and --path need --url, the address of a running server's admin listener.")
+    }
+    guard url == nil || (settings.isEmpty && userToken == nil && userTokenFile == nil) else {
+      throw ValidationError(
+        "--url checks a running server, and needs no settings and no user token: run doctor once with and once without "
+          + "--url.")
+    }
   }
 
   static let userTokenOption = "--user-token"
 
   /// A music user token has at most 4 KiB, as the catalog forwards them.
-  private static let secret = CommandSecret(
+  private static let userSecret = CommandSecret(
     name: "music user token", limit: 4096, content: "the token that MusicKit returned to the app")
 
-  private let input: SettingsInput
-  private let origin: String?
-  private let userToken: UserToken?
-  private let isJSON: Bool
+  /// The limit is that of a field line on the public listener, and more than any JWT has.
+  private static let callerSecret = CommandSecret(
+    name: "credential", limit: 16_384, content: "the API key or the JWT, without Authorization or Bearer")
 
-  /// Creates the command with the sources of the settings and the values of its flags.
-  public init(_ input: SettingsInput, origin: String?, userToken: UserToken?, isJSON: Bool) {
-    (self.input, self.origin, self.userToken, self.isJSON) = (input, origin, userToken, isJSON)
-  }
+  package init() {}
+
+  package func run() throws { try result(input: STDIN_FILENO).finish() }
 
   /// Makes all checks and returns the report.
   ///
-  /// - Parameter input: The descriptor of standard input.
-  public func run(input descriptor: Int32) -> CommandResult {
+  /// - Parameter descriptor: The descriptor of standard input.
+  func result(input descriptor: Int32) -> CommandResult {
+    do { return try url.map { try report(on: $0, descriptor) } ?? report(descriptor) } catch {
+      return CommandResult(error, otherwise: .failed)
+    }
+  }
+
+  /// Asks the admin listener of a running server.
+  private func report(on url: String, _ descriptor: Int32) throws -> CommandResult {
+    let url = try HealthCheckURL(url)
+    guard url.target == "/" else {
+      throw CommandError(.usage, "--url takes the address of the admin listener, without a path.")
+    }
+    let credential = try credentialFile.map { try Self.callerSecret.read(file: $0, input: descriptor) }
+    var diagnosis = Diagnosis(of: Diagnosis.Subject.ofServer)
+    try ServerDiagnosis(url: url, credential: credential, origin: origin, path: path).run(&diagnosis)
+    return CommandResult(diagnosis.isHealthy ? .good : .failed, output: diagnosis.output(isJSON: json))
+  }
+
+  /// Checks what `serve` would use.
+  private func report(_ descriptor: Int32) throws(CommandError) -> CommandResult {
     let userToken: String?
-    do {
-      userToken = try self.userToken.map { (source) throws(CommandError) in
-        switch source {
-        case .text(let text): try Self.secret.read(Array(text.utf8))
-        case .file(let path): try Self.secret.read(file: path, input: descriptor)
-        }
+    if let given = self.userToken {
+      userToken = try Self.userSecret.read(Array(given.utf8))
+    } else {
+      userToken = try userTokenFile.map { (file) throws(CommandError) in
+        try Self.userSecret.read(file: file, input: descriptor)
       }
-    } catch {
-      return CommandResult(error, otherwise: .usage)
     }
     var diagnosis = Diagnosis(of: Diagnosis.Subject.ofMachine)
     let warnings = examine(&diagnosis, userToken)
@@ -53,7 +117,7 @@ public struct DoctorCommand: Sendable {
     let isUnusable = [Diagnosis.Subject.settings, .access, .key].contains { diagnosis.has(.fail, $0) }
     let status: CommandResult.Status = isUnusable ? .configuration : diagnosis.isHealthy ? .good : .failed
     return CommandResult(
-      status, output: diagnosis.output(isJSON: isJSON), diagnostics: warnings.map { "Warning: \($0)" })
+      status, output: diagnosis.output(isJSON: json), diagnostics: warnings.map { "Warning: \($0)" })
   }
 
   /// Makes the checks in their order. One that has failed hides only what needs its result. Returns the warnings of the
@@ -61,7 +125,7 @@ public struct DoctorCommand: Sendable {
   private func examine(_ diagnosis: inout Diagnosis, _ userToken: String?) -> [String] {
     if origin == nil { diagnosis.skip(.origin, because: "--origin names none.") }
     if userToken == nil { diagnosis.skip(.userToken, because: "--user-token-file names none.") }
-    let draft = SettingsDraft(input)
+    let draft = SettingsDraft(settings.input())
     guard draft.isComplete else {
       diagnosis.fail(.settings, draft.errors.lines, fix: nil)
       return draft.warnings
@@ -196,48 +260,6 @@ public struct DoctorCommand: Sendable {
     } catch {
       diagnosis.fail(
         .origin, "\(error)", fix: "Write it as the browser sends it, as in https://app.example.com.", blocks: false)
-    }
-  }
-}
-
-/// Finds out why a running server refuses a caller: reads the credential, asks the admin listener, and reports.
-public struct ServerDoctorCommand: Sendable {
-  /// The limit is that of a field line on the public listener, and more than any JWT has.
-  private static let secret = CommandSecret(
-    name: "credential", limit: 16_384, content: "the API key or the JWT, without Authorization or Bearer")
-
-  private let url: String
-  private let credentialFile: String?
-  private let origin: String?
-  private let path: String?
-  private let isJSON: Bool
-
-  /// Creates the command with the URL of the admin listener, and a request as the operator describes it.
-  ///
-  /// - Parameters:
-  ///   - credentialFile: The file with the API key or the JWT; `-` is standard input. Nil for a caller without one.
-  ///   - origin: The origin of the caller's page; nil for a program.
-  ///   - path: The path that the caller requests; nil for `/token`.
-  public init(url: String, credentialFile: String?, origin: String?, path: String?, isJSON: Bool) {
-    (self.url, self.credentialFile, self.origin) = (url, credentialFile, origin)
-    (self.path, self.isJSON) = (path, isJSON)
-  }
-
-  /// Makes all checks and returns the report.
-  ///
-  /// - Parameter input: The descriptor of standard input.
-  public func run(input descriptor: Int32) -> CommandResult {
-    do {
-      let url = try HealthCheckURL(url)
-      guard url.target == "/" else {
-        throw CommandError(.usage, "--url takes the address of the admin listener, without a path.")
-      }
-      let credential = try credentialFile.map { try Self.secret.read(file: $0, input: descriptor) }
-      var diagnosis = Diagnosis(of: Diagnosis.Subject.ofServer)
-      try ServerDiagnosis(url: url, credential: credential, origin: origin, path: path).run(&diagnosis)
-      return CommandResult(diagnosis.isHealthy ? .good : .failed, output: diagnosis.output(isJSON: isJSON))
-    } catch {
-      return CommandResult(error, otherwise: .failed)
     }
   }
 }

@@ -1,27 +1,35 @@
+package import ArgumentParser
 import Bytes
 import EventLoop
 import HTTP1
 import HTTPClient
 import HTTPMessages
 import HTTPTypes
-public import ServerSettings
+import ServerSettings
 import TokenServer
 
 /// Requests the health of a server, for images without curl.
-public struct HealthCheckCommand: Sendable {
-  private let url: String?
-  private let input: SettingsInput
+package struct HealthCheckCommand: ParsableCommand {
+  package static let configuration = CommandConfiguration(
+    commandName: "healthcheck",
+    abstract: "Exit 0 if a URL responds with 200. Default: /healthz of the admin listener in the settings of serve.")
 
-  /// Creates the command. Without a URL, it queries the admin listener in the settings of `input`.
-  public init(url: String?, input: SettingsInput) {
-    self.url = url
-    self.input = input
-  }
+  @Option(help: ArgumentHelp("The URL to check, http:// only.", valueName: "url"))
+  var url: String?
 
-  /// Returns success if the response is 200 within `timeout`.
-  public func run(timeout: Duration = .seconds(5)) -> CommandResult {
+  @OptionGroup var settings: SettingsOptions
+
+  package init() {}
+
+  package func run() throws { try Self.result(url, settings.input()).finish() }
+
+  /// Returns success if the response is 200 within `timeout`. Without a URL, it queries the admin listener in the settings
+  /// of `input`.
+  static func result(
+    _ url: String?, _ input: SettingsInput, timeout: Duration = .seconds(5)
+  ) -> CommandResult {
     do {
-      let url = try HealthCheckURL(try url ?? adminURL())
+      let url = try HealthCheckURL(try url ?? adminURL(input))
       let limits = UpstreamTimeouts(connect: timeout, firstByte: timeout, whole: timeout)
       switch try url.reply(limits: limits, contentLimit: 0) {
       case .success(let reply) where reply.status == 200: return CommandResult(.good)
@@ -33,7 +41,7 @@ public struct HealthCheckCommand: Sendable {
     }
   }
 
-  private func adminURL() throws -> String {
+  private static func adminURL(_ input: SettingsInput) throws -> String {
     guard let admin = try Settings.loadAdmin(input) else {
       throw CommandError(
         .configuration, "The admin listener is off (admin.enabled), so --url must name the URL to check.")
@@ -44,7 +52,6 @@ public struct HealthCheckCommand: Sendable {
     }
     return "http://\(admin.host.reachableAuthority):\(admin.port)/healthz"
   }
-
 }
 
 /// The components of the `http` URL of a health check.

@@ -1,34 +1,45 @@
+package import ArgumentParser
 import Bytes
 import Cryptography
 import DeveloperToken
+import Glibc
 import HTTPMessages
 import ServerSettings
 import TokenServer
 
 /// Checks a developer token against Apple's rules.
-public struct InspectCommand: Sendable {
+package struct InspectCommand: ParsableCommand {
+  package static let configuration = CommandConfiguration(
+    commandName: "inspect",
+    abstract: "Check a developer token against each of Apple's rules; exit 1 if Apple would refuse it.")
+
+  @Argument(help: "The token. Default: standard input.")
+  var token: String?
+
+  @Option(
+    help: ArgumentHelp("The key that signed the token: the .p8 file, or its public key in PEM.", valueName: "file")
+  )
+  var keyFile: String?
+
+  @Option(help: ArgumentHelp("The web origin that uses the token.", valueName: "origin"))
+  var origin: String?
+
+  @Flag(help: "Print a JSON object.")
+  var json = false
+
   /// The maximum input in bytes. It exceeds every token, so that the inspector itself can report an overlong one.
-  static let inputLimit = 65_536
+  private static let inputLimit = 65_536
 
-  private let token: String?
-  private let keyFile: String?
-  private let origin: String?
-  private let isJSON: Bool
+  package init() {}
 
-  /// Creates the command with the values of its flags. Without a token, it reads one from standard input.
-  public init(token: String?, keyFile: String?, origin: String?, isJSON: Bool) {
-    self.token = token
-    self.keyFile = keyFile
-    self.origin = origin
-    self.isJSON = isJSON
-  }
+  package func run() throws { try result(input: STDIN_FILENO, now: Glibc.time(nil)).finish() }
 
   /// Inspects the token and returns the report.
   ///
   /// - Parameters:
   ///   - input: The descriptor to read the token from if no flag supplies one.
   ///   - now: The time in seconds since 1970.
-  public func run(input: Int32, now: Int) -> CommandResult {
+  func result(input: Int32, now: Int) -> CommandResult {
     do {
       let token = try token.map { Array($0.utf8) } ?? SmallFile.read(input, atMost: Self.inputLimit, within: nil)
       let origin = try origin.map { (text) throws(OriginError) in try Origin(text) }
@@ -37,7 +48,7 @@ public struct InspectCommand: Sendable {
       let inspection = Inspector(key: key?.key, origin: origin, now: now).inspect(token.span)
       let report = InspectionReport(inspection, now: now)
       return CommandResult(
-        inspection.isAcceptable ? .good : .failed, output: isJSON ? [report.json] : report.lines,
+        inspection.isAcceptable ? .good : .failed, output: json ? [report.json] : report.lines,
         diagnostics: key?.findings ?? [])
     } catch let error as SigningKeyError {
       return CommandResult(.configuration, diagnostics: ["\(error)"])

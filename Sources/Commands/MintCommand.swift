@@ -1,43 +1,53 @@
 import Access
+package import ArgumentParser
 import Cryptography
 import DeveloperToken
+import Glibc
 import HTTPMessages
 import JSON
 import ServerSettings
 
 /// Mints one developer token without a server.
-public struct MintCommand: Sendable {
-  private let keyFile: String
-  private let teamID: String
-  private let keyID: String?
-  private let ttl: String?
-  private let origins: [String]
-  private let isJSON: Bool
+package struct MintCommand: ParsableCommand {
+  package static let configuration = CommandConfiguration(
+    commandName: "mint", abstract: "Print one developer token and nothing else.")
 
-  /// Creates the command with the values of its flags.
-  public init(keyFile: String, teamID: String, keyID: String?, ttl: String?, origins: [String], isJSON: Bool) {
-    self.keyFile = keyFile
-    self.teamID = teamID
-    self.keyID = keyID
-    self.ttl = ttl
-    self.origins = origins
-    self.isJSON = isJSON
-  }
+  @Option(help: ArgumentHelp("The private key from Apple, AuthKey_<KEYID>.p8.", valueName: "file"))
+  var keyFile: String
+
+  @Option(help: ArgumentHelp("The 10-character Team ID of your Apple developer account.", valueName: "id"))
+  var teamID: String
+
+  @Option(help: ArgumentHelp("The key's 10-character ID. Default: the one in the file's name.", valueName: "id"))
+  var keyID: String?
+
+  @Option(help: ArgumentHelp("How long the token lives, such as 30d. Default: 12h.", valueName: "duration"))
+  var ttl: String?
+
+  @Option(help: ArgumentHelp("A web origin to bind the token to; may be repeated.", valueName: "origin"))
+  var origin: [String] = []
+
+  @Flag(help: "Print a JSON object, as GET /token does.")
+  var json = false
+
+  package init() {}
+
+  package func run() throws { try result(now: Glibc.time(nil)).finish() }
 
   /// Mints a token. The result contains the token for standard output, or the error.
   ///
   /// - Parameter now: The time in seconds since 1970.
-  public func run(now: Int) -> CommandResult {
+  func result(now: Int) -> CommandResult {
     do {
       let teamID = try TeamID(teamID)
       let keyID = try keyID.map { (text) throws(IdentifierError) in try KeyID(text) }
-      let origins = try origins.map { (text) throws(OriginError) in try Origin(text) }
+      let origins = try origin.map { (text) throws(OriginError) in try Origin(text) }
       let ttl = try lifetime()
       let key = try SigningKey.load(file: keyFile, keyID: keyID)
       let policy = try TokenPolicy(maxTTL: TokenPolicy.maximumLifetime)
       let minter = try TokenMinter(key: key, team: teamID, policy: policy)
       let token = try minter.token(ttl: ttl, origins: origins, now: now)
-      let output = isJSON ? String(decoding: TokenDocument(token, now: now).json, as: UTF8.self) : token.string
+      let output = json ? String(decoding: TokenDocument(token, now: now).json, as: UTF8.self) : token.string
       return CommandResult(.good, output: [output], diagnostics: key.findings.map(\.description))
     } catch let error as SigningKeyError {
       return CommandResult(.configuration, diagnostics: [Self.sentence(error)])
@@ -72,9 +82,9 @@ public struct MintCommand: Sendable {
 
 /// The check for a private key on the command line, which every user of the machine can see and the shell's history
 /// keeps.
-public enum MisplacedKey {
+package enum MisplacedKey {
   /// Returns the refusal of `arguments`, which quotes none of them; nil if none of them is a key.
-  public static func refusal(of arguments: [String]) -> CommandResult? {
+  package static func refusal(of arguments: [String]) -> CommandResult? {
     guard arguments.indices.contains(where: { isKey($0, of: arguments) }) else { return nil }
     return CommandResult(
       .usage,
@@ -99,20 +109,30 @@ public enum MisplacedKey {
 }
 
 /// Generates an API key.
-public struct NewAPIKeyCommand: Sendable {
-  private let isJSON: Bool
+package struct NewAPIKeyCommand: ParsableCommand {
+  package static let configuration = CommandConfiguration(
+    commandName: "new-api-key",
+    abstract: "Print a new API key, and on a second line its SHA-256 for the configuration.",
+    discussion: """
+      The command stores nothing: the client keeps the key, and the server's settings its SHA-256. A key is mkts_, 43 \
+      random characters (256 bits) and a checksum, so that secret scanners find it by \\bmkts_[0-9A-Za-z]{49}\\b.
+      """)
 
-  /// Creates the command with the value of its flag.
-  public init(isJSON: Bool) { self.isJSON = isJSON }
+  @Flag(help: "Print a JSON object with the members key and sha256.")
+  var json = false
+
+  package init() {}
+
+  package func run() throws { try result().finish() }
 
   /// Returns the key and its SHA-256 for standard output, and for standard error the instructions for each.
-  public func run() -> CommandResult {
+  private func result() -> CommandResult {
     do {
       let key = try APIKey.generate()
       // Only here a key becomes text, because the program is about to print it and keeps no copy.
       let text = key.withBytes { bytes in String(decoding: bytes.indices.map { bytes[$0] }, as: UTF8.self) }
       let sha256 = key.digest.hexadecimal
-      guard !isJSON else {
+      guard !json else {
         return CommandResult(.good, output: [(["key": .text(text), "sha256": .text(sha256)] as JSONValue).ascii])
       }
       return CommandResult(

@@ -1,3 +1,4 @@
+package import ArgumentParser
 import DeveloperToken
 import EventLoop
 import Glibc
@@ -7,53 +8,79 @@ import TLS
 import TokenServer
 
 /// Runs the Apple Music emulator by itself, for testing other clients.
-public struct SandboxCommand: Sendable {
-  /// The port of 127.0.0.1; 0 picks a free one.
-  public var port: UInt16 = 8082
-  /// The keys whose tokens the emulator accepts; empty to generate a key.
-  public var keyFiles: [String] = []
-  /// The key ID, if the name of the only file does not contain it.
-  public var keyID: String?
-  /// The team whose tokens the emulator accepts.
-  public var teamID = "DEMOTEAM01"
-  /// Whether to serve HTTPS, with HTTP/2.
-  public var isSecure = false
-  /// The path for the certificate that clients must trust; nil for a temporary file.
-  public var certificateFile: String?
-  /// Whether the certificate is for another host.
-  public var hasWrongCertificate = false
-  /// The number of requests per second before the team gets 429; nil for no limit.
-  public var rate: Int?
-  /// The limit before the team gets 429, as in `fixed-window:20/1s`.
-  public var limit: String?
-  /// The form of `Retry-After` in a 429: `none`, `seconds` or `date`.
-  public var retryAfter = "none"
-  /// The delay before each response, as in `100ms`; nil for none.
-  public var latency: String?
-  /// The faults of every request, as in `delay=1s,status=503`.
-  public var faults: String?
-  /// The folder with resources to add or replace; nil for none.
-  public var dataFolder: String?
-  /// The number of seconds by which the emulator's clock is ahead.
-  public var clockSkew = 0
-  /// The caching fields of responses: `etag`, `max-age`, `both`, `none` or `mixed`.
-  public var cacheFields = "mixed"
+package struct SandboxCommand: ParsableCommand {
+  package static let configuration = CommandConfiguration(
+    commandName: "sandbox",
+    abstract: "Run an Apple Music API to test clients against: it refuses what Apple refuses.")
 
-  /// Creates the command with the default of each flag.
-  public init() {}
+  @Option(help: "The port of 127.0.0.1 to listen on; 0 picks a free one.")
+  var port: UInt16 = 8082
+
+  @Option(
+    help: ArgumentHelp(
+      "A key whose tokens the emulator accepts; may be repeated. Default: a new key.", valueName: "file"))
+  var keyFile: [String] = []
+
+  @Option(help: ArgumentHelp("The key's ID. Default: the one in the file's name.", valueName: "id"))
+  var keyID: String?
+
+  @Option(help: ArgumentHelp("The team whose tokens the emulator accepts.", valueName: "id"))
+  var teamID = "DEMOTEAM01"
+
+  @Option(help: ArgumentHelp("A folder of JSON files with resources to add or replace.", valueName: "folder"))
+  var data: String?
+
+  @Flag(help: "Serve HTTPS, HTTP/2 and HTTP/1.1, with a new certificate.")
+  var tls = false
+
+  @Option(help: ArgumentHelp("Where to write that certificate.", valueName: "file"))
+  var certificateFile: String?
+
+  @Flag(help: "Issue the certificate for another host.")
+  var wrongCertificate = false
+
+  @Option(help: ArgumentHelp("The rate in requests a second; further requests get 429.", valueName: "number"))
+  var rate: Int?
+
+  @Option(
+    help: ArgumentHelp(
+      "The limit: bucket:20/1s, fixed-window:20/1s or sliding-window:20/1s. Further requests get 429.",
+      valueName: "limit"))
+  var limit: String?
+
+  @Option(help: ArgumentHelp("none, seconds or date: the Retry-After of that 429.", valueName: "form"))
+  var retryAfter = "none"
+
+  @Option(help: ArgumentHelp("The time before each response, as in 100ms.", valueName: "time"))
+  var latency: String?
+
+  @Option(help: ArgumentHelp("The faults of every request, as in delay=1s,status=503.", valueName: "faults"))
+  var fault: String?
+
+  @Option(
+    parsing: .unconditional,
+    help: ArgumentHelp("Seconds by which the emulator's clock is ahead; behind if negative.", valueName: "seconds"))
+  var clockSkew = 0
+
+  @Option(
+    help: ArgumentHelp("The caching fields of responses: etag, max-age, both, none or mixed.", valueName: "kind"))
+  var cacheFields = "mixed"
+
+  package init() {}
+
+  package func run() throws { try result().finish() }
 
   /// Serves until a signal ends the process.
-  ///
-  /// - Parameter announce: Called with instructions, once the emulator accepts connections.
-  public func run(announce: ([String]) -> Void) -> CommandResult {
+  private func result() -> CommandResult {
     do {
       let (keys, notes) = try signingKeys()
-      let certificate = isSecure ? try SandboxCertificate(self) : nil
+      let certificate = tls ? try SandboxCertificate(self) : nil
       defer { certificate?.removeFolder() }
       let sandbox = try SandboxServer(
         try sandboxOptions(keys), port: port, openFiles: HostFacts.current().openFiles,
         certificate: certificate)
-      announce(["Listening on \(sandbox.url)"] + (certificate?.notes ?? []) + notes)
+      CommandResult.print(
+        ["Listening on \(sandbox.url)"] + (certificate?.notes ?? []) + notes, to: STDOUT_FILENO)
       _ = ProcessSignals.next()
       sandbox.stop()
       return CommandResult(.good)
@@ -66,11 +93,11 @@ public struct SandboxCommand: Sendable {
   }
 
   private func signingKeys() throws -> ([SigningKey], notes: [String]) {
-    guard keyFiles.isEmpty else {
-      guard keyID == nil || keyFiles.count == 1 else {
+    guard keyFile.isEmpty else {
+      guard keyID == nil || keyFile.count == 1 else {
         throw CommandError(.usage, "--key-id names one key, so it needs exactly one --key-file.")
       }
-      let keys = try keyFiles.map { file in
+      let keys = try keyFile.map { file in
         try SigningKey.load(file: file, keyID: try keyID.map { try KeyID($0) })
       }
       let names = keys.map(\.keyID.description).joined(separator: ", ")
@@ -87,8 +114,8 @@ public struct SandboxCommand: Sendable {
   private func sandboxOptions(_ keys: [SigningKey]) throws -> SandboxOptions {
     let team = try TeamID(teamID)
     var sandbox = SandboxOptions(keys: keys.map { TrustedKey(team: team, key: $0) })
-    sandbox.catalog = try SandboxData.catalog(dataFolder)
-    if isSecure, port != 0 { sandbox.baseURL = "https://localhost:\(port)" }
+    sandbox.catalog = try SandboxData.catalog(data)
+    if tls, port != 0 { sandbox.baseURL = "https://localhost:\(port)" }
     guard rate == nil || limit == nil else {
       throw CommandError(.usage, "--rate and --limit exclude each other.")
     }
@@ -98,7 +125,7 @@ public struct SandboxCommand: Sendable {
     let flags: [(name: String, option: SandboxOptions.Text, text: String?)] = [
       ("--limit", .limit, limit), ("--retry-after", .retryAfter, retryAfter),
       ("--latency", .latency, latency), ("--clock-skew", .clockSkew, "\(clockSkew)"),
-      ("--cache-fields", .cacheFields, cacheFields), ("--fault", .fault, faults),
+      ("--cache-fields", .cacheFields, cacheFields), ("--fault", .fault, fault),
     ]
     for flag in flags {
       guard let text = flag.text, sandbox.set(flag.option, to: text) == nil else { continue }
@@ -115,7 +142,7 @@ struct SandboxCertificate {
   private let folder: String
 
   init(_ command: SandboxCommand) throws {
-    let names = command.hasWrongCertificate ? ["DNS:elsewhere.example"] : ["DNS:localhost", "IP:127.0.0.1", "IP:::1"]
+    let names = command.wrongCertificate ? ["DNS:elsewhere.example"] : ["DNS:localhost", "IP:127.0.0.1", "IP:::1"]
     let made = try ThrowawayCertificate(for: names)
     var template = Array("/tmp/musickit-sandbox.XXXXXX".utf8CString)
     guard unsafe mkdtemp(&template) != nil else {

@@ -19,7 +19,7 @@ enum Program {
     }
     do {
       var command = try MusicKitTokenServer.parseAsRoot(arguments == ["-V"] ? ["--version"] : arguments)
-      let serves = command is Serve || command is Demo || command is Sandbox
+      let serves = command is ServeCommand || command is DemoCommand || command is SandboxCommand
       if !serves { ProcessSignals.release() }
       try command.run()
     } catch {
@@ -57,16 +57,14 @@ struct MusicKitTokenServer: ParsableCommand {
     abstract: "Serves Apple Music developer tokens, and Apple's catalog without one.",
     version: "\(Release.version) (\(unsafe String(cString: source_revision())))",
     subcommands: [
-      Serve.self, Demo.self, Sandbox.self, Mint.self, Inspect.self, CheckConfig.self, Doctor.self,
-      HealthCheck.self, NewAPIKey.self,
+      ServeCommand.self, DemoCommand.self, SandboxCommand.self, MintCommand.self, InspectCommand.self,
+      CheckConfigCommand.self, DoctorCommand.self, HealthCheckCommand.self, NewAPIKeyCommand.self,
     ],
-    defaultSubcommand: Serve.self)
+    defaultSubcommand: ServeCommand.self)
 }
 
 /// The setup of the process at the start, while there is one thread.
 enum ProcessSetup {
-  static var findings: [Finding] { SecureMemory.protect() }
-
   /// Prepares the process. It opens the missing standard streams, blocks signals until a command handles them, and
   /// protects the memory for keys. A write to a closed pipe, or beyond the allowed file size, becomes an error instead
   /// of ending the process. The limit of descriptors rises to the maximum that the system grants.
@@ -93,33 +91,5 @@ enum ProcessSetup {
         _ = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
       }
     }
-  }
-}
-
-extension CommandResult {
-  /// Prints the output and the diagnostics, and ends the command.
-  ///
-  /// - Throws: `ExitCode` unless the status is good and the output was written.
-  func finish() throws(ExitCode) {
-    let failure = Self.print(output, to: STDOUT_FILENO).map { code in
-      "The program cannot write to standard output: \(unsafe String(cString: strerror(code)))."
-    }
-    Self.print(diagnostics + (failure.map { [$0] } ?? explanation), to: STDERR_FILENO)
-    if status != .good { throw ExitCode(status.rawValue) }
-    if failure != nil { throw ExitCode(Status.failed.rawValue) }
-  }
-
-  /// Writes lines without a buffer, so that none are lost or out of order at the end.
-  ///
-  /// - Returns: The error that stopped the output; nil if all lines were written.
-  @discardableResult
-  static func print(_ lines: [String], to descriptor: Int32) -> Int32? {
-    var rest = Array(lines.map { $0 + "\n" }.joined().utf8)[...]
-    while !rest.isEmpty {
-      let count = unsafe rest.withUnsafeBytes { unsafe write(descriptor, $0.baseAddress, $0.count) }
-      guard count > 0 || errno == EINTR else { return errno }
-      rest = rest.dropFirst(max(count, 0))
-    }
-    return nil
   }
 }

@@ -10,7 +10,7 @@ struct CheckConfigCommandTests {
   static let host = HostFacts(openFiles: 100_000, cores: 3, logsToTerminal: false)
 
   static func run(_ settings: [String: String]) -> CommandResult {
-    CheckConfigCommand(SettingsInput(environment: settings, host: host)).run()
+    CheckConfigCommand.result(SettingsInput(environment: settings, host: host))
   }
 
   @Test("prints a summary of a valid configuration")
@@ -232,7 +232,7 @@ struct CheckConfigCommandTests {
     let checked = Self.run(settings)
     #expect(checked.diagnostics.last?.hasPrefix("Warning: The environment variable \"MUSICKIT_KEY_FIEL\"") == true)
     let input = SettingsInput(environment: settings, host: Self.host)
-    let served = ServeCommand(input).run(findings: []) { _ in Issue.record("The server has started.") }
+    let served = ServeCommand.result(input, findings: [])
     #expect(served == checked)
   }
 
@@ -259,7 +259,7 @@ struct CheckConfigCommandTests {
     let minimal =
       #"musickit: { teamID: "TEAM123456", keyFile: "AuthKey_KEY1234567.p8" }, access: { anonymous: { token: true } }"#
     let file = try folder.write("{ \(minimal), \(members) }", to: "settings.json5")
-    let result = CheckConfigCommand(SettingsInput(file: file, environment: [:], host: Self.host)).run()
+    let result = CheckConfigCommand.result(SettingsInput(file: file, environment: [:], host: Self.host))
     #expect(result.status == .configuration)
     // The missing key file is one more error.
     #expect(result.diagnostics.count == 101)

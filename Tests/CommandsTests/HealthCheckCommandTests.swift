@@ -28,7 +28,7 @@ struct HealthCheckCommandTests {
     -> CommandResult
   {
     let input = SettingsInput(environment: environment, host: CheckConfigCommandTests.host)
-    return HealthCheckCommand(url: url, input: input).run(timeout: timeout)
+    return HealthCheckCommand.result(url, input, timeout: timeout)
   }
 
   @Test(

@@ -1,3 +1,4 @@
+import ArgumentParser
 import Glibc
 import TestSupport
 import Testing
@@ -12,25 +13,31 @@ struct MintCommandTests {
   static func mint(
     _ keyFile: String, team: String = "TEAM123456", keyID: String? = nil, ttl: String? = nil, origins: [String] = [],
     isJSON: Bool = false
-  ) -> CommandResult {
-    MintCommand(keyFile: keyFile, teamID: team, keyID: keyID, ttl: ttl, origins: origins, isJSON: isJSON).run(now: now)
+  ) throws -> CommandResult {
+    let options = ["--key-file", keyFile, "--team-id", team] + origins.flatMap { ["--origin", $0] }
+    let optional = [("--key-id", keyID), ("--ttl", ttl)].flatMap { name, value in value.map { [name, $0] } ?? [] }
+    return try MintCommand.parse(options + optional + (isJSON ? ["--json"] : [])).result(now: now)
   }
 
   static func inspect(
     _ token: String?, keyFile: String? = nil, origin: String? = nil, isJSON: Bool = false, input: Int32 = -1
-  ) -> CommandResult {
-    InspectCommand(token: token, keyFile: keyFile, origin: origin, isJSON: isJSON).run(input: input, now: now)
+  ) throws -> CommandResult {
+    let options = [("--key-file", keyFile), ("--origin", origin)].flatMap { name, value in
+      value.map { [name, $0] } ?? []
+    }
+    let token = token.map { ["--", $0] } ?? []
+    return try InspectCommand.parse(options + (isJSON ? ["--json"] : []) + token).result(input: input, now: now)
   }
 
   @Test("mint prints only a token, and inspect accepts this token")
   func roundTrip() throws {
     let key = try KeyFixture()
-    let minted = Self.mint(key.path, ttl: "30d", origins: ["https://App.example.com:443/"])
+    let minted = try Self.mint(key.path, ttl: "30d", origins: ["https://App.example.com:443/"])
     #expect(minted.status == .good)
     #expect(minted.output.count == 1 && minted.diagnostics.isEmpty)
     let token = try #require(minted.output.first)
     for keyFile in [nil, key.path, key.plainPath] {
-      let inspected = Self.inspect(token, keyFile: keyFile, origin: "https://app.example.com")
+      let inspected = try Self.inspect(token, keyFile: keyFile, origin: "https://app.example.com")
       #expect(inspected.status == .good, "\(inspected)")
       #expect(inspected.output.contains { $0.hasPrefix("kid") && $0.contains("ABC1234567") })
       #expect(inspected.output.contains { $0.contains("(in 30 d)") })
@@ -41,27 +48,27 @@ struct MintCommandTests {
   @Test("inspect accepts a public key and says whether the signature was verified")
   func publicKey() throws {
     let key = try KeyFixture()
-    let token = try #require(Self.mint(key.path).output.first)
+    let token = try #require(try Self.mint(key.path).output.first)
     func file(_ name: String, _ command: String) -> String {
       let path = "\(key.folder)/\(name)"
       #expect(unsafe system("\(command) > \(path) 2>/dev/null && chmod 600 \(path)") == 0)
       return path
     }
     let own = file("public.pem", "openssl pkey -pubout -in \(key.path)")
-    let verified = Self.inspect(token, keyFile: own)
+    let verified = try Self.inspect(token, keyFile: own)
     #expect(verified.status == .good)
     #expect(
       verified.output.last
         == "The token is well-formed, and the given key signed it. Only Apple knows whether it accepts this key and team."
     )
     #expect(
-      Self.inspect(token).output.last
+      try Self.inspect(token).output.last
         == "The token is well-formed. The signature is not verified, because --key-file names no key.")
     let curve = "openssl ecparam -genkey -noout -name"
     let another = file("other.pem", "\(curve) prime256v1 | openssl pkey -pubout")
-    #expect(Self.inspect(token, keyFile: another).status == .failed)
+    #expect(try Self.inspect(token, keyFile: another).status == .failed)
     for name in ["secp384r1", "secp256k1"] {
-      let wrong = Self.inspect(token, keyFile: file("\(name).pem", "\(curve) \(name) | openssl pkey -pubout"))
+      let wrong = try Self.inspect(token, keyFile: file("\(name).pem", "\(curve) \(name) | openssl pkey -pubout"))
       #expect(wrong.status == .configuration)
       #expect(wrong.diagnostics.first?.contains("is a public key that is damaged or not EC P-256") == true)
     }
@@ -72,34 +79,34 @@ struct MintCommandTests {
   func refused() throws {
     let key = try KeyFixture()
     let other = try KeyFixture()
-    let token = try #require(Self.mint(key.path).output.first)
-    #expect(Self.inspect(token, keyFile: other.path).status == .failed)
-    #expect(Self.inspect(String(token.dropLast(4)), keyFile: key.path).status == .failed)
-    #expect(Self.inspect("nonsense").status == .failed)
-    #expect(Self.inspect("").output.last == "Apple would refuse it.")
+    let token = try #require(try Self.mint(key.path).output.first)
+    #expect(try Self.inspect(token, keyFile: other.path).status == .failed)
+    #expect(try Self.inspect(String(token.dropLast(4)), keyFile: key.path).status == .failed)
+    #expect(try Self.inspect("nonsense").status == .failed)
+    #expect(try Self.inspect("").output.last == "Apple would refuse it.")
     withExtendedLifetime((key, other)) {}
   }
 
   @Test("inspect reads standard input and refuses an endless input")
   func standardInput() throws {
     let key = try KeyFixture()
-    let token = try #require(Self.mint(key.path).output.first)
+    let token = try #require(try Self.mint(key.path).output.first)
     let file = "\(key.folder)/token"
     #expect(unsafe system("printf '%s\\n' \(token) > \(file)") == 0)
     let descriptor = unsafe open(file, O_RDONLY)
     defer { close(descriptor) }
-    #expect(Self.inspect(nil, keyFile: key.path, input: descriptor).status == .good)
+    #expect(try Self.inspect(nil, keyFile: key.path, input: descriptor).status == .good)
     let endless = unsafe open("/dev/zero", O_RDONLY)
     defer { close(endless) }
     #expect(
-      Self.inspect(nil, input: endless)
+      try Self.inspect(nil, input: endless)
         == CommandResult(.usage, diagnostics: ["The token on standard input is too large."]))
   }
 
   @Test("mint --json prints the document of GET /token, and inspect --json prints a report")
   func json() throws {
     let key = try KeyFixture()
-    let document = try #require(Self.mint(key.path, origins: ["https://b.example"], isJSON: true).output.first)
+    let document = try #require(try Self.mint(key.path, origins: ["https://b.example"], isJSON: true).output.first)
     guard case .object(let members) = try JSON5Parser.parse(document) else {
       Issue.record("no object: \(document)")
       return
@@ -110,7 +117,7 @@ struct MintCommandTests {
     #expect(members["refreshAfter"] == .integer(Self.now + 21_600))
     #expect(members["origin"] == .array([.string("https://b.example")]))
     guard case .string(let token)? = members["token"] else { return }
-    let report = try #require(Self.inspect(token, keyFile: key.path, isJSON: true).output.first)
+    let report = try #require(try Self.inspect(token, keyFile: key.path, isJSON: true).output.first)
     guard case .object(let result) = try JSON5Parser.parse(report) else { return }
     #expect(result["acceptable"] == .bool(true))
     #expect(result["kid"] == .string("ABC1234567"))
@@ -135,22 +142,22 @@ struct MintCommandTests {
   @Test("a wrong argument has the status usage, and a wrong key has the status configuration")
   func statuses() throws {
     let key = try KeyFixture()
-    #expect(Self.mint(key.path, team: "x").status == .usage)
-    #expect(Self.mint(key.path, keyID: "x").status == .usage)
-    #expect(Self.mint(key.path, ttl: "1y").status == .usage)
+    #expect(try Self.mint(key.path, team: "x").status == .usage)
+    #expect(try Self.mint(key.path, keyID: "x").status == .usage)
+    #expect(try Self.mint(key.path, ttl: "1y").status == .usage)
     #expect(
-      Self.mint(key.path, ttl: "59s").diagnostics == [
+      try Self.mint(key.path, ttl: "59s").diagnostics == [
         "The lifetime \"59s\" is out of range; write a duration such as \"45s\", \"15m\", \"12h\" or \"30d\", "
           + "from 1 minute to 15777000 seconds (six months)."
       ])
-    #expect(Self.mint(key.path, ttl: "183d").status == .usage)
-    #expect(Self.mint(key.path, origins: ["https://*.example"]).status == .usage)
-    #expect(Self.mint(key.path, keyID: "XYZ1234567").status == .configuration)
-    #expect(Self.mint(key.plainPath).status == .configuration)
-    #expect(Self.mint(key.plainPath, keyID: "XYZ1234567").status == .good)
-    #expect(Self.mint("/nonexistent").status == .configuration)
-    #expect(Self.inspect("a.b.c", keyFile: "/nonexistent").status == .configuration)
-    #expect(Self.inspect("a.b.c", origin: "x").status == .usage)
+    #expect(try Self.mint(key.path, ttl: "183d").status == .usage)
+    #expect(try Self.mint(key.path, origins: ["https://*.example"]).status == .usage)
+    #expect(try Self.mint(key.path, keyID: "XYZ1234567").status == .configuration)
+    #expect(try Self.mint(key.plainPath).status == .configuration)
+    #expect(try Self.mint(key.plainPath, keyID: "XYZ1234567").status == .good)
+    #expect(try Self.mint("/nonexistent").status == .configuration)
+    #expect(try Self.inspect("a.b.c", keyFile: "/nonexistent").status == .configuration)
+    #expect(try Self.inspect("a.b.c", origin: "x").status == .usage)
     withExtendedLifetime(key) {}
   }
 }

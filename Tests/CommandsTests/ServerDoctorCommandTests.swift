@@ -1,3 +1,4 @@
+import ArgumentParser
 import Dispatch
 import TestSupport
 import Testing
@@ -33,12 +34,10 @@ struct ServerDoctorCommandTests {
 
   private static func run(_ contents: [String]) throws -> CommandResult {
     let server = try server(contents)
-    return withExtendedLifetime(server) {
-      let command = ServerDoctorCommand(
-        url: "http://127.0.0.1:\(server.port)", credentialFile: nil, origin: "https://a.example", path: nil,
-        isJSON: false)
-      return command.run(input: -1)
-    }
+    let command = try DoctorCommand.parse([
+      "--url", "http://127.0.0.1:\(server.port)", "--origin", "https://a.example",
+    ])
+    return withExtendedLifetime(server) { command.result(input: -1) }
   }
 
   @Test(

@@ -49,7 +49,7 @@ struct LoadedFilesTests {
   @Test("are each opened once by check-config")
   func check() throws {
     let opens = try FileOpens(in: directory)
-    let result = CheckConfigCommand(input).run()
+    let result = CheckConfigCommand.result(input)
     #expect(result.status == .good, "\(result.diagnostics)")
     #expect(opens.take() == Dictionary(uniqueKeysWithValues: names.map { ($0, 1) }))
   }

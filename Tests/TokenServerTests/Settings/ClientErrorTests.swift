@@ -320,7 +320,7 @@ struct ClientErrorTests {
       let text = clients.replacing("KEY", with: key)
       let fixture = try SettingsFixture(
         "{ musickit: { teamID: 'TEAM123456', keyFile: '/nonexistent.p8' }, access: { clients: \(text) } }")
-      let result = CheckConfigCommand(fixture.input()).run()
+      let result = CheckConfigCommand.result(fixture.input())
       withExtendedLifetime(fixture) {}
       #expect(result.status == .configuration)
       #expect(result.diagnostics.contains { $0.hasPrefix("access.clients") }, "\(result.diagnostics)")

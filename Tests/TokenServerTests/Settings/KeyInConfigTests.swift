@@ -11,7 +11,7 @@ struct KeyInConfigTests {
     let fixture = try SettingsFixture(file)
     try #require(unsafe chmod(fixture.path, mode) == 0)
     defer { withExtendedLifetime(fixture) {} }
-    return CheckConfigCommand(fixture.input()).run()
+    return CheckConfigCommand.result(fixture.input())
   }
 
   private static func withKey() throws -> String {

@@ -1,0 +1,90 @@
+package import ArgumentParser
+import Glibc
+import ServerSettings
+import TokenServer
+
+/// The output of a command, and its exit status.
+package struct CommandResult: Sendable, Equatable {
+  /// The exit statuses of the program. The last three are from sysexits.h.
+  package enum Status: Int32, Sendable {
+    /// The command succeeded.
+    case good = 0
+    /// The check or the operation failed.
+    case failed = 1
+    /// The command line is wrong.
+    case usage = 64
+    /// The program cannot start now, and a later start may succeed with the same settings: another program listens on the
+    /// address, or the machine does not have it yet.
+    case temporary = 75
+    /// The configuration is wrong.
+    case configuration = 78
+  }
+
+  /// The exit status.
+  package var status: Status
+  /// The lines for standard output: only the requested result.
+  package var output: [String]
+  /// The lines for standard error: diagnostics, a sentence each.
+  package var diagnostics: [String]
+  /// The lines for standard error that explain the output. They mean nothing without it.
+  package var explanation: [String]
+
+  /// Creates a result.
+  package init(_ status: Status, output: [String] = [], diagnostics: [String] = [], explanation: [String] = []) {
+    self.status = status
+    self.output = output
+    self.diagnostics = diagnostics
+    self.explanation = explanation
+  }
+
+  /// Creates the result of a command that an error ended.
+  ///
+  /// - Parameter status: The status if the error does not tell it.
+  init(_ error: any Error, otherwise status: Status) {
+    switch error {
+    case let error as CommandError: self.init(error.status, diagnostics: [error.description])
+    case let error as InvalidSettings:
+      self.init(.configuration, diagnostics: error.errors.lines + error.warnings.map { "Warning: \($0)" })
+    case let error as StartError where error.isTemporary: self.init(.temporary, diagnostics: [error.description])
+    default: self.init(status, diagnostics: ["\(error)"])
+    }
+  }
+}
+
+extension CommandResult {
+  /// Prints the output and the diagnostics, and ends the command.
+  ///
+  /// - Throws: `ExitCode` unless the status is good and the output was written.
+  package func finish() throws(ExitCode) {
+    let failure = Self.print(output, to: STDOUT_FILENO).map { code in
+      "The program cannot write to standard output: \(unsafe String(cString: strerror(code)))."
+    }
+    Self.print(diagnostics + (failure.map { [$0] } ?? explanation), to: STDERR_FILENO)
+    if status != .good { throw ExitCode(status.rawValue) }
+    if failure != nil { throw ExitCode(Status.failed.rawValue) }
+  }
+
+  /// Writes lines without a buffer, so that none are lost or out of order at the end.
+  ///
+  /// - Returns: The error that stopped the output; nil if all lines were written.
+  @discardableResult
+  package static func print(_ lines: [String], to descriptor: Int32) -> Int32? {
+    var rest = Array(lines.map { $0 + "\n" }.joined().utf8)[...]
+    while !rest.isEmpty {
+      let count = unsafe rest.withUnsafeBytes { unsafe write(descriptor, $0.baseAddress, $0.count) }
+      guard count > 0 || errno == EINTR else { return errno }
+      rest = rest.dropFirst(max(count, 0))
+    }
+    return nil
+  }
+}
+
+/// The error that ends a command: a sentence for the operator, and the exit status.
+struct CommandError: Error, CustomStringConvertible {
+  let status: CommandResult.Status
+  let description: String
+
+  init(_ status: CommandResult.Status, _ description: String) {
+    (self.status, self.description) = (status, description)
+  }
+}
