@@ -1,5 +1,5 @@
 // The panel of access: what the policy decides, and code for a client.
-import { $, copy, h, tick } from "./dom.js";
+import { $, button, copy, facts as factList, fields as fieldList, group, h, headline, soft, tick } from "./dom.js";
 import { hasCredential, problem, requestToken, send } from "./api.js";
 import { address, caution, code, languages } from "./snippets.js";
 
@@ -17,28 +17,25 @@ export function start(given) {
   facts = given;
   offerRoutes();
   offerClients();
-  for (const name of languages) {
-    $("languages").append(h("button", { type: "button", "aria-pressed": String(name === language), onclick: () => {
-      language = name;
-      for (const button of $("languages").children) button.setAttribute(
-        "aria-pressed",
-        String(button.textContent === name),
-      );
-      showSnippet();
-    } }, name));
-  }
+  for (const name of languages) $("languages").append(button(name, () => choose(name)));
   $("copy-snippet").addEventListener("click", () => copy($("copy-snippet"), $("snippet").textContent));
   $("access-form").addEventListener("submit", (event) => { event.preventDefault(); decide(); });
   $("access-form").addEventListener("change", changed);
   $("server-label").hidden = facts.publicURL === undefined;
   $("server").value = facts.publicURL ?? location.origin;
   $("server").addEventListener("input", showSnippet);
-  showSnippet();
+  choose(language);
   $("credential").addEventListener("input", () => {
     const kind = facts.credentials.find((kind) => kind !== "certificate");
     if (hasCredential() && $("client").value === "anonymous" && kind) $("client").value = kind;
     showSnippet();
   });
+}
+
+function choose(name) {
+  language = name;
+  for (const each of $("languages").children) each.setAttribute("aria-pressed", String(each.textContent === name));
+  showSnippet();
 }
 
 /** Shows the first decision when the panel is first visible, because each explanation is an audit record. */
@@ -112,16 +109,13 @@ async function explain() {
 function explained({ allowed, client, status, code, reason, detail, evidence, fix, cors }, origin) {
   const title = allowed ? "Allowed" : `Refused with ${status}`;
   const nodes = [
-    headline(allowed, title, allowed ? (client ? `As client ${client}.` : "") : detail ?? ""),
-    h(
-      "dl",
-      { class: "facts" },
-      ...rows([["Client", client], ["Code", code], ["Reason", reason === code ? "" : reason]]),
-    ),
+    verdict(allowed, title, allowed ? (client ? `As client ${client}.` : "") : detail),
+    factList([["Client", client], ["Code", code], ["Reason", reason === code ? "" : reason]]),
   ];
-  if (evidence.length > 0) nodes.push(
-    group("What the server knows", h("ul", { class: "sentences" }, ...evidence.map((text) => h("li", {}, text)))),
-  );
+  if (evidence.length > 0) {
+    nodes.push(
+      group("What the server knows", h("ul", { class: "sentences" }, ...evidence.map((text) => h("li", {}, text)))));
+  }
   // The demo has no settings to change.
   const advice = facts.demo && code === "origin_not_allowed"
     ? "The demo serves pages of this machine, such as http://localhost:3000. A server of yours has your origins in its "
@@ -129,20 +123,14 @@ function explained({ allowed, client, status, code, reason, detail, evidence, fi
     : fix;
   if (advice) nodes.push(group("What you can do", h("p", {}, advice)));
   if (cors) {
+    const mark = cors.allowed ? tick("good", "Readable") : tick("bad", "Not readable");
     nodes.push(
-      h(
-        "div",
-        { class: "here" },
-        tick(cors.allowed ? "good" : "bad", cors.allowed ? "Readable" : "Not readable"),
-        h("span", {}, cors.detail),
-      ),
-    );
-    nodes.push(
-      fields("CORS fields of the preflight response", cors.preflight),
-      fields("CORS fields of the response", cors.response),
+      h("div", { class: "here" }, mark, h("span", {}, cors.detail)),
+      fields("CORS fields of the preflight response", Object.entries(cors.preflight)),
+      fields("CORS fields of the response", Object.entries(cors.response)),
     );
   } else if (!origin) {
-    nodes.push(h("p", { class: "soft" }, "Without an origin, the response has no CORS fields."));
+    nodes.push(soft("Without an origin, the response has no CORS fields."));
   }
   return nodes;
 }
@@ -151,31 +139,16 @@ function explained({ allowed, client, status, code, reason, detail, evidence, fi
 async function trial() {
   const result = path() === "/token" ? await requestToken({}) : await send(path());
   const as = hasCredential() ? "With your credential." : "Without a credential.";
-  if (!result.ok) return [headline(false, `Refused with ${result.status || "no response"}`, as), problem(result)];
+  if (!result.ok) return [verdict(false, `Refused with ${result.status || "no response"}`, as), problem(result)];
   const names = ["Cache-Status", "RateLimit", "RateLimit-Policy", "Access-Control-Allow-Origin", "X-Request-ID"];
   const seen = names.filter((name) => result.fields.has(name)).map((name) => [name, result.fields.get(name)]);
-  return [headline(true, "Allowed", as), fields("Fields of the response", Object.fromEntries(seen))];
+  return [verdict(true, "Allowed", as), fields("Fields of the response", seen)];
 }
 
-function headline(isGood, title, detail) {
-  return h("div", { class: "headline" }, tick(isGood ? "good" : "bad", isGood ? "Allowed" : "Refused"),
-    h("div", {}, h("h2", {}, title), detail && h("p", {}, detail)));
-}
+const verdict = (isGood, title, detail) =>
+  headline(isGood ? "good" : "bad", isGood ? "Allowed" : "Refused", title, detail);
 
-const rows = (list) => list.flatMap(
-  ([name, value]) => value ? [h("dt", {}, name), h("dd", {}, h("code", {}, value))] : [],
-);
-
-const group = (title, ...nodes) => h("div", { class: "group" }, h("h3", {}, title), ...nodes);
-
-function fields(title, object) {
-  const lines = Object.entries(object);
-  if (lines.length === 0) return group(title, h("p", { class: "soft" }, "None"));
-  return group(
-    title,
-    h("dl", { class: "fields" }, ...lines.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
-  );
-}
+const fields = (title, rows) => group(title, rows.length > 0 ? fieldList(rows) : soft("None"));
 
 let shownCode = 0;
 

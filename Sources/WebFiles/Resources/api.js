@@ -81,10 +81,8 @@ export function problem(result) {
     result.fields.get("Proxy-Status") ? "Proxy-Status: " + result.fields.get("Proxy-Status") : "",
     "request " + (result.fields.get("X-Request-ID") ?? "unknown"),
   ];
-  const isUnknown = [
-    "missing_credentials",
-    "origin_not_allowed",
-  ].includes(error.code) && !credential && takesCredentials;
+  const isUnknown = !credential && takesCredentials
+    && ["missing_credentials", "origin_not_allowed"].includes(error.code);
   const title = titles[error.code] ?? error.title ?? `The server responded with ${result.status}`;
   const detail = isUnknown ? `${error.detail} Enter your API key or JSON Web Token above.` : error.detail ?? "";
   return notice(title, detail, facts.filter(Boolean).join(" · "), [429, 503].includes(result.status));
@@ -106,9 +104,9 @@ export function notice(title, detail, facts = "", isForNow = false) {
     h("strong", {}, title), detail && h("span", {}, detail), facts && h("small", {}, facts));
 }
 
-/** Indented JSON, or the text as it is. @param {Result} result @param {number} [most] characters */
+/** Indented JSON, or the text as it is, up to 40000 characters. @param {Result} result */
 export function raw(result, most = 40000) {
-  const text = result.json === undefined ? result.text : JSON.stringify(result.json, null, 2);
-  if (text.length > most) return `${text.slice(0, most)}\n… and ${text.length - most} more characters`;
-  return text || "(empty)";
+  const text = (result.json === undefined ? result.text : JSON.stringify(result.json, null, 2)) || "(empty)";
+  const rest = text.length > most ? `\n… and ${text.length - most} more characters` : "";
+  return h("pre", { class: "raw", tabindex: 0, "aria-label": "Raw response" }, text.slice(0, most) + rest);
 }

@@ -1,5 +1,5 @@
 // The panel of the catalog: search, albums, and what each request cost.
-import { $, announce, h, size, span } from "./dom.js";
+import { $, announce, button, empty, fields, h, size, span } from "./dom.js";
 import { problem, raw, send } from "./api.js";
 
 /** The requests that the list keeps. */
@@ -28,7 +28,7 @@ export function start(facts) {
     if (term) go(address("search", storefront(), term));
   });
   for (const term of facts.demo ? emulated : suggestions) {
-    $("chips").append(h("button", { type: "button", onclick: () => go(address("search", storefront(), term)) }, term));
+    $("chips").append(button(term, () => go(address("search", storefront(), term))));
   }
 }
 
@@ -46,7 +46,7 @@ export function shown(parts) {
   if (parts.length > 0) return open(location.hash);
   if (current === "") return;
   current = "";
-  show(h("p", { class: "empty" }, "Search for an artist, an album or a song."));
+  show(empty("Search for an artist, an album or a song."));
 }
 
 async function open(to) {
@@ -89,7 +89,7 @@ async function search(term) {
   const { albums, songs } = result.json?.results ?? {};
   if (!albums && !songs) {
     announce("Nothing found.");
-    return [h("p", { class: "empty" }, `Nothing matches “${term}”. Try one of the suggestions above.`)];
+    return [empty(`Nothing matches “${term}”. Try one of the suggestions above.`)];
   }
   announce(`${albums?.data.length ?? 0} albums, ${songs?.data.length ?? 0} songs.`);
   return [section("Albums", albums, "albums", h("ul", { class: "grid" }), albumItem),
@@ -103,14 +103,13 @@ function show(...nodes) {
 /** A list with a button for its next page, if Apple says that there is one. */
 function section(title, found, type, list, item) {
   if (!found || found.data.length === 0) return null;
-  const more = h("button", { type: "button" }, `More ${title.toLowerCase()}`);
   let next;
   const add = (part) => {
     list.append(...part.data.map(item));
     next = part.next;
     more.hidden = !next;
   };
-  more.addEventListener("click", async () => {
+  const more = button(`More ${title.toLowerCase()}`, async () => {
     more.disabled = true;
     const result = await get(next);
     more.disabled = false;
@@ -123,25 +122,17 @@ function section(title, found, type, list, item) {
   return h("section", { class: "stack", "aria-label": title }, h("h2", {}, title), list, h("div", {}, more));
 }
 
+const text = (kind, content) => h("span", { class: kind }, content);
+
 function albumItem({ attributes: a, id }) {
-  const link = h("a", { href: address("album", storefront(), id) }, artwork(a, 300),
-    h("span", { class: "name" }, a.name), h("span", { class: "by" }, a.artistName));
-  return h("li", {}, link);
+  return h("li", {}, h("a", { href: address("album", storefront(), id) },
+    artwork(a, 300), text("name", a.name), text("by", a.artistName)));
 }
 
 function songItem({ attributes: a }) {
-  return h(
-    "li",
-    {},
-    artwork(a, 96, "small"),
-    h(
-      "span",
-      { class: "grow" },
-      h("span", { class: "name" }, a.name),
-      h("span", { class: "by" }, `${a.artistName} · ${a.albumName}`),
-    ),
-    h("span", { class: "time" }, minutes(a.durationInMillis)),
-  );
+  return h("li", {}, artwork(a, 96, "small"),
+    h("span", { class: "grow" }, text("name", a.name), text("by", `${a.artistName} · ${a.albumName}`)),
+    text("time", minutes(a.durationInMillis)));
 }
 
 /** A picture in the colour that Apple names for it, also while it loads. If it cannot load, the name's first letter. */
@@ -167,19 +158,19 @@ async function album(place, id) {
     if (views.size > 1) history.back();
     else location.hash = "catalog";
   };
-  const back = h("div", {}, h("button", { type: "button", onclick: goBack }, "← Back to the results"));
+  const back = h("div", {}, button("← Back to the results", goBack));
   if (!result.ok) return [back, problem(result)];
   const { attributes: a, relationships } = result.json.data[0];
   const tracks = relationships?.tracks?.data ?? [];
-  const facts = [a.releaseDate?.slice(0, 4), a.genreNames?.[0], a.trackCount === 1 ? "1 track" : `${a.trackCount} tracks`].filter(Boolean).join(" · ");
+  const count = a.trackCount === 1 ? "1 track" : `${a.trackCount} tracks`;
+  const facts = [a.releaseDate?.slice(0, 4), a.genreNames?.[0], count].filter(Boolean).join(" · ");
   announce(`${a.name}, ${tracks.length} tracks.`);
   return [
     back,
     h("div", { class: "album" }, artwork(a, 400),
       h("div", {}, h("h2", { tabindex: -1 }, a.name), h("p", {}, a.artistName), h("p", { class: "soft" }, facts))),
     h("ol", { class: "songs" }, ...tracks.map(({ attributes: t }) => h("li", {},
-      h("span", { class: "number" }, t.trackNumber), h("span", { class: "grow name" }, t.name),
-      h("span", { class: "time" }, minutes(t.durationInMillis))))),
+      text("number", t.trackNumber), text("grow name", t.name), text("time", minutes(t.durationInMillis))))),
   ];
 }
 
@@ -191,36 +182,14 @@ function addCost(path, result) {
   const list = $("costs");
   list.querySelector(".empty")?.remove();
   const { word, kind, sentence } = cacheWords(result);
-  const status = result.fields.get("Cache-Status");
-  list.prepend(
-    h(
-      "details",
-      {},
-      h(
-        "summary",
-        {},
-        h("span", { class: `pill ${kind}` }, word),
-        h("span", { class: "cost" }, `${Math.max(1, Math.round(result.ms))} ms · ${size(result.text.length)}`),
-        h("span", { class: "what" }, readable(path)),
-        h("span", { class: "words" }, sentence),
-      ),
-      h(
-        "div",
-        { class: "body" },
-        h(
-          "dl",
-          { class: "fields" },
-          ...[
-            ["Status", result.status || "none"],
-            ["Cache-Status", status],
-            ["Proxy-Status", result.fields.get("Proxy-Status")],
-            ["X-Request-ID", result.fields.get("X-Request-ID")],
-          ].flatMap(([n, v]) => v ? [h("div", {}, h("dt", {}, n), h("dd", {}, v))] : []),
-        ),
-        h("pre", { class: "raw", tabindex: 0, "aria-label": "Raw response" }, raw(result)),
-      ),
-    ),
-  );
+  const names = ["Cache-Status", "Proxy-Status", "X-Request-ID"];
+  list.prepend(h("details", {},
+    h("summary", {}, text(`pill ${kind}`, word),
+      text("cost", `${Math.max(1, Math.round(result.ms))} ms · ${size(result.text.length)}`),
+      text("what", readable(path)), text("words", sentence)),
+    h("div", { class: "body" },
+      fields([["Status", result.status || "none"], ...names.map((name) => [name, result.fields.get(name)])]),
+      raw(result))));
   while (list.children.length > mostCosts) list.lastChild.remove();
 }
 
@@ -230,44 +199,29 @@ function addCost(path, result) {
  * @returns {{ word: string, kind: string, sentence: string }}
  */
 export function cacheWords(result) {
+  const words = (word, kind, sentence) => ({ word, kind, sentence });
+  const failed = () => words("Failed", "bad",
+    result.status ? `The response is ${result.status}.` : "There was no response.");
   const field = result.fields.get("Cache-Status") ?? "";
-  if (!field) return {
-    word: result.ok ? "Direct" : "Failed",
-    kind: result.ok ? "" : "bad",
-    sentence: result.ok ? "The cache did not handle this request." : failure(result),
-  };
+  if (!field) return result.ok ? words("Direct", "", "The cache did not handle this request.") : failed();
   const ttl = Number(/ttl=(-?\d+)/.exec(field)?.[1] ?? NaN);
   const life = ttl > 0 ? ` It stays fresh for ${span(ttl)}.` : "";
   const detail = /detail="([^"]*)"/.exec(field)?.[1] ?? "";
-  if (detail === "stale-if-error") return {
-    word: "Stale",
-    kind: "warn",
-    sentence: `${source} failed, so the server sent a response that is ${span(ttl)} too old.`,
-  };
-  if (detail === "stale-after") return {
-    word: "Stale",
-    kind: "warn",
-    sentence: `${source} was slow, so the server sent a response that is ${span(ttl)} too old.`,
-  };
-  if (field.includes("; collapsed")) return {
-    word: "Collapsed",
-    kind: "good",
-    sentence: "It shared the response to another caller’s request.",
-  };
-  if (field.includes("; hit")) {
-    return ttl < 0 ? { word: "Stale", kind: "warn", sentence: "From memory, while the server fetches a new response." }
-      : { word: "Hit", kind: "good", sentence: `From memory, without a request to ${within()}.${life}` };
+  const reason = { "stale-if-error": "failed", "stale-after": "was slow" }[detail];
+  if (reason) {
+    return words("Stale", "warn", `${source} ${reason}, so the server sent a response that is ${span(ttl)} too old.`);
   }
+  if (field.includes("; collapsed")) {
+    return words("Collapsed", "good", "It shared the response to another caller’s request.");
+  }
+  if (field.includes("; hit")) {
+    return ttl < 0 ? words("Stale", "warn", "From memory, while the server fetches a new response.")
+      : words("Hit", "good", `From memory, without a request to ${within()}.${life}`);
+  }
+  if (field.includes("fwd-status=304")) {
+    return words("Valid", "good", `${source} says that the response in memory is still right.${life}`);
+  }
+  if (!result.ok) return failed();
   const stored = field.includes("; stored") ? " The server keeps it." : "";
-  if (field.includes("fwd-status=304")) return {
-    word: "Valid",
-    kind: "good",
-    sentence: `${source} says that the response in memory is still right.${life}`,
-  };
-  if (!result.ok) return { word: "Failed", kind: "bad", sentence: failure(result) };
-  return { word: "Miss", kind: "", sentence: `From ${within()}, at the cost of one request.${stored}${life}` };
-}
-
-function failure(result) {
-  return result.status ? `The response is ${result.status}.` : "There was no response.";
+  return words("Miss", "", `From ${within()}, at the cost of one request.${stored}${life}`);
 }

@@ -31,6 +31,32 @@ function fill(element, properties, children) {
   return element;
 }
 
+/** What is there before anything else. @param {string} text */
+export const empty = (text) => h("p", { class: "empty" }, text);
+
+/** @param {string} text */
+export const soft = (text) => h("p", { class: "soft" }, text);
+
+/** A button in a form that it does not submit. @param {string} text @param {(event: any) => void} onclick */
+export const button = (text, onclick, kind = undefined) => h("button", { type: "button", class: kind, onclick }, text);
+
+/** A verdict, with the mark of `tick`. @param {string} title @param {string} detail */
+export function headline(kind, meaning, title, detail) {
+  return h("div", { class: "headline" }, tick(kind, meaning),
+    h("div", {}, h("h2", {}, title), detail && h("p", {}, detail)));
+}
+
+/** The values that are there, as code. @param {[string, any][]} rows */
+export const facts = (rows) => h("dl", { class: "facts" }, ...rows.flatMap(
+  ([name, value]) => value ? [h("dt", {}, name), h("dd", {}, h("code", {}, value))] : []));
+
+/** The fields that are there. @param {[string, any][]} rows */
+export const fields = (rows) => h("dl", { class: "fields" }, ...rows.flatMap(
+  ([name, value]) => value ? [h("div", {}, h("dt", {}, name), h("dd", {}, value))] : []));
+
+/** @param {string} title */
+export const group = (title, ...nodes) => h("div", { class: "group" }, h("h3", {}, title), ...nodes);
+
 /** Says a sentence to screen readers. @param {string} text */
 export function announce(text) {
   $("announcer").textContent = text;

@@ -1,5 +1,5 @@
 // The panel for operators: metrics as charts, clients, keys, and the last audit records.
-import { $, h, moment, span, svg } from "./dom.js";
+import { $, empty, h, moment, span, svg } from "./dom.js";
 import { notice, send } from "./api.js";
 
 /** Time between two looks, in ms, and how many the charts show: four minutes. */
@@ -34,9 +34,7 @@ export function watch(isVisible) {
 
 async function look() {
   if (!isPaused && !document.hidden) {
-    const [metrics, audit] = await Promise.all(
-      [send("/metrics", { isOwn: true }), send("/page/audit", { isOwn: true })],
-    );
+    const [metrics, audit] = await Promise.all(["/metrics", "/page/audit"].map((path) => send(path, { isOwn: true })));
     if (metrics.ok) {
       looks.push({ at: performance.now(), wall: Date.now(), metrics: parse(metrics.text) });
       if (looks.length > shown + 1) looks.shift();
@@ -47,8 +45,7 @@ async function look() {
       showRecords();
     }
     $("live-problem").replaceChildren(
-      ...(metrics.ok ? [] : [notice("The server does not respond", "The charts continue when it does.")]),
-    );
+      ...(metrics.ok ? [] : [notice("The server does not respond", "The charts continue when it does.")]));
   }
   clearTimeout(timer);
   if (!$("live").hidden) timer = setTimeout(look, interval);
@@ -82,8 +79,7 @@ function rates(count) {
   );
 }
 
-const latest = () => looks[looks.length - 1].metrics;
-const last = (list) => list[list.length - 1] ?? 0;
+const latest = () => looks.at(-1).metrics;
 const number = (value) => value >= 100 ? String(Math.round(value)) : String(Math.round(value * 10) / 10);
 const duration = (seconds) => seconds >= 1 ? `${number(seconds)} s` : `${number(seconds * 1000)} ms`;
 
@@ -184,17 +180,12 @@ function ratios() {
 }
 
 function frame({ title }) {
-  return h(
-    "figure",
-    { class: "card chart", "aria-label": title },
-    h("figcaption", {}, h("h3", {}, title)),
-    h("p", { class: "value" }),
+  return h("figure", { class: "card chart", "aria-label": title },
+    h("figcaption", {}, h("h3", {}, title)), h("p", { class: "value" }),
     h("div", { class: "plot", "aria-hidden": "true" },
-      h("span", { class: "most" }), svg("svg", { viewBox: `0 0 ${shown} 40`, preserveAspectRatio: "none" }),
+      h("span", { class: "most" }), svg("svg", { preserveAspectRatio: "none" }),
       h("span", { class: "begin" }), h("span", { class: "end" }, "now")),
-    h("ul", { class: "legend" }),
-    h("p", { class: "also" }),
-  );
+    h("ul", { class: "legend" }), h("p", { class: "also" }));
 }
 
 /** Since when a count has not grown, as a time; undefined if it grew between the last two looks. */
@@ -206,27 +197,28 @@ function quietSince(count) {
   return index === looks.length - 1 ? undefined : new Date(looks[index].wall).toLocaleTimeString();
 }
 
+/** The last value of a chart, or since when there was nothing to count: a percentage stands still without traffic. */
+function value({ unit, none = "No traffic", count, write = number }, line) {
+  const quiet = quietSince(count);
+  if (quiet === "the start" || (quiet && unit !== "%")) return [h("small", {}, `${none} since ${quiet}`)];
+  return [write(line.at(-1) ?? 0), " ", h("small", {}, unit)];
+}
+
 function draw() {
   charts.forEach((chart, index) => {
-    const element = $("charts").children[index];
-    const part = (name) => element.querySelector(`.${name}`);
-    const names = chart.lines().map(([name]) => name);
-    const lines = chart.lines().map(([, line]) => line);
-    const write = chart.write ?? number;
-    const quiet = quietSince(chart.count);
-    part("value").replaceChildren(...quiet && chart.unit !== "%" ? [h("small", {}, `${chart.none ?? "No traffic"} since ${quiet}`)]
-      : chart.unit === "%" && quiet === "the start" ? [h("small", {}, "No traffic since the start")]
-      : [write(last(lines[0])), " ", h("small", {}, chart.unit)]);
-    part("also").textContent = chart.also();
+    const part = (name) => $("charts").children[index].querySelector(name);
+    const named = chart.lines();
+    const lines = named.map(([, line]) => line);
+    part(".value").replaceChildren(...value(chart, lines[0]));
+    part(".also").textContent = chart.also();
     const width = Math.max(fewest, lines[0].length - 1);
-    const least = chart.write ? 0.001 : 1;
-    const top = chart.top ?? Math.max(least, ...lines.flat()) * 1.15;
-    part("most").textContent = chart.top ? "100 %" : write(top);
-    part("begin").textContent = `${span(width * interval / 1000)} ago`;
-    part("legend").replaceChildren(...names.length > 1
-      ? names.map((name, i) => h("li", { class: `key${i}` }, name)) : []);
-    element.querySelector("svg").setAttribute("viewBox", `0 0 ${width} 40`);
-    element.querySelector("svg").replaceChildren(...lines.flatMap((line, i) => {
+    const top = chart.top ?? Math.max(chart.write ? 0.001 : 1, ...lines.flat()) * 1.15;
+    part(".most").textContent = chart.top ? "100 %" : (chart.write ?? number)(top);
+    part(".begin").textContent = `${span(width * interval / 1000)} ago`;
+    const keys = named.map(([name], i) => h("li", { class: `key${i}` }, name));
+    if (keys.length > 1) part(".legend").replaceChildren(...keys);
+    part("svg").setAttribute("viewBox", `0 0 ${width} 40`);
+    part("svg").replaceChildren(...lines.flatMap((line, i) => {
       const begin = width - line.length + 1;
       const height = (value) => (39 - 38 * Math.min(1, value / top)).toFixed(2);
       const d = line.map((value, x) => `${x ? "L" : "M"}${begin + x} ${height(value)}`).join("");
@@ -243,13 +235,10 @@ function draw() {
 function table(head, rows, kind = "") {
   const cell = (content, i) =>
     h("td", { role: "cell", class: i ? kind : "", "data-name": i ? head[i] : "" }, content);
-  return h(
-    "table",
-    { role: "table" },
+  return h("table", { role: "table" },
     h("thead", { role: "rowgroup" }, h("tr", { role: "row" },
       ...head.map((name, i) => h("th", { role: "columnheader", scope: "col", class: i ? kind : "" }, name)))),
-    h("tbody", { role: "rowgroup" }, ...rows.map((row) => h("tr", { role: "row" }, ...row.map(cell)))),
-  );
+    h("tbody", { role: "rowgroup" }, ...rows.map((row) => h("tr", { role: "row" }, ...row.map(cell)))));
 }
 
 /** A bar with the parts of the outcomes; the numbers beside it say the same. */
@@ -273,16 +262,15 @@ function showClients() {
   }
   const sent = new Map((latest().get("musickit_upstream_client_attempts_total") ?? []).map(
     ({ labels, value }) => [labels.client, value]));
-  const slowest = (id) => quantile(0.99, byClient, ({ client }) => client === id, undefined, latest());
-  const rows = [...counts].map(([id, c]) => [
-    h("div", {}, id === "-" ? "unknown" : id, mix([c.granted, c.refused, c.limited])),
-    c.granted, c.refused, c.limited, sent.get(id) ?? 0, slowest(id) === undefined ? "–" : duration(slowest(id)),
-  ]);
-  $("clients").replaceChildren(
-    rows.length
-      ? table(["Client", "Granted", "Refused", "Limited", "Sent to Apple", "99 % within"], rows, "n")
-      : h("p", { class: "empty" }, "No caller yet."),
-  );
+  const rows = [...counts].map(([id, c]) => {
+    const slowest = quantile(0.99, byClient, ({ client }) => client === id, undefined, latest());
+    return [
+      h("div", {}, id === "-" ? "unknown" : id, mix([c.granted, c.refused, c.limited])),
+      c.granted, c.refused, c.limited, sent.get(id) ?? 0, slowest === undefined ? "–" : duration(slowest),
+    ];
+  });
+  $("clients").replaceChildren(rows.length === 0 ? empty("No caller yet.")
+    : table(["Client", "Granted", "Refused", "Limited", "Sent to Apple", "99 % within"], rows, "n"));
 }
 
 const states = { signing: "good", proved: "good", refused: "bad", unproved: "warn", replaced: "", retired: "" };
@@ -300,12 +288,8 @@ function showKeys() {
       end ? `tokens until ${moment(end)}` : proof ? `proved ${moment(proof)}` : "not proved",
     ];
   });
-  const certificates = [
-    ["musickit_tls_certificate_remaining_seconds", "Certificate"],
-    ["musickit_tls_client_ca_remaining_seconds", "Client CAs"],
-  ];
-  for (const [name, title] of certificates) {
-    for (const { labels, value } of m.get(name) ?? []) {
+  for (const [name, title] of [["certificate", "Certificate"], ["client_ca", "Client CAs"]]) {
+    for (const { labels, value } of m.get(`musickit_tls_${name}_remaining_seconds`) ?? []) {
       const kind = value <= 0 ? "bad" : value < 14 * 86400 ? "warn" : "good";
       rows.push([
         `${title} ${labels.certificate ?? ""}`,
@@ -325,13 +309,9 @@ function showRecords() {
     const text = JSON.stringify(record).toLowerCase();
     return words.every((word) => text.includes(word));
   });
-  if (rows.length === 0) {
-    return $("audit").replaceChildren(
-      h("p", { class: "empty" }, records.length ? "No record matches the filter." : "No record yet."),
-    );
-  }
-  $("audit").replaceChildren(
-    table(["Time", "Outcome", "Client", "Address", "Request", "More"], rows.map(row)));
+  $("audit").replaceChildren(rows.length === 0
+    ? empty(records.length ? "No record matches the filter." : "No record yet.")
+    : table(["Time", "Outcome", "Client", "Address", "Request", "More"], rows.map(row)));
 }
 
 function row(r) {

@@ -1,5 +1,5 @@
 // The panel of tokens: request one, or paste any, and see what Apple would say.
-import { $, announce, copy, h, moment, span, tick } from "./dom.js";
+import { $, announce, copy, empty, facts, h, headline, moment, span, tick } from "./dom.js";
 import { problem, requestToken, send } from "./api.js";
 
 const lifetimes = [300, 3600, 43200, 86400, 604800, 2592000];
@@ -7,10 +7,10 @@ const lifetimes = [300, 3600, 43200, 86400, 604800, 2592000];
 let isDemo = false;
 
 /** @param {import("./page.js").Facts} facts */
-export function start(facts) {
-  isDemo = facts.demo;
-  if (facts.listener === "public") {
-    offerLifetimes(facts.lifetime);
+export function start({ demo, listener, lifetime }) {
+  isDemo = demo;
+  if (listener === "public") {
+    offerLifetimes(lifetime);
     $("token-form").addEventListener("submit", (event) => { event.preventDefault(); request(); });
     // In the demo a token is there at once. Elsewhere each token is somebody's.
     if (isDemo) request();
@@ -61,7 +61,7 @@ async function judge() {
   const token = $("pasted").value.trim();
   const turn = ++latest;
   for (const id of ["copy-token", "clear-token"]) $(id).disabled = token === "";
-  if (token === "") return show(h("p", { class: "empty" }, "No token yet."));
+  if (token === "") return show(empty("No token yet."));
   const result = await send("/page/inspect", { json: { token, origin: location.origin } });
   if (turn !== latest) return;
   if (!result.ok) return show(problem(result));
@@ -69,7 +69,7 @@ async function judge() {
   const here = checks.find(({ rule }) => rule === "claims.origin.match");
   const rules = checks.filter((check) => check !== here);
   const isBroken = rules.some(({ verdict }) => verdict === "fail");
-  show(headline(result.json, rules), life(result.json), content(result.json), !isBroken && place(here, origin),
+  show(summary(result.json, rules), life(result.json), content(result.json), !isBroken && place(here, origin),
     ...list(rules));
 }
 
@@ -77,24 +77,19 @@ function show(...nodes) {
   $("verdict").replaceChildren(...nodes.filter(Boolean));
 }
 
-function headline({ kid }, rules) {
+function summary({ kid }, rules) {
   const failures = rules.filter(({ verdict }) => verdict === "fail").length;
-  const signature = rules.find(({ rule }) => rule === "signature")?.verdict;
-  const [kind, title, detail] =
-    failures > 0 ? [
-      "bad",
-      "Apple would refuse this token",
-      failures === 1 ? "It breaks one rule." : `It breaks ${failures} rules.`,
-    ]
-    : signature === "pass" ? [
-      "good",
-      "A valid token of this server",
+  if (failures > 0) {
+    const count = failures === 1 ? "It breaks one rule." : `It breaks ${failures} rules.`;
+    return headline("bad", "Invalid", "Apple would refuse this token", count);
+  }
+  if (rules.find(({ rule }) => rule === "signature")?.verdict === "pass") {
+    return headline("good", "Valid", "A valid token of this server",
       isDemo ? "Apple refuses it all the same: it does not know the demo’s key."
-        : "Only Apple knows whether it accepts this key and team.",
-    ]
-    : ["warn", "Well-formed, signature not checked", kid ? `Key ${kid} is not a key of this server.` : ""];
-  return h("div", { class: "headline" }, tick(kind, { good: "Valid", bad: "Invalid", warn: "Not sure" }[kind]),
-    h("div", {}, h("h2", {}, title), h("p", {}, detail)));
+        : "Only Apple knows whether it accepts this key and team.");
+  }
+  return headline("warn", "Not sure", "Well-formed, signature not checked",
+    kid ? `Key ${kid} is not a key of this server.` : "");
 }
 
 function life({ iat, exp }) {
@@ -112,9 +107,7 @@ function life({ iat, exp }) {
 
 function content({ alg, kid, iss, origin }) {
   if (!alg && !kid && !iss) return null;
-  const rows = [["Algorithm", alg], ["Key", kid], ["Team", iss], ["Origins", origin?.join(", ") ?? "any"]];
-  return h("dl", { class: "facts" },
-    ...rows.flatMap(([name, value]) => value ? [h("dt", {}, name), h("dd", {}, h("code", {}, value))] : []));
+  return facts([["Algorithm", alg], ["Key", kid], ["Team", iss], ["Origins", origin?.join(", ") ?? "any"]]);
 }
 
 /** Whether the token's origins fit this page, whatever else Apple says of the token. */
@@ -128,10 +121,7 @@ function place(check, origins) {
 }
 
 const kinds = {
-  pass: ["good", "Kept"],
-  fail: ["bad", "Broken"],
-  warning: ["warn", "Unusual"],
-  unknown: ["", "Unknown"],
+  pass: ["good", "Kept"], fail: ["bad", "Broken"], warning: ["warn", "Unusual"], unknown: ["", "Unknown"],
 };
 
 /** The rules that need attention, the worst first, and the others behind a summary. */
@@ -150,9 +140,7 @@ function list(rules) {
 
 /** The sentence of `inspect`, with times and names as people say them. */
 function inWords(rule, explanation) {
-  return explanation.replace(/([Tt])he given key/g, "$1his server’s key").replace(
-    /\b(\d{3,}) s\b/g,
-    (_, seconds) => span(Number(seconds)),
-  )
+  return explanation.replace(/([Tt])he given key/g, "$1his server’s key")
+    .replace(/\b(\d{3,}) s\b/g, (_, seconds) => span(Number(seconds)))
     .replace("No member is", `No member of the ${rule.split(".")[0]} is`);
 }

@@ -1,5 +1,5 @@
 // The panel of the user: a music user token, and requests with it.
-import { $, announce, copy, h } from "./dom.js";
+import { $, announce, button, copy, empty, group, h, soft } from "./dom.js";
 import { notice, problem, raw, requestToken, send } from "./api.js";
 
 /** The user that the demo's emulator knows. */
@@ -19,35 +19,26 @@ export function start(facts) {
   else offerMusicKit();
 }
 
+/** Shows a step of the sign-in. */
+function step(title, ...nodes) {
+  $("sign-in").replaceChildren(h("h2", {}, title), ...nodes);
+}
+
 function offerEmulated() {
-  const button = h(
-    "button",
-    { type: "button", class: "primary", onclick: () => signedIn(emulated, () => offerEmulated()) },
-    "Use the emulator’s user",
-  );
-  $("sign-in").replaceChildren(
-    h("h2", {}, "Sign in"),
-    h("p", { class: "soft" }, "The emulator has one user. With a real key, people sign in at Apple here."),
-    h("div", {}, button),
-  );
+  step("Sign in", soft("The emulator has one user. With a real key, people sign in at Apple here."),
+    h("div", {}, button("Use the emulator’s user", () => signedIn(emulated, offerEmulated), "primary")));
 }
 
 function offerMusicKit() {
-  const button = h("button", { type: "button", class: "primary", onclick: load }, "Load MusicKit JS from Apple");
-  $("sign-in").replaceChildren(
-    h("h2", {}, "Sign in with Apple Music"),
-    h(
-      "p",
-      { class: "soft" },
-      "This loads a script of Apple from js-cdn.music.apple.com. It keeps your sign-in in this browser.",
-    ),
-    h("div", {}, button),
-    h("div", { id: "sign-in-problem", role: "alert" }),
-  );
+  step("Sign in with Apple Music",
+    soft("This loads a script of Apple from js-cdn.music.apple.com. It keeps your sign-in in this browser."),
+    h("div", {}, button("Load MusicKit JS from Apple", load, "primary")), failures());
 }
 
-function failed(title, detail) {
-  $("sign-in-problem").replaceChildren(notice(title, detail));
+const failures = () => h("div", { id: "sign-in-problem", role: "alert" });
+
+function failed(title, error) {
+  $("sign-in-problem").replaceChildren(notice(title, String(error?.message ?? error)));
 }
 
 /** Loads Apple's script, and configures it with a token of this server for this page. */
@@ -65,7 +56,7 @@ async function load(event) {
     );
     offerAuthorization(music);
   } catch (error) {
-    failed("MusicKit JS does not work here", String(error?.message ?? error));
+    failed("MusicKit JS does not work here", error);
   } finally {
     event.target.disabled = false;
   }
@@ -85,36 +76,24 @@ function script() {
 function offerAuthorization(music) {
   const authorize = async () => {
     try { signedIn(await music.authorize(), async () => { await music.unauthorize(); offerAuthorization(music); }); }
-    catch (error) { failed("Apple has not signed you in", String(error?.message ?? error)); }
+    catch (error) { failed("Apple has not signed you in", error); }
   };
-  $("sign-in").replaceChildren(
-    h("h2", {}, "MusicKit JS is ready"),
-    h("p", { class: "soft" }, "Apple opens a window of its own."),
-    h("div", {}, h("button", { type: "button", class: "primary", onclick: authorize }, "Sign in at Apple")),
-    h("div", { id: "sign-in-problem", role: "alert" }),
-  );
+  step("MusicKit JS is ready", soft("Apple opens a window of its own."),
+    h("div", {}, button("Sign in at Apple", authorize, "primary")), failures());
   announce("MusicKit JS is ready.");
 }
 
 function signedIn(token, signOut) {
   userToken = token;
-  const copier = h("button", { type: "button", onclick: () => copy(copier, userToken) }, "Copy");
-  const out = h("button", { type: "button", onclick: () => {
+  const copier = button("Copy", () => copy(copier, userToken));
+  const out = button("Sign out", () => {
     userToken = "";
     $("me-send").disabled = true;
-    $("me-result").replaceChildren(h("p", { class: "empty" }, "Sign in first."));
+    $("me-result").replaceChildren(empty("Sign in first."));
     signOut();
-  } }, "Sign out");
-  $("sign-in").replaceChildren(
-    h("h2", {}, "Signed in"),
-    h(
-      "div",
-      { class: "group" },
-      h("h3", {}, "Music user token"),
-      h("div", { class: "secret" }, h("code", {}, masked(token)), copier),
-    ),
-    h("div", {}, out),
-  );
+  });
+  step("Signed in",
+    group("Music user token", h("div", { class: "secret" }, h("code", {}, masked(token)), copier)), h("div", {}, out));
   $("me-send").disabled = false;
   $("me-result").replaceChildren();
   announce("Signed in.");
@@ -128,39 +107,15 @@ function masked(token) {
 async function ask() {
   const result = await send($("me-path").value, { fields: { "Music-User-Token": userToken } });
   if (!result.ok) return $("me-result").replaceChildren(problem(result));
-  $("me-result").replaceChildren(
-    h(
-      "div",
-      { class: "stack" },
-      h("p", { class: "soft" }, `${result.status} in ${Math.max(1, Math.round(result.ms))} ms`),
-      names(result.json),
-      h(
-        "details",
-        {},
-        h("summary", {}, "Raw response"),
-        h("pre", { class: "raw", tabindex: 0, "aria-label": "Raw response" }, raw(result)),
-      ),
-    ),
-  );
+  $("me-result").replaceChildren(h("div", { class: "stack" },
+    soft(`${result.status} in ${Math.max(1, Math.round(result.ms))} ms`), names(result.json),
+    h("details", {}, h("summary", {}, "Raw response"), raw(result))));
 }
 
 function names(json) {
   const data = json?.data ?? [];
-  if (data.length === 0) return h("p", { class: "empty" }, "The list is empty.");
-  return h(
-    "ol",
-    { class: "songs" },
-    ...data.map(
-      ({ attributes, type }) => h(
-        "li",
-        {},
-        h(
-          "span",
-          { class: "grow" },
-          h("span", { class: "name" }, attributes?.name ?? "Without a name"),
-          h("span", { class: "by" }, attributes?.artistName ?? type),
-        ),
-      ),
-    ),
-  );
+  if (data.length === 0) return empty("The list is empty.");
+  return h("ol", { class: "songs" }, ...data.map(({ attributes, type }) => h("li", {},
+    h("span", { class: "grow" }, h("span", { class: "name" }, attributes?.name ?? "Without a name"),
+      h("span", { class: "by" }, attributes?.artistName ?? type)))));
 }
