@@ -115,10 +115,6 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
       case .task(let task): task.cancel()
       case .work(let work, _): work.cancel()
       }
-    case .abandonWork:
-      // The handler still uses the request, so the pool must not lend it again.
-      receiver.request = nil
-      close()
     }
   }
 
@@ -266,7 +262,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     // The client has gone in the middle of the content, so no response ends the request.
     if receiver.content.take()?.use.isForResponse == true, let request = receiver.request { recordGone(request) }
     transport.close()
-    returnRequest()
+    // What goes on for the connection still uses the request, so the pool must not lend it again.
+    if activity.isNone { returnRequest() }
     worker.forget(self, counted: counted)
   }
 }
@@ -340,7 +337,10 @@ extension Connection {
     while try !transport.transmitAtOnce() {
       transport.releaseBuffers()
       guard account() else { throw .brokenOff }
-      guard await channel.writable(until: state.writeDeadline(at: now)) == .ready else { throw .brokenOff }
+      state.readerAwaited()
+      let readiness = await channel.writable(until: state.writeDeadline(at: now))
+      state.readerWaitEnded()
+      guard readiness == .ready else { throw .brokenOff }
     }
     transport.borrowBuffers()
   }

@@ -31,6 +31,8 @@ struct ConnectionState {
     case resting
     /// Its turn runs, or its task does.
     case busy
+    /// Its task waits until the peer takes what was sent.
+    case sending
     /// A request waits for its handler, or the task for a part of the response. If it `watchesHangup`, received bytes stay
     /// unread, and only the peer's end is relevant.
     case working(watchesHangup: Bool)
@@ -54,8 +56,6 @@ struct ConnectionState {
     case lookForEnd
     case watchForHangup(until: Deadline)
     case cancelWork(until: Deadline)
-    /// Close although the handler has not returned.
-    case abandonWork
   }
 
   var phase = Phase.idle(until: nil)
@@ -196,6 +196,7 @@ struct ConnectionState {
   mutating func unreadBegan(at now: Deadline) -> Deadline {
     let deadline = now.advanced(by: limits.values.writeProgress)
     phase = .unread(until: deadline)
+    readerAwaited()
     return deadline
   }
 
@@ -212,14 +213,23 @@ struct ConnectionState {
 
   /// What the connection waits for, if only its peer can end the wait; nil otherwise. HTTP/2 may have streams.
   var peerWait: HeldPlace.Wait? {
-    guard isResting else { return nil }
+    guard isResting else { return occupation == .sending ? .exchange : nil }
     switch phase {
     case .proxyHeader, .handshake: return .firstRequest
     case .idle, .http2: return hasCarriedRequest ? .nextRequest : .firstRequest
     case .head: return hasCarriedRequest ? .exchange : .firstRequest
-    case .content, .lingering, .unread: return .exchange
-    case .exchange, .closed: return nil
+    case .content, .lingering: return .exchange
+    case .exchange, .unread, .closed: return nil
     }
+  }
+
+  /// Begins a wait until the peer takes what was sent. While a handler works, the connection waits for it instead.
+  mutating func readerAwaited() {
+    if occupation == .busy { occupation = .sending }
+  }
+
+  mutating func readerWaitEnded() {
+    if occupation == .sending { occupation = .busy }
   }
 
   var awaitsProxyHeader: Bool { if case .proxyHeader = phase { true } else { false } }
@@ -285,7 +295,7 @@ struct ConnectionState {
     if interruption != nil, readiness != .ready {
       // The handler has not returned although it was cancelled.
       interruption = .gone
-      return .abandonWork
+      return .close
     }
     switch readiness {
     case .ready where occupation == .working(watchesHangup: true): return interrupt(.gone, at: now)

@@ -105,7 +105,7 @@ extension Connection {
   var occupant: (address: IPAddress, waitsFor: HeldPlace.Wait, arrival: Int)? {
     guard let counted, var wait = state.peerWait else { return nil }
     if let http2, !http2.isIdle {
-      guard http2.awaitsContent else { return nil }
+      guard http2.awaitsPeer else { return nil }
       wait = .exchange
     }
     return (counted, transport.isPending ? .exchange : wait, arrival)
@@ -119,6 +119,8 @@ extension Connection {
       http2.sendGoAway()
       flushHTTP2()
     }
+    // A peer must not take a part of a response for the whole, and the kernel must not keep what the peer does not read.
+    if transport.isPending || channel.unacknowledged > Self.freeOfCharge { channel.resetOnClose() }
     close()
   }
 }

@@ -264,7 +264,7 @@ import Testing
     #expect(state.woke(.ready, at: at(2)) == .cancelWork(until: at(14)))
     #expect(state.interruption == .gone)
     // A handler that does not end in time loses its connection.
-    #expect(state.woke(.timedOut, at: at(14)) == .abandonWork)
+    #expect(state.woke(.timedOut, at: at(14)) == .close)
     state.closed()
     #expect(state.woke(.cancelled, at: at(14)) == .nothing)
   }

@@ -38,14 +38,31 @@ struct RoomTests {
     #expect(HeldPlace.leastDeserved(places, besides: others) == expected, "\(label)")
   }
 
-  private static let router = Router([Route("/", [.get { _ in Response(.ok, body: Array("hello".utf8)) }])])
+  private static let router = Router([
+    Route("/", [.get { _ in Response(.ok, body: Array("hello".utf8)) }]),
+    Route("/large", [.get { _ in Response(.ok, body: Router.large) }]),
+    Route("/parts", [.get { _ in parts }]),
+    Route("/buffered", [.get { _ in Response(.ok, body: Array(Router.large.prefix(60_000))) }]),
+  ])
+
+  /// A response in parts, of which the last never comes.
+  private static var parts: Response {
+    let content = TestContent()
+    content.parts.send(.success(Router.large))
+    var response = Response(.ok)
+    response.stream = content
+    return response
+  }
+
   private static let request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
-  private func full(_ count: Int) throws -> (TestServer, [RawClient]) {
+  private func full(
+    _ count: Int, receiveBuffer: Int32? = nil, speaksHTTP2: Bool = false
+  ) throws -> (TestServer, [RawClient]) {
     var limits = ServerLimits()
     limits.connections = count
-    let server = try TestServer(Variant.plain[0], limits: limits, router: Self.router)
-    let clients = try (0..<count).map { _ in try server.connect(from: "127.0.0.2") }
+    let server = try TestServer(Variant.plain[0], limits: limits, router: Self.router, speaksHTTP2: speaksHTTP2)
+    let clients = try (0..<count).map { _ in try server.connect(from: "127.0.0.2", receiveBuffer: receiveBuffer) }
     server.waitForConnections(count)
     return (server, clients)
   }
@@ -79,6 +96,27 @@ struct RoomTests {
     let other = try server.connect(from: "127.0.0.3")
     try other.send(Self.request)
     #expect(try other.response()?.status == 200, "\(label)")
+  }
+
+  @Test(
+    "of a peer that does not read goes to another address",
+    arguments: [
+      ("a response", "/large", false), ("a response in parts", "/parts", false),
+      ("a last response that the kernel has", "/buffered", false), ("a response over HTTP/2", "/large", true),
+      ("a response in parts over HTTP/2", "/parts", true),
+    ])
+  func slowReaders(_ label: String, _ path: String, _ isHTTP2: Bool) throws {
+    let (server, clients) = try full(HeldPlace.mostExchanges + 1, receiveBuffer: 4096, speaksHTTP2: isHTTP2)
+    let request =
+      isHTTP2
+      ? WireFrame.preface + WireFrame.get(path, stream: 1)
+      : Array("GET \(path) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".utf8)
+    for client in clients { try client.send(request) }
+    server.waitForConnections(clients.count) { $0.occupant?.waitsFor == .exchange }
+    let other = try server.connect(from: "127.0.0.3")
+    try other.send(Self.request)
+    #expect(try other.response()?.status == 200, "\(label)")
+    server.waitForConnections(clients.count)
   }
 
   @Test("of an idle connection goes to another address, and one with a request in progress stays")

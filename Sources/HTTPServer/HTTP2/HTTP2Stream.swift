@@ -16,7 +16,7 @@ final class HTTP2Stream: @unchecked Sendable {
   private var request: Request?
   private var deadlines: StreamDeadlines
 
-  private(set) var isReceived = false
+  private var isReceived = false
   private var receivedBytes = 0
   private var declaredLength: Int?
   /// Whether the client may wait for 100 (Continue) before it sends content.
@@ -54,6 +54,9 @@ final class HTTP2Stream: @unchecked Sendable {
   }
 
   private var session: HTTP2Session { streams.session }
+
+  /// Whether the stream waits for the rest of its request, or for the reader of its response.
+  var awaitsPeer: Bool { !isReceived || hasResponded && (copying == nil || isFull) }
 
   /// Handles the head. The following frames show whether there is content; a declared length already shows it.
   func receive(_ head: HTTP2ReceivedRequest) {

@@ -35,8 +35,8 @@ final class HTTP2Streams {
 
   var isIdle: Bool { streams.isEmpty }
 
-  /// Whether every stream waits for the rest of its request.
-  var awaitsContent: Bool { streams.values.allSatisfy { !$0.isReceived } }
+  /// Whether every stream waits for its client.
+  var awaitsPeer: Bool { streams.values.allSatisfy(\.awaitsPeer) }
 
   /// The memory that is held beyond that of the session.
   var heldBytes: Int {
