@@ -192,13 +192,20 @@ public struct RequestControlData: Sendable {
   public var method: Range<Int>
   /// `:scheme`. Empty for CONNECT.
   public var scheme: Range<Int>
-  /// `:path`, or `:authority` for CONNECT.
-  public var target: Range<Int>
+  /// `:path` with its query. Empty for CONNECT.
+  public var path: Range<Int>
+  /// `:authority`, or nil if the request has none.
+  public var authority: Range<Int>?
 
   /// Creates the control data of one request.
-  public init(method: Range<Int>, scheme: Range<Int>, target: Range<Int>) {
-    (self.method, self.scheme, self.target) = (method, scheme, target)
+  public init(
+    method: Range<Int> = 0..<0, scheme: Range<Int> = 0..<0, path: Range<Int> = 0..<0, authority: Range<Int>? = nil
+  ) {
+    (self.method, self.scheme, self.path, self.authority) = (method, scheme, path, authority)
   }
+
+  /// The request target: the path, or for CONNECT the authority.
+  var target: Range<Int> { path.isEmpty ? authority ?? 0..<0 : path }
 }
 
 /// The properties of host, framing, connection and proxies that the field lines have stated so far.

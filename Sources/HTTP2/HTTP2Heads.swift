@@ -4,45 +4,33 @@ public import HTTP1
 /// The head of a request that a server receives: ranges of its bytes.
 ///
 /// It is well-formed: names are lower-case tokens, field values follow RFC 9110 §5.5, and there are no
-/// connection-specific fields. The meaning of method, scheme, authority and path is not checked.
+/// connection-specific fields. The meaning of the control data is not checked.
 public struct HTTP2ReceivedRequest: Sendable {
   /// The bytes of the head. All ranges count from their first.
   public let bytes: ArraySlice<UInt8>
   /// The fields. The first one is Host if the request has an `:authority`, which replaces the request's own Host
   /// (RFC 9113 §8.3.1).
   public let fields: ArraySlice<FieldLine>
-  private let control: ControlData
-
-  /// `:method`.
-  public var method: Range<Int> { control.method }
-  /// `:scheme`. Empty for CONNECT.
-  public var scheme: Range<Int> { control.scheme }
-  /// `:path` with its query. Empty for CONNECT.
-  public var path: Range<Int> { control.path }
-  /// `:authority`, or nil if the request has none.
-  public var authority: Range<Int>? { control.authority }
+  /// Method, scheme, path and authority.
+  public let control: RequestControlData
+  /// Whether the header section exceeds the limits and is dropped, except its lines of `Origin`, so that a page can read
+  /// the response: respond 431 (RFC 6585 §5) or `reset`.
+  public let isOversized: Bool
 
   /// Takes a head from the buffers of its session. While this value exists, they are shared with it.
-  init(_ head: ReceivedHead, in heads: ReceivedHeads) {
+  init(_ head: ReceivedHead, in heads: ReceivedHeads, isOversized: Bool) {
     bytes = heads.bytes[head.bytes]
     fields = heads.fields[head.fields]
     control = head.control
+    self.isOversized = isOversized
   }
-}
-
-/// The control data of a request (RFC 9113 §8.3.1), as ranges of the bytes of its head.
-struct ControlData {
-  var method = 0..<0
-  var scheme = 0..<0
-  var path = 0..<0
-  var authority: Range<Int>?
 }
 
 /// Where a head is in ``ReceivedHeads``.
 struct ReceivedHead {
   let bytes: Range<Int>
   let fields: Range<Int>
-  let control: ControlData
+  let control: RequestControlData
 }
 
 /// The heads of requests that wait for their delivery, one after another in buffers that a session keeps. The last one
@@ -57,7 +45,7 @@ struct ReceivedHeads {
   private(set) var isOversized = false
   /// Whether the present section is so large that no more of it should be decoded.
   private(set) var isExcessive = false
-  private var control = ControlData()
+  private var control = RequestControlData()
   private var host: Range<Int>?
   private var size = SectionSize()
   /// The ends of the last complete head in both buffers.
@@ -72,7 +60,7 @@ struct ReceivedHeads {
   mutating func begin() {
     dropPresent()
     (isOversized, isExcessive) = (false, false)
-    (control, host) = (ControlData(), nil)
+    (control, host) = (RequestControlData(), nil)
     size = SectionSize()
   }
 
@@ -124,7 +112,7 @@ struct ReceivedHeads {
       Array(bytes[start + $0.value.lowerBound..<start + $0.value.upperBound].prefix(Self.mostBytesOfOrigin))
     }
     dropPresent()
-    (control, host) = (ControlData(), nil)
+    (control, host) = (RequestControlData(), nil)
     for origin in origins {
       let name = bytes.count - start
       bytes.append("origin")

@@ -243,8 +243,7 @@ extension HTTP2Session {
     case .request(let stream, let head):
       // A client that resets a stream at once, or breaks its rules, gets no work for it (CVE-2023-44487).
       guard !stream.isClosed, !stream.isAbandoned else { return stream.isUndelivered = true }
-      let request = HTTP2ReceivedRequest(head, in: heads)
-      guard !stream.isOversized else { return delegate.receivedOversizedRequest(request, on: stream.id) }
+      let request = HTTP2ReceivedRequest(head, in: heads, isOversized: stream.isOversized)
       delegate.receivedRequest(request, on: stream.id)
     case .response(let stream, let head):
       if !stream.isAbandoned { delegate.receivedResponse(head, on: stream.id) }

@@ -11,11 +11,6 @@ public protocol HTTP2SessionDelegate: AnyObject {
   /// Receives a client's request. Content and end follow. The delegate copies what it needs.
   func receivedRequest(_ request: HTTP2ReceivedRequest, on stream: HTTP2StreamID)
 
-  /// Receives a request. Its header section exceeds the limits and is dropped: respond 431 (RFC 6585 §5) or `reset`.
-  ///
-  /// - Parameter rest: What is kept of it: its lines of `Origin`, so that a page can read the response.
-  func receivedOversizedRequest(_ rest: HTTP2ReceivedRequest, on stream: HTTP2StreamID)
-
   /// Reports that a client's request ended before its delivery: it is malformed, or the client has reset it in the bytes
   /// that brought it, or its header section is so large that it ended the session. Nothing else is reported of its
   /// stream.
@@ -49,9 +44,6 @@ public protocol HTTP2SessionDelegate: AnyObject {
 extension HTTP2SessionDelegate {
   /// Does nothing: a client receives no requests.
   public func receivedRequest(_ request: HTTP2ReceivedRequest, on stream: HTTP2StreamID) {}
-
-  /// Does nothing: a client receives no requests.
-  public func receivedOversizedRequest(_ rest: HTTP2ReceivedRequest, on stream: HTTP2StreamID) {}
 
   /// Does nothing: a client receives no requests.
   public func lostRequest(_ closure: HTTP2StreamClosure) {}

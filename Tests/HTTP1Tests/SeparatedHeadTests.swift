@@ -55,7 +55,7 @@ struct SeparatedHeadTests {
       return start..<bytes.count
     }
     let control = RequestControlData(
-      method: append(example.method), scheme: append(example.scheme), target: append(example.target))
+      method: append(example.method), scheme: append(example.scheme), path: append(example.target))
     let lines = example.fields.map { (append($0.0), append($0.1)) }
     var parser = RequestHeadParser()
     do {
@@ -116,7 +116,7 @@ struct SeparatedHeadTests {
     let bytes = Array("GEThttps/host".utf8) + Array(repeating: UInt8(ascii: "a"), count: 30_000)
     var parser = RequestHeadParser()
     for _ in 0..<3 {
-      try parser.take(RequestControlData(method: 0..<3, scheme: 3..<8, target: 8..<9), in: bytes.span)
+      try parser.take(RequestControlData(method: 0..<3, scheme: 3..<8, path: 8..<9), in: bytes.span)
       try parser.take(name: 9..<13, value: 13..<14, in: bytes.span)
       try parser.take(name: 14..<15, value: 15..<bytes.count, in: bytes.span)
       try parser.takeEnd()

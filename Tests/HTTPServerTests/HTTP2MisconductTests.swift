@@ -157,6 +157,19 @@ struct HTTP2MisconductTests {
     ("invalid", WireFrame(type: WireFrame.data, stream: 0, content: [1]).bytes(), .protocolError),
   ]
 
+  @Test("a header section beyond the limit is refused and counts once", arguments: IOLoop.PollerKind.allCases)
+  func oversized(_ kind: IOLoop.PollerKind) throws {
+    let server = try Self.server(kind)
+    // Three fields `x` of 15,000 bytes (RFC 7541 §6.2.2), each in a frame of its own.
+    let field = [0, 1, 0x78, 0x7f, 0x99, 0x74] + Array(repeating: UInt8(0x61), count: 15_000)
+    let head = WireFrame(type: WireFrame.headers, flags: 0x1, stream: 1, content: WireFrame.block("/hello") + field)
+    let second = WireFrame(type: 9, stream: 1, content: field)
+    let third = WireFrame(type: 9, flags: 0x4, stream: 1, content: field)
+    _ = try Self.frames(server, head.bytes() + second.bytes() + third.bytes())
+    #expect(server.recorder.statuses == [431])
+    #expect(server.recorder.http2Misconduct == [.headerSection])
+  }
+
   private static func repeated(_ frame: WireFrame) -> [UInt8] {
     Array(repeating: frame.bytes(), count: 3000).flatMap { $0 }
   }

@@ -89,7 +89,6 @@
 
     private final class Peer: HTTP2SessionDelegate {
       func receivedRequest(_ request: HTTP2ReceivedRequest, on stream: HTTP2StreamID) {}
-      func receivedOversizedRequest(_ rest: HTTP2ReceivedRequest, on stream: HTTP2StreamID) {}
       func receivedContent(_ content: Span<UInt8>, on stream: HTTP2StreamID) {}
       func receivedEnd(on stream: HTTP2StreamID) {}
       func hasRoom(on stream: HTTP2StreamID) {}

@@ -35,20 +35,16 @@ private final class Owner: HTTP2SessionDelegate {
   func receivedRequest(_ request: HTTP2ReceivedRequest, on stream: HTTP2StreamID) {
     precondition(open.updateValue(0, forKey: stream) == nil && stream % 2 == 1)
     precondition(open.count <= 100)
-    let bytes = Array(request.bytes)
-    let isConnect = bytes[request.method].elementsEqual("CONNECT".utf8)
-    precondition(!request.method.isEmpty && (isConnect || !request.path.isEmpty))
-    for part in [request.method, request.scheme, request.path, request.authority ?? 0..<0] {
+    guard !request.isOversized else { return news[stream, default: []].append("too large") }
+    let (bytes, control) = (Array(request.bytes), request.control)
+    let isConnect = bytes[control.method].elementsEqual("CONNECT".utf8)
+    precondition(!control.method.isEmpty && (isConnect || !control.path.isEmpty))
+    for part in [control.method, control.scheme, control.path, control.authority ?? 0..<0] {
       precondition(bytes[part].allSatisfy { $0 > 0x20 && $0 != 0x7f }, "control data")
     }
     precondition(request.fields.count <= 101)
     for line in request.fields { check(bytes[line.name], bytes[line.value]) }
     news[stream, default: []].append("\(bytes) \(request.fields)")
-  }
-
-  func receivedOversizedRequest(_ rest: HTTP2ReceivedRequest, on stream: HTTP2StreamID) {
-    precondition(open.updateValue(0, forKey: stream) == nil)
-    news[stream, default: []].append("too large")
   }
 
   func receivedContent(_ content: Span<UInt8>, on stream: HTTP2StreamID) {

@@ -62,6 +62,7 @@ final class HTTP2Stream: @unchecked Sendable {
   func receive(_ head: HTTP2ReceivedRequest) {
     connection.channel.loop.assertCurrent()
     guard let request else { return }
+    if head.isOversized { return refuseHead(.headerSectionTooLarge, head) }
     do { try request.take(head) } catch { return refuseHead(error, head) }
     connection.identify(request)
     if case .fixed(let length) = request.head.framing { declaredLength = length }
@@ -107,11 +108,11 @@ final class HTTP2Stream: @unchecked Sendable {
   }
 
   /// Responds to a head that the codec refused. Other streams of the connection go on (RFC 9113 §8.1.1).
-  func refuseHead(_ error: RequestError, _ head: HTTP2ReceivedRequest) {
+  private func refuseHead(_ error: RequestError, _ head: HTTP2ReceivedRequest) {
     guard let request else { return }
     request.keep(connection.worker.router.refusalFields, of: head)
     connection.identify(request)
-    let refusal = ErrorResponse(error, showing: error.part(of: head.bytes.span.extracting(head.path)))
+    let refusal = ErrorResponse(error, showing: error.part(of: head.bytes.span.extracting(head.control.path)))
     if refusal.code == .headerFieldsTooLarge { streams.note(.headerSection) }
     refuse(refusal, request)
   }
@@ -382,8 +383,7 @@ extension Request {
   /// same requests.
   func take(_ received: HTTP2ReceivedRequest) throws(RequestError) {
     let bytes = received.bytes.span
-    let target = received.path.isEmpty ? received.authority ?? 0..<0 : received.path
-    try parser.take(RequestControlData(method: received.method, scheme: received.scheme, target: target), in: bytes)
+    try parser.take(received.control, in: bytes)
     for line in received.fields { try parser.take(name: line.name, value: line.value, in: bytes) }
     try parser.takeEnd()
     keep(bytes)

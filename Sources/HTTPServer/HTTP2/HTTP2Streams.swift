@@ -80,11 +80,6 @@ extension HTTP2Streams: HTTP2SessionDelegate {
     add(stream).receive(request)
   }
 
-  func receivedOversizedRequest(_ rest: HTTP2ReceivedRequest, on stream: HTTP2StreamID) {
-    note(.headerSection)
-    add(stream).refuseHead(.headerSectionTooLarge, rest)
-  }
-
   /// Records the request, as HTTP/1.1 does, so that no volume of such requests is invisible.
   func lostRequest(_ closure: HTTP2StreamClosure) {
     let request = connection.worker.lendRequest(to: connection)

@@ -54,19 +54,16 @@ final class Recorder: HTTP2SessionDelegate {
   }
 
   func receivedRequest(_ request: HTTP2ReceivedRequest, on stream: HTTP2StreamID) {
-    note(.request(stream, HTTP2RequestHead(request)))
+    guard request.isOversized else { return note(.request(stream, HTTP2RequestHead(request))) }
+    func text(_ range: Range<Int>) -> String {
+      let start = request.bytes.startIndex
+      return String(decoding: request.bytes[start + range.lowerBound..<start + range.upperBound], as: UTF8.self)
+    }
+    rests.append(request.fields.map { "\(text($0.name)): \(text($0.value))" })
+    note(.oversizedRequest(stream))
   }
   /// The lines that were kept of oversized requests.
   private(set) var rests: [[String]] = []
-
-  func receivedOversizedRequest(_ rest: HTTP2ReceivedRequest, on stream: HTTP2StreamID) {
-    func text(_ range: Range<Int>) -> String {
-      let start = rest.bytes.startIndex
-      return String(decoding: rest.bytes[start + range.lowerBound..<start + range.upperBound], as: UTF8.self)
-    }
-    rests.append(rest.fields.map { "\(text($0.name)): \(text($0.value))" })
-    note(.oversizedRequest(stream))
-  }
   /// The causes of the ends of requests that were not delivered.
   private(set) var lost: [HTTP2StreamClosure.Cause] = []
 

@@ -19,7 +19,8 @@ extension HTTP2RequestHead {
     let bytes = Array(request.bytes)
     func text(_ range: Range<Int>) -> String { String(decoding: bytes[range], as: UTF8.self) }
     self.init(
-      method: text(request.method), scheme: text(request.scheme), authority: "", path: ByteString(text(request.path)))
+      method: text(request.control.method), scheme: text(request.control.scheme), authority: "",
+      path: ByteString(text(request.control.path)))
     for line in request.fields {
       guard let name = HTTPField.Name(text(line.name)) else { continue }
       if name.canonicalName == "host" {
