@@ -30,3 +30,18 @@ extension Span<UInt8> {
     return unsafe characters.span.withUnsafeBufferPointer { unsafe body($0.baseAddress) }
   }
 }
+
+extension String {
+  /// Creates the text of the IPv6 address of these bits as inet_ntop writes it, which fits into a string without heap
+  /// memory.
+  public init(ipv6 bits: UInt128) {
+    // Safe: both types have 128 bits, and each pattern is an address.
+    var address = unsafe unsafeBitCast(bits.bigEndian, to: in6_addr.self)
+    var characters = InlineArray<46, CChar>(repeating: 0)
+    var span = characters.mutableSpan
+    self = unsafe span.withUnsafeMutableBufferPointer { characters in
+      let text = unsafe inet_ntop(AF_INET6, &address, characters.baseAddress, socklen_t(characters.count))
+      return unsafe text.map { unsafe String(cString: $0) } ?? "unknown"
+    }
+  }
+}

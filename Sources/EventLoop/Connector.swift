@@ -53,36 +53,16 @@ public final class Connector: ChannelDelegate {
 
   /// Starts to connect.
   /// - Parameters:
-  ///   - host: A name or an IP address.
+  ///   - host: A name, an IP address, or without a resolver the path of a Unix-domain socket.
+  ///   - resolver: Finds the addresses of the host; nil for a Unix-domain socket.
   ///   - deadline: The time to give up.
   ///   - report: Receives the outcome, once, on the loop and never before this initializer returns.
-  public convenience init(
-    to host: String, port: UInt16, loop: IOLoop, resolver: NameResolver, until deadline: Deadline,
+  public init(
+    to host: String, port: UInt16 = 0, loop: IOLoop, resolver: NameResolver?, until deadline: Deadline,
     report: @escaping (ConnectResult) -> Void
   ) {
-    self.init(host, port, resolver, loop: loop, until: deadline, report: report)
-  }
-
-  /// Starts to connect to a Unix-domain socket.
-  /// - Parameters:
-  ///   - deadline: The time to give up.
-  ///   - report: Receives the outcome, once, on the loop and never before this initializer returns.
-  public convenience init(
-    toSocketAt path: String, loop: IOLoop, until deadline: Deadline, report: @escaping (ConnectResult) -> Void
-  ) {
-    self.init(path, 0, nil, loop: loop, until: deadline, report: report)
-  }
-
-  private init(
-    _ host: String, _ port: UInt16, _ resolver: NameResolver?, loop: IOLoop, until deadline: Deadline,
-    report: @escaping (ConnectResult) -> Void
-  ) {
-    self.loop = loop
-    self.resolver = resolver
-    self.host = host
-    self.port = port
-    self.deadline = deadline
-    self.report = report
+    (self.host, self.port, self.loop, self.resolver) = (host, port, loop, resolver)
+    (self.deadline, self.report) = (deadline, report)
     timer = loop.openTimer()
     timer.sleep(until: loop.now, self)
   }

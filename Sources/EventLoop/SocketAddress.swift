@@ -217,14 +217,7 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
   /// The text of `inet_ntop`, with IPv4 in dotted form, which fits into a string without heap memory.
   public var description: String {
     // Each new connection has its text made, and the C library makes that of IPv4 with sprintf.
-    if isIPv4 { return dottedQuad }
-    var characters = InlineArray<46, CChar>(repeating: 0)
-    var span = characters.mutableSpan
-    return unsafe span.withUnsafeMutableBufferPointer { characters in
-      var address = v6
-      let text = unsafe inet_ntop(AF_INET6, &address, characters.baseAddress, socklen_t(characters.count))
-      return unsafe text.map { unsafe String(cString: $0) } ?? "unknown"
-    }
+    isIPv4 ? dottedQuad : String(ipv6: bits)
   }
 
   private var dottedQuad: String {

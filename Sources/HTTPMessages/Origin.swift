@@ -181,7 +181,15 @@ struct OriginParser {
     guard let address = inside.span.ipv6Address else {
       throw problem("has brackets around something that is not an IPv6 address.")
     }
-    output += "[\(IPv6.serialization(address))]".utf8
+    output += "[\(Self.text(ofIPv6: address))]".utf8
+  }
+
+  /// Returns the address in the form that browsers send: that of RFC 5952, but without an IPv4 address at its end (URL
+  /// standard, host serializing).
+  private static func text(ofIPv6 address: UInt128) -> String {
+    let (front, last) = (address >> 32, UInt32(truncatingIfNeeded: address))
+    guard front == 0xffff || (front == 0 && last > 0xffff) else { return String(ipv6: address) }
+    return "::\(front == 0 ? "" : "ffff:")\(String(last >> 16, radix: 16)):\(String(last & 0xffff, radix: 16))"
   }
 
   private func check(_ name: ArraySlice<UInt8>) throws(OriginError) {
@@ -221,36 +229,4 @@ struct OriginParser {
   private static func isDigit(_ byte: UInt8) -> Bool { byte.decimalDigit != nil }
 
   private func problem(_ sentence: String) -> OriginError { OriginError(text: text, problem: sentence) }
-}
-
-/// Serialization of IPv6 addresses in URLs.
-enum IPv6 {
-  /// Returns the address in the form that browsers send.
-  ///
-  /// The form is that of RFC 5952, except for IPv4-mapped addresses: browsers write them in hexadecimal (URL standard,
-  /// host serializing), and `inet_ntop` does not.
-  static func serialization(_ address: UInt128) -> String {
-    let pieces = stride(from: 112, through: 0, by: -16).map { UInt16(truncatingIfNeeded: address >> $0) }
-    let zeros = longestZeros(pieces)
-    guard zeros.count > 1 else { return joined(pieces[...]) }
-    return joined(pieces[..<zeros.lowerBound]) + "::" + joined(pieces[zeros.upperBound...])
-  }
-
-  /// Returns the first of the longest runs of zero pieces.
-  private static func longestZeros(_ pieces: [UInt16]) -> Range<Int> {
-    var longest = 0..<0
-    var start = 0
-    for index in pieces.indices {
-      guard pieces[index] == 0 else {
-        start = index + 1
-        continue
-      }
-      if index + 1 - start > longest.count { longest = start..<(index + 1) }
-    }
-    return longest
-  }
-
-  private static func joined(_ pieces: ArraySlice<UInt16>) -> String {
-    pieces.map { String($0, radix: 16) }.joined(separator: ":")
-  }
 }

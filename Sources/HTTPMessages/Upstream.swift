@@ -57,13 +57,11 @@ extension Upstream {
 
 extension UpstreamCall {
   /// Sends the request, and returns the result. Cancelling the task cancels the call.
-  ///
-  /// - Parameter goesOnOnceSent: Whether a request that has been sent goes on even then.
-  public func result(goesOnOnceSent: Bool = false) async -> Result<UpstreamResponse, UpstreamError> {
+  public func result() async -> Result<UpstreamResponse, UpstreamError> {
     await withTaskCancellationHandler {
       await unsafe withUnsafeContinuation { task in start(unsafe WaitingTask(task)) }
     } onCancel: {
-      goesOnOnceSent ? cancelUnlessSent() : cancel()
+      cancel()
     }
   }
 }

@@ -66,7 +66,7 @@ extension Connection: AwaitedTurn {
   /// by the work of others.
   func regainRank() {
     channel.loop.assertCurrent()
-    guard channel.rank == .last, !worker.waiting.hasManyRequests(of: peer.holder),
+    guard channel.rank == .last, !worker.waiting[.request].hasLongLine(of: peer.holder),
       !worker.hasManyDeprioritised(peer.holder) || !worker.isBehind
     else { return }
     channel.rank = .first
@@ -79,7 +79,7 @@ extension Connection: AwaitedTurn {
   func earlyRefusal(of request: Request) -> Response? {
     channel.loop.assertCurrent()
     guard worker.isBehind else { return nil }
-    if worker.waiting.refuses(.request, of: request.holder, at: now, limits: worker.limits) {
+    if worker.waiting[.request].refuses(request.holder, at: now, limits: worker.limits) {
       deprioritise()
       return refuse(request)
     }
@@ -99,7 +99,7 @@ extension Connection: AwaitedTurn {
   /// the proxy names.
   func responseInstead(of work: DeferredWork, for request: Request) -> Response? {
     channel.loop.assertCurrent()
-    guard worker.waiting.refuses(.request, of: request.holder, at: now, limits: worker.limits) else { return nil }
+    guard worker.waiting[.request].refuses(request.holder, at: now, limits: worker.limits) else { return nil }
     return shed(work, of: request)
   }
 
@@ -131,7 +131,7 @@ extension Worker {
     since arrival: Deadline? = nil
   ) {
     loop.assertCurrent()
-    waiting.add(work, kind, of: address, since: arrival, at: loop.now)
+    waiting[kind].add(work, of: address, since: arrival, at: loop.now)
     guard !takesTurns else { return }
     takesTurns = true
     loop.atEndOfTurn { self.takeTurns() }

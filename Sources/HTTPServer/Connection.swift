@@ -55,7 +55,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     self.hold = hold
     self.counted = counted
     self.arrival = arrival
-    transport = Transport(channel, buffers: worker.buffers, memory: worker.memory)
+    transport = Transport(channel, buffers: worker.buffers, memory: worker.configuration.memory)
     state = ConnectionState(limits: worker.sharedLimits)
     self.peer = Peer(peer, isTrusted: isFromTrustedProxy, holder: counted?.bits)
   }
@@ -71,7 +71,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     channel.loop.assertCurrent()
     awaitedTLS = context
     state.opened(
-      at: now, awaitsProxyHeader: peer.isTrusted && worker.requiresProxyHeader, isSecure: context != nil)
+      at: now, awaitsProxyHeader: peer.isTrusted && worker.configuration.requiresProxyHeader, isSecure: context != nil)
     if mustBeDeprioritised { deprioritise() }
     guard channel.rank == .first, context == nil || channel.hasInput else {
       return channel.watch(until: state.rest(at: now, grace: grace), self)
@@ -164,7 +164,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   func serveReceived() {
     channel.loop.assertCurrent()
     do throws(CloseReason) {
-      if http2 != nil || worker.http2 == .byPreface, try serveHTTP2() { return }
+      if http2 != nil || worker.configuration.http2 == .byPreface, try serveHTTP2() { return }
       let step = try respondToInput()
       guard step.isDone else { return takeStep(step) }
     } catch { return beginEnd(error) }
@@ -293,7 +293,8 @@ extension Connection {
     channel.loop.assertCurrent()
     guard state.isHandshaking, state.handshakeCompleted(at: now, isClosing: worker.stage == .closing) else { return }
     peer.certificate = transport.tls?.clientCertificate
-    if worker.http2 != .never, transport.tls?.applicationProtocol == HTTP2Streams.name { try beginHTTP2() }
+    guard worker.configuration.http2 != .never, transport.tls?.applicationProtocol == HTTP2Streams.name else { return }
+    try beginHTTP2()
   }
 
   /// Waits for more input in the middle of a request. First writes responses that the peer may wait for.

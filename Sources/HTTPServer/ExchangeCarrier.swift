@@ -29,9 +29,6 @@ extension ExchangeCarrier {
       return try respond(error.response(id: request.id), to: request)
     }
     switch operation.action {
-    case .respond(let handler):
-      try checkArrivedContent(of: request)
-      return try respond(handler(request), to: request)
     case .reply(let handler):
       try checkArrivedContent(of: request)
       if operation.isRefusedEarly, let refusal = connection.earlyRefusal(of: request) {
@@ -109,7 +106,7 @@ extension ExchangeCarrier {
   /// Replaces a response by a refusal if there is not enough memory to hold it for a slow reader.
   private func makeAffordable(_ response: inout Response, for request: Request) {
     guard response.body.count >= Connection.leastShared, request.method != .head, response.hasContent else { return }
-    guard connection.worker.memory.charge(shared: response.body, to: request.holder) else {
+    guard connection.worker.configuration.memory.charge(shared: response.body, to: request.holder) else {
       connection.worker.observer.noticed(.memoryRefused(connection.peer.address))
       response = ErrorResponse.overMemory.response(id: request.id)
       return request.finish(&response)

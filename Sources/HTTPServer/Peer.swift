@@ -113,7 +113,7 @@ extension Connection {
   /// changes nothing if it names the same client. If it comes alone or with another client, the settings or the proxy
   /// are wrong, and the server cannot know the client.
   private func forwardedClient(of request: Request, _ fields: ForwardingFields) -> ForwardedClient {
-    let counts = worker.forwardedField
+    let counts = worker.configuration.forwardedField
     let other: ForwardedHops.Field = counts == .forwarded ? .forwardedFor : .forwarded
     guard fields.contains(counts.flag) else { return fields.contains(other.flag) ? .unknown : .peer }
     let client = farthestHop(counts, of: request)
@@ -136,7 +136,7 @@ extension Connection {
         guard left > 0, let hop = IPAddress(span.extracting(text)) else { return farthest }
         left -= 1
         farthest = hop
-        guard worker.isTrusted(hop) else { return farthest }
+        guard worker.configuration.isTrustedProxy(hop) else { return farthest }
       }
     }
     return farthest
@@ -168,7 +168,7 @@ extension Connection {
       if transport.peerHasFinished, !bytes.isEmpty { throw refused(.incomplete) }
       return
     }
-    peer.relay(for: header.source, trusts: worker.isTrusted)
+    peer.relay(for: header.source, trusts: worker.configuration.isTrustedProxy)
     state.proxyHeaderCompleted()
     transport.consumed = header.length
     if awaitedTLS == nil { try finishHandshake() }

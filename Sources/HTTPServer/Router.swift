@@ -101,7 +101,7 @@ public final class Router: Sendable {
   private static let serverOptions = options(allow: "GET, HEAD, POST, OPTIONS")
 
   private static func options(allow: String) -> Operation {
-    Operation(method: .options, action: .respond { _ in Response(.noContent, fields: [.allow: allow]) })
+    .init(method: .options, action: .reply { _ in .immediate(Response(.noContent, fields: [.allow: allow])) })
   }
 }
 
@@ -174,17 +174,15 @@ public struct Operation: Sendable {
   var isRefusedEarly = false
 
   enum Action: Sendable {
-    /// Responds at once. Request content is discarded.
-    case respond(@Sendable (Request) -> Response)
     /// Checks the head, and then reads content of at most `limit` bytes.
     case read(limit: Int, @Sendable (Request) -> HeadReply)
-    /// Responds at once or after a wait, and may read the content meanwhile.
+    /// Responds at once, and request content is discarded; or after a wait, and may read the content meanwhile.
     case reply(@Sendable (Request) -> Reply)
   }
 
   /// Returns an operation without request content. Content in a request is discarded.
   public static func get(_ respond: @escaping @Sendable (Request) -> Response) -> Operation {
-    Operation(method: .get, action: .respond(respond))
+    get(reply: { .immediate(respond($0)) })
   }
 
   /// Returns an operation without request content for a response that may have to wait.

@@ -28,36 +28,19 @@ struct ExpensiveWork<Element> {
 
   var isEmpty: Bool { queues.allSatisfy(\.isEmpty) }
 
-  /// Returns whether to refuse more work of this kind and `address`, because its line is full. Lines are only full under
-  /// overload.
-  mutating func refuses(
-    _ kind: Kind, of address: MemoryBudget.Holder?, at now: Deadline, limits: ServerLimits
-  ) -> Bool {
-    queues[kind.rawValue].refuses(address, at: now, limits: limits)
-  }
-
-  /// Whether many requests of `address` wait for their turn.
-  func hasManyRequests(of address: MemoryBudget.Holder?) -> Bool {
-    queues[Kind.request.rawValue].hasLongLine(of: address)
-  }
-
-  /// Adds work at the end of the line of `address`, which is nil for all trusted proxies. It has waited since `arrival`, if
-  /// that is known.
-  mutating func add(
-    _ element: Element, _ kind: Kind, of address: MemoryBudget.Holder?, since arrival: Deadline? = nil, at now: Deadline
-  ) {
-    queues[kind.rawValue].add(element, of: address, since: arrival, at: now)
+  subscript(kind: Kind) -> TurnQueue<Element> {
+    get { queues[kind.rawValue] }
+    _modify { yield &queues[kind.rawValue] }
   }
 
   /// Removes the next work; nil if none waits. Call `charge` when it is done.
   mutating func next(at now: Deadline, limits: ServerLimits) -> DueWork? {
-    if !has(.handshake) || !has(.request) { lead = .zero }
-    let kind: Kind = !has(.handshake) || (lead >= .zero && has(.request)) ? .request : .handshake
-    let next = queues[kind.rawValue].next(at: now, limits: limits)
+    let (hasHandshakes, hasRequests) = (!self[.handshake].isEmpty, !self[.request].isEmpty)
+    if !hasHandshakes || !hasRequests { lead = .zero }
+    let kind: Kind = !hasHandshakes || (lead >= .zero && hasRequests) ? .request : .handshake
+    let next = self[kind].next(at: now, limits: limits)
     return next.map { DueWork(element: $0.element, kind: kind, isTimely: $0.isTimely) }
   }
-
-  private func has(_ kind: Kind) -> Bool { !queues[kind.rawValue].isEmpty }
 
   mutating func charge(_ time: Duration, to kind: Kind) {
     lead += kind == .handshake ? time : .zero - time
@@ -93,6 +76,7 @@ struct TurnQueue<Element> {
 
   var isEmpty: Bool { lines.isEmpty }
 
+  /// Returns whether to refuse more work of `address`, because its line is full. Lines are only full under overload.
   mutating func refuses(_ address: Holder?, at now: Deadline, limits: ServerLimits) -> Bool {
     if exceedsBurst(at: now, limits: limits) { lastRefusal = now }
     guard isOverloaded(at: now, limits: limits), let line = lines[address],
@@ -107,6 +91,8 @@ struct TurnQueue<Element> {
 
   private static var few: Int { 6 }
 
+  /// Adds work at the end of the line of `address`, which is nil for all trusted proxies. It has waited since `arrival`, if
+  /// that is known.
   mutating func add(_ element: Element, of address: Holder?, since arrival: Deadline? = nil, at now: Deadline) {
     if count == 0 { spell = (now, 0) }
     count += 1

@@ -18,7 +18,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   let sharedLimits: SharedLimits
   var limits: ServerLimits { sharedLimits.values }
   let observer: any ExchangeObserver
-  let http2: Server.Configuration.HTTP2Use
+  let configuration: Server.Configuration
 
   /// The present router, replaced as a whole on reload.
   var router: Router
@@ -40,10 +40,6 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     case closing
   }
 
-  let isTrusted: @Sendable (IPAddress) -> Bool
-  let forwardedField: ForwardedHops.Field
-  let requiresProxyHeader: Bool
-  let memory: MemoryBudget
   let count: ConnectionCount
   private(set) var listeners: [Listener] = []
   /// The open connections. Each knows its index.
@@ -79,11 +75,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     sharedLimits = SharedLimits(configuration.limits)
     buffers = BufferPool(configuration.limits)
     observer = configuration.observer.forOneLoop()
-    memory = configuration.memory
-    http2 = configuration.http2
-    isTrusted = configuration.isTrustedProxy
-    forwardedField = configuration.forwardedField
-    requiresProxyHeader = configuration.requiresProxyHeader
+    self.configuration = configuration
     self.tls = configuration.tls
     strictTransportSecurity = configuration.strictTransportSecurity
     strictTransportSecurityOnly = Self.only(configuration.strictTransportSecurity)
@@ -104,10 +96,10 @@ final class Worker: Listener.Owner, @unchecked Sendable {
 
   func listener(_ listener: Listener, accepted descriptor: consuming Descriptor, from peer: SocketAddress) {
     loop.assertCurrent()
-    let trusted = peer.ipAddress.map(isTrusted) ?? true
+    let trusted = peer.ipAddress.map(configuration.isTrustedProxy) ?? true
     let counted = trusted ? nil : peer.ipAddress?.rateLimitPrefix
     // The kernel resets a connection that closes with unread bytes, such as the first ones of a handshake.
-    guard tls == nil || !waiting.refuses(.handshake, of: counted?.bits, at: loop.now, limits: limits) else {
+    guard tls == nil || !waiting[.handshake].refuses(counted?.bits, at: loop.now, limits: limits) else {
       return observer.noticed(.handshakeShed(peer))
     }
     guard !hasTooManyDeprioritised(counted?.bits) else {
@@ -125,7 +117,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
       observer.noticed(.tooManyConnectionsFromAddress(peer))
       return reject(descriptor, "This address has too many connections. Close some, or try again later.")
     }
-    let hold = MemoryHold(memory, for: counted?.bits)
+    let hold = MemoryHold(configuration.memory, for: counted?.bits)
     guard charge(hold, Connection.Cost.connection, for: counted) else {
       count.release(counted)
       observer.noticed(.tooLittleMemoryForConnection(peer))
@@ -201,7 +193,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   /// Whether a client with this address is one of those that are too much for the server: many requests of the address wait
   /// for their turn, or many connections of it are deprioritised.
   func isCrowding(_ address: MemoryBudget.Holder?) -> Bool {
-    waiting.hasManyRequests(of: address) || hasManyDeprioritised(address)
+    waiting[.request].hasLongLine(of: address) || hasManyDeprioritised(address)
   }
 
   /// Whether more connections of the address are deprioritised than a browser opens at once.

@@ -157,7 +157,7 @@ package final class RedisClient: @unchecked Sendable {
       switch configuration.address {
       case .tcp(let host, let port):
         Connector(to: host, port: port, loop: loop, resolver: resolver, until: deadline, report: report)
-      case .unix(let path): Connector(toSocketAt: path, loop: loop, until: deadline, report: report)
+      case .unix(let path): Connector(to: path, loop: loop, resolver: nil, until: deadline, report: report)
       }
   }
 

@@ -1,3 +1,4 @@
+import Bytes
 import COpenSSL
 import Glibc
 
@@ -53,12 +54,11 @@ struct AlternativeNames: Equatable {
 
   private mutating func appendAddress(_ address: UnsafeMutablePointer<ASN1_STRING>?) -> Bool {
     let bytes = unsafe Self.bytes(of: address)
-    guard bytes.count == 4 || bytes.count == 16 else { return false }
-    var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
-    guard
-      unsafe inet_ntop(bytes.count == 4 ? AF_INET : AF_INET6, bytes, &text, socklen_t(text.count)) != nil
-    else { return false }
-    ipAddresses.append(String(decoding: text.prefix { $0 != 0 }.map { UInt8(truncatingIfNeeded: $0) }, as: UTF8.self))
+    switch bytes.count {
+    case 4: ipAddresses.append(bytes.map { "\($0)" }.joined(separator: "."))
+    case 16: ipAddresses.append(String(ipv6: bytes.reduce(0) { $0 << 8 | UInt128($1) }))
+    default: return false
+    }
     return true
   }
 

@@ -105,7 +105,7 @@ import Testing
     _ = server.workers { worker in
       guard let connection = worker.connections.first else { return }
       let holder = connection.peer.holder
-      for _ in 0..<2 { worker.waiting.add(connection, .request, of: holder, at: worker.loop.now) }
+      for _ in 0..<2 { worker.waiting[.request].add(connection, of: holder, at: worker.loop.now) }
       _ = worker.waiting.next(at: worker.loop.now, limits: Self.overloaded)
     }
     do {
@@ -249,7 +249,7 @@ import Testing
       guard let connection = worker.connections.first else { return }
       // Nothing begins this work.
       for _ in 0..<count {
-        worker.waiting.add(connection, .request, of: connection.peer.holder, at: worker.loop.now)
+        worker.waiting[.request].add(connection, of: connection.peer.holder, at: worker.loop.now)
       }
     }
     return (server, client)

@@ -194,7 +194,7 @@ import Testing
     var now = start
     var time: [ExpensiveWork<Int>.Kind: Duration] = [.handshake: .zero, .request: .zero]
     func add(_ kind: ExpensiveWork<Int>.Kind, of address: Int) {
-      work.add(address, kind, of: UInt128(address), at: now)
+      work[kind].add(address, of: UInt128(address), at: now)
     }
     func serve() throws -> ExpensiveWork<Int>.Kind {
       let next = work.next(at: now, limits: Self.limits)

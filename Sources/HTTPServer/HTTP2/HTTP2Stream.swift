@@ -175,7 +175,7 @@ final class HTTP2Stream: @unchecked Sendable {
   }
 
   private func wait(for work: DeferredWork, of request: Request) throws(CloseReason) {
-    let hold = MemoryHold(connection.worker.memory, for: request.holder)
+    let hold = MemoryHold(connection.worker.configuration.memory, for: request.holder)
     guard hold.resize(to: Connection.Cost.work, for: .waiting) else {
       connection.worker.observer.noticed(.memoryRefused(connection.peer.address))
       return refuse(.overMemory, request)
@@ -266,7 +266,7 @@ final class HTTP2Stream: @unchecked Sendable {
     connection.channel.loop.assertCurrent()
     isClosed = true
     noteHeld()
-    if !chargedBody.isEmpty { connection.worker.memory.release(shared: chargedBody) }
+    if !chargedBody.isEmpty { connection.worker.configuration.memory.release(shared: chargedBody) }
     chargedBody = []
     if reading != nil || !hasBegun, let request {
       dropReceived()

@@ -187,7 +187,7 @@ extension Connection {
   /// Processes the received bytes if the connection speaks HTTP/2. Returns false if it does not.
   func serveHTTP2() throws(CloseReason) -> Bool {
     channel.loop.assertCurrent()
-    if http2 == nil, worker.http2 == .byPreface {
+    if http2 == nil, worker.configuration.http2 == .byPreface {
       switch startsWithPreface() {
       case false?: return false
       case nil:
