@@ -88,9 +88,9 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     // Sent at the end of the turn, right after the requests of other connections: an upstream on this machine that waits
     // for them then wakes up once for all.
     transport.flushSoon()
-    guard let content = request.content else { return exchange.sent(by: self) }
+    exchange.sent(by: self)
+    guard let content = request.content else { return }
     isChunked = framing == .chunked
-    exchange.isSending(by: self)
     requestContent = RequestContent(content, of: exchange, to: self, on: transport.channel.loop)
   }
 

@@ -90,8 +90,8 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
     exchanges[id] = exchange
     if exchanges.count == 1 { watch { $0.becameBusy(at: transport.now) } }
     transport.flushSoon()
-    guard let content = request.content else { return exchange.sent(by: self) }
-    exchange.isSending(by: self)
+    exchange.sent(by: self)
+    guard let content = request.content else { return }
     uploads[id] = RequestContent(content, of: exchange, to: self, on: transport.channel.loop)
   }
 

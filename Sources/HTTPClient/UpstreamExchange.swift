@@ -102,18 +102,12 @@ final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable
     sleep(limits.connect)
   }
 
-  /// Records that the whole request was written to the transport, and starts to wait for the response.
+  /// Records that the request was written to the transport, and starts to wait for the response, unless its content is
+  /// still to be sent, which may take long.
   func sent(by carrier: any UpstreamConnection) {
     loop.assertCurrent()
     phase = .sent(carrier)
-    sleep(limits.firstByte)
-  }
-
-  /// Records that the request content is being sent, which may take long.
-  func isSending(by carrier: any UpstreamConnection) {
-    loop.assertCurrent()
-    phase = .sent(carrier)
-    sleep(nil)
+    sleep(request.content == nil ? limits.firstByte : nil)
   }
 
   /// Records that all request content was written, and starts to wait for a response that has not arrived.

@@ -87,7 +87,7 @@ struct AlternativeNames: Equatable {
   /// Returns the expiry time of `certificate` in seconds since 1970. The caller keeps ownership of it.
   static func notAfter(_ certificate: OpaquePointer) -> Int? { unsafe seconds(X509_get0_notAfter(certificate)) }
 
-  private static func seconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int? {
+  static func seconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int? {
     var date = unsafe tm()
     guard unsafe ASN1_TIME_to_tm(time, &date) == 1 else { return nil }
     return unsafe timegm(&date)

@@ -113,10 +113,7 @@ struct CertificateRefusal {
   }
 
   private static func day(_ time: UnsafePointer<ASN1_TIME>?) -> String {
-    var date = unsafe tm()
-    guard unsafe ASN1_TIME_to_tm(time, &date) == 1 else { return "?" }
-    let (month, day) = unsafe (date.tm_mon + 1, date.tm_mday)
-    return unsafe "\(date.tm_year + 1900)-\(month < 10 ? "0" : "")\(month)-\(day < 10 ? "0" : "")\(day)"
+    unsafe Certificate.seconds(time).map { String("\(CivilTime(secondsSinceEpoch: $0))".prefix(10)) } ?? "?"
   }
 
   private static func issuer(of certificate: OpaquePointer) -> String {
