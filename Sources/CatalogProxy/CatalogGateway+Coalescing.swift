@@ -24,9 +24,7 @@ extension CatalogGateway {
       guard !state.unsharedTargets.contains(call.key, now: now.elapsed) else { return .unshared }
       let key = FlightKey(call.key, sent: call.fields)
       if hasStale, state.coalescer.isKept(key) { return .late }
-      let (ticket, driver) = state.coalescer.join(key, waiter) { id in
-        FlightDriver(Flight(.shared(id), of: miss), leader: waiter, on: self)
-      }
+      let (ticket, driver) = state.coalescer.join(key, waiter) { FlightDriver(.shared($0), leader: waiter, on: self) }
       let isWaiting = waiter.waits(at: .shared(ticket, isLeader: driver != nil))
       if let driver {
         // A flight that need not ask the replicas' store first is admitted in the same critical section.

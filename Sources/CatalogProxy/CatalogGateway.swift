@@ -141,7 +141,7 @@ public final class CatalogGateway: Sendable {
   /// - Returns: The work, or nil if `receive` has the reply.
   public func start(
     _ call: CatalogCall, content: (any ContentReader)? = nil, contentLength: Int? = nil, waited: Duration = .zero,
-    by route: UpstreamRoute, then receive: @escaping @Sendable (CatalogReply) -> Void
+    by route: UpstreamRoute, then receive: @escaping @Sendable (consuming CatalogReply) -> Void
   ) -> (any CancellableWork)? {
     let now = clock.now
     let end = now.elapsed + configuration.timeouts.whole

@@ -11,7 +11,7 @@ final class CatalogWaiter: CancellableWork, Sendable {
   private let state: Locked<State>
 
   enum Purpose: Sendable {
-    case reply(@Sendable (CatalogReply) -> Void)
+    case reply(@Sendable (consuming CatalogReply) -> Void)
     /// The cache. The function is called at the end.
     case refresh(@Sendable () -> Void)
   }
@@ -60,8 +60,7 @@ final class CatalogWaiter: CancellableWork, Sendable {
 
   /// Waits for a flight that no other caller can join.
   func fly(_ kind: Flight.Kind, content: (any ContentReader)? = nil, contentLength: Int? = nil) {
-    let flight = Flight(kind, of: miss, content: content, contentLength: contentLength)
-    let driver = FlightDriver(flight, leader: self, on: gateway)
+    let driver = FlightDriver(kind, leader: self, content: content, contentLength: contentLength, on: gateway)
     if waits(at: .own(driver)) { driver.begin() }
   }
 

@@ -141,16 +141,23 @@ struct Flight: Sendable {
     subject = CircuitSubject(miss.call)
     self.content = content.map { WatchedContent($0) }
     self.contentLength = contentLength
-    fields = miss.call.fields
     let isPassed = if case .passed = kind { true } else { false }
     method = isPassed ? miss.call.method : .get
-    if !isPassed, let stored = miss.stored?.response { validate(stored) }
+    let stored = isPassed ? nil : miss.stored?.response
+    self.stored = stored
+    fields = Self.fields(of: miss.call, validating: stored)
   }
 
   private mutating func validate(_ stored: StoredResponse?) {
     self.stored = stored
-    fields = call.fields
-    if let stored { fields.append(contentsOf: stored.validators) }
+    fields = Self.fields(of: call, validating: stored)
+  }
+
+  private static func fields(of call: CatalogCall, validating stored: StoredResponse?) -> FieldLines {
+    guard let stored else { return call.fields }
+    var fields = call.fields
+    fields.append(contentsOf: stored.validators)
+    return fields
   }
 
   /// Begins. Not called for a flight whose request has been admitted already.

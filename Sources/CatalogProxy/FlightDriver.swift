@@ -39,8 +39,12 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
 
   private let cancellation = Locked(Cancellation())
 
-  init(_ flight: Flight, leader: CatalogWaiter, on gateway: CatalogGateway) {
-    (self.flight, self.leader, self.gateway) = (flight, leader, gateway)
+  init(
+    _ kind: Flight.Kind, leader: CatalogWaiter, content: (any ContentReader)? = nil, contentLength: Int? = nil,
+    on gateway: CatalogGateway
+  ) {
+    (self.leader, self.gateway) = (leader, gateway)
+    flight = Flight(kind, of: leader.miss, content: content, contentLength: contentLength)
     receivedAt = gateway.clock.now
   }
 

@@ -117,8 +117,13 @@ struct RequestCoalescer<Waiter> {
   /// Ends a flight and returns its waiters in the order of their arrival: none if the flight was
   /// cancelled, or if all of them left.
   mutating func complete(_ id: FlightID) -> [Waiter] {
-    guard let index = flights.index(forKey: id.key), flights.values[index].serial == id.serial else { return [] }
-    return flights.remove(at: index).value.waiters
+    guard let flight = flights.removeValue(forKey: id.key) else { return [] }
+    guard flight.serial == id.serial else {
+      // A later flight of the same requests.
+      flights[id.key] = flight
+      return []
+    }
+    return flight.waiters
   }
 
   private mutating func remove(_ ticket: FlightTicket) -> Waiter? {
@@ -136,7 +141,8 @@ struct FlightID: Hashable, Sendable {
   let serial: UInt64
 }
 
-/// The common part of requests that become one upstream request: all sent fields except `Authorization`.
+/// The common part of requests that become one upstream request: the target, and all sent fields. The credential is not
+/// among them: it is the gateway's own, and a new token has the same meaning.
 ///
 /// A request with different fields might select another variant (RFC 9111 §4.1), so it gets its own flight. All waiters
 /// get the response only if it may be shared, see ``StoredResponse/isShareable``. An object, because each waiter's ticket
@@ -145,13 +151,10 @@ final class FlightKey: Hashable, Sendable {
   private let key: CacheKey
   private let sent: FieldLines
 
-  /// - Parameter sent: All end-to-end fields of the upstream request. `Authorization` does not count: the credential is the
-  ///   gateway's own, and a new token has the same meaning. A field that differs in each request would prevent all sharing.
+  /// - Parameter sent: All end-to-end fields of the upstream request. A field that differs in each request would prevent
+  ///   all sharing.
   init(_ key: CacheKey, sent: FieldLines) {
-    self.key = key
-    var sent = sent
-    if sent.has("authorization") { sent[.authorization] = nil }
-    self.sent = sent
+    (self.key, self.sent) = (key, sent)
   }
 
   /// Returns whether two requests become one.

@@ -219,10 +219,8 @@ public struct FieldSection: Sendable, Equatable {
     for field in fields { append(field) }
   }
 
-  /// Makes room for these lines and another section.
-  public mutating func reserveRoom(for lines: FieldLines, and other: FieldSection) {
-    bytes.reserveCapacity(lines.bytes.count + other.bytes.count)
-  }
+  /// The number of bytes.
+  public var count: Int { bytes.count }
 
   /// Appends the lines whose name `isIncluded`, except those that the server writes for each response.
   public mutating func append(_ lines: FieldLines, where isIncluded: (_ name: Range<Int>, _ bytes: Span<UInt8>) -> Bool)
@@ -287,10 +285,19 @@ public struct FieldSection: Sendable, Equatable {
     bytes.appendFieldLine(field)
   }
 
-  /// Appends all lines of another section.
-  public mutating func append(_ other: FieldSection) {
-    bytes.append(contentsOf: other.bytes)
+  /// Appends the lines of another section that begin at byte `start`.
+  public mutating func append(_ other: FieldSection, from start: Int = 0) {
+    bytes.append(copying: other.bytes.span.extracting(start...))
     hasDate = hasDate || other.hasDate
+  }
+
+  /// The same lines in as much memory as they need.
+  public var withoutSpareRoom: FieldSection {
+    var copy = self
+    copy.bytes = []
+    copy.bytes.reserveCapacity(count)
+    copy.bytes.append(copying: bytes.span)
+    return copy
   }
 }
 

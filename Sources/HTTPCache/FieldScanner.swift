@@ -235,6 +235,7 @@ package enum FieldDate {
   }
 
   /// Returns the number in a few digits; nil if a byte is no digit.
+  @inline(__always)
   private static func number(_ range: Range<Int>, _ bytes: Span<UInt8>) -> Int? {
     var number = 0
     for index in range {

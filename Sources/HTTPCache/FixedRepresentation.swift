@@ -21,7 +21,7 @@ public struct FixedRepresentation: Sendable {
   }
 
   /// The value of `ETag`. It is weak, because both codings share it (RFC 9110 §8.8.3.3).
-  public var entityTag: String { String(decoding: tag.fieldValue, as: UTF8.self) }
+  public var entityTag: String { "W/\"\(String(decoding: tag.opaque, as: UTF8.self))\"" }
 
   /// Returns what a caller gets that accepts `coding` and has these preconditions.
   public func selection(for coding: ContentCoding, _ preconditions: Preconditions) -> SelectedRepresentation {

@@ -13,25 +13,20 @@ public final class ReceivedResponse: Sendable {
   public let downstream: FieldLines
   /// The whole content as received, with its content coding.
   public let body: [UInt8]
-  /// The fields of the upstream request, by which `Vary` selects. The credential is removed, because it must not be
-  /// stored.
+  /// The fields of the upstream request, without the credential, by which `Vary` selects.
   public let sent: FieldLines
   /// When the request was sent.
   public let requestedAt: CacheTime
   /// When the head of the response arrived.
   public let receivedAt: CacheTime
 
-  /// Creates a response and removes the credential from `sent`.
+  /// Creates a response.
   public init(
     status: HTTPResponse.Status, fields: FieldLines, downstream: FieldLines, body: [UInt8], sent: FieldLines = [:],
     requestedAt: CacheTime, receivedAt: CacheTime
   ) {
-    (self.status, self.fields, self.downstream, self.body) = (status, fields, downstream, body)
+    (self.status, self.fields, self.downstream, self.body, self.sent) = (status, fields, downstream, body, sent)
     (self.requestedAt, self.receivedAt) = (requestedAt, receivedAt)
-    // A copy without it: a removed line would stay in the bytes.
-    self.sent =
-      sent.has("authorization")
-      ? sent.filter { name, bytes in !bytes.equalsIgnoringCase(name, "authorization") } : sent
   }
 
   /// Returns the response without its content.

@@ -162,23 +162,22 @@ struct EntityTag: Equatable, Sendable {
   /// Creates a strong tag from the content: its hash and its length.
   init(ofContent content: [UInt8]) {
     var opaque: [UInt8] = []
-    opaque.append(hexadecimal: ContentHash.of(content))
-    opaque.append(UInt8(ascii: "-"))
-    opaque.append(decimal: content.count)
+    opaque.append(addingCapacity: 37) { (tag: inout OutputSpan<UInt8>) in
+      tag.append(hexadecimal: ContentHash.of(content))
+      tag.append(UInt8(ascii: "-"))
+      tag.append(decimal: content.count)
+    }
     self.init(isWeak: false, opaque: opaque)
   }
 
   /// The tag for the same content in another coding. The bytes differ, so the tag is weak (RFC 9110 §8.8.3.3).
   var weakened: EntityTag { EntityTag(isWeak: true, opaque: opaque) }
 
-  /// The tag in the syntax of the field.
-  var fieldValue: [UInt8] {
-    var value: [UInt8] = []
-    value.reserveCapacity(opaque.count + 4)
+  /// Appends the tag in the syntax of the field: four bytes more than its text at most.
+  func append(to value: inout OutputSpan<UInt8>) {
     value.append(isWeak ? "W/\"" : "\"")
-    value.append(contentsOf: opaque)
+    value.append(copying: opaque.span)
     value.append("\"")
-    return value
   }
 }
 

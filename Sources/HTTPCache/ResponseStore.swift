@@ -77,12 +77,17 @@ struct ResponseStore {
     places[key].flatMap { entries[$0]?.responses } ?? []
   }
 
-  /// Replaces the variants of `key`, or adds the key. Without responses, removes the key.
+  /// Replaces the variants of `key`, or adds the key. Returns whether the store has them now. Responses that are larger
+  /// than the store, and none, remove the key.
   ///
   /// - Parameter owner: The owner of a new entry. An entry keeps its owner.
-  mutating func put(_ responses: [StoredResponse], for key: CacheKey, of owner: CacheOwner = .unknown) {
+  @discardableResult
+  mutating func put(_ responses: [StoredResponse], for key: CacheKey, of owner: CacheOwner = .unknown) -> Bool {
     let cost = responses.reduce(Self.overhead + 2 * key.bytes.count) { $0 + $1.cost }
-    guard !responses.isEmpty, cost <= maxBytes else { return remove(key) }
+    guard !responses.isEmpty, cost <= maxBytes else {
+      remove(key)
+      return false
+    }
     if let place = places[key] {
       change(place, responses: responses, cost: cost)
     } else {
@@ -90,7 +95,9 @@ struct ResponseStore {
       if isMain { lastOwner = owner }
       insert(Entry(key: key, owner: owner, responses: responses, cost: cost, isMain: isMain, usedAt: now))
     }
+    guard bytes > maxBytes else { return true }
     while bytes > maxBytes, !places.isEmpty { evict() }
+    return places[key] != nil
   }
 
   mutating func remove(_ key: CacheKey) {

@@ -147,7 +147,7 @@ public struct CacheStatus: Sendable, Equatable {
 }
 
 extension OutputSpan<UInt8> {
-  fileprivate mutating func append(_ parameter: StaticString, _ number: Int) {
+  mutating func append(_ parameter: StaticString, _ number: Int) {
     append(parameter)
     append(decimal: number)
   }

@@ -87,14 +87,14 @@ public struct SharedEntryCodec: Sendable {
 
   /// Returns the key of the response to a request, or nil if the request is that of a user.
   ///
-  /// - Parameter sent: All fields of the upstream request. `Authorization` does not count, as for the memory cache.
+  /// - Parameter sent: All fields of the upstream request, without the credential.
   public func key(of target: CacheKey, sending sent: FieldLines) -> SharedEntryKey? {
     guard !sent.has("music-user-token") else { return nil }
     var message = scope
     message.reserveCapacity(scope.count + target.bytes.count + sent.bytes.count + 8 * sent.count)
     message.append(framed: target.bytes.span)
     let bytes = sent.bytes.span
-    for line in sent.lines where !bytes.equalsIgnoringCase(line.name, "authorization") {
+    for line in sent.lines {
       let name = sent.bytes[line.name].map(\.lowercased)
       message.append(framed: name.span)
       message.append(framed: bytes.extracting(line.value))

@@ -53,8 +53,9 @@ public final class StoredResponse: Sendable {
     let source = received.metadata(isStored: verdict == .store)
     let given = EntityTag(received.fields)
     let tag = given ?? (verdict == .store && received.status == .ok ? EntityTag(ofContent: content.identity) : nil)
-    let isForOne = directives.isPrivate || directives.noStore || selector == nil || received.fields.has("set-cookie")
-    isShareable = verdict == .store || !isForOne
+    isShareable =
+      verdict == .store
+      || !(directives.isPrivate || directives.noStore || selector == nil || received.fields.has("set-cookie"))
     let fields = StoredFields(
       source: source, content: content, directives: directives, freshness: freshness, selector: selector, tag: tag,
       tagIsOurs: given == nil, isStored: verdict == .store, isShareable: isShareable, settings: settings)
@@ -150,28 +151,31 @@ struct StoredFields {
 
   /// Returns the content in a coding, with its fields.
   func representation(_ coding: ContentCoding, of body: [UInt8]) -> Representation {
-    let (cacheControl, vary) = (cacheControl, vary)
-    let tag = tag.map { (isTagged(coding) ? $0 : $0.weakened).fieldValue }
-    var common = FieldSection.empty
-    // The names, the ends of lines and the constant values take 135 bytes.
-    common.reserveRoom(for: 135 + cacheControl.count + (vary?.utf8.count ?? 0) + (tag?.count ?? 0))
-    common.append("Cache-Control", cacheControl.span)
-    common.append("X-Content-Type-Options", "nosniff")
-    common.append("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-    vary?.withUTF8Bytes { common.append("Vary", $0) }
-    if let tag { common.append("ETag", tag.span) }
+    let tag = tag.map { isTagged(coding) ? $0 : $0.weakened }
+    let vary = vary
     var fields = FieldSection.empty
-    fields.reserveRoom(for: source.downstream, and: common)
+    fields.reserveRoom(
+      for: source.downstream.bytes.count + (vary?.utf8.count ?? 0) + (tag?.opaque.count ?? 0) + Self.roomForOwnFields)
     fields.append(source.downstream) { name, bytes in !Self.isReplaced(name, in: bytes) }
     if let value = content.unknownCoding {
       value.withUTF8Bytes { fields.append("Content-Encoding", $0) }
     } else if coding == .gzip {
       fields.append("Content-Encoding", "gzip")
     }
-    fields.append(common)
+    let common = fields.count
+    fields.append("Cache-Control", upTo: Self.longestCacheControl) { appendCacheControl(to: &$0) }
+    fields.append("X-Content-Type-Options", "nosniff")
+    fields.append("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+    vary?.withUTF8Bytes { fields.append("Vary", $0) }
+    if let tag { fields.append("ETag", upTo: tag.opaque.count + 4) { tag.append(to: &$0) } }
     return Representation(
-      body: body, fields: fields, common: common, downstream: source.downstream, isTagged: tag != nil)
+      body: body, fields: fields.withoutSpareRoom, common: common, downstream: source.downstream, isTagged: tag != nil)
   }
+
+  /// All directives with the longest numbers.
+  private static let longestCacheControl = 256
+  /// The value of `Cache-Control`, and the names, the ends of lines and the constant values: 183 bytes.
+  private static let roomForOwnFields = longestCacheControl + 192
 
   /// Returns whether this type, or ``Selection`` on each send, writes the field itself.
   private static func isReplaced(_ name: Range<Int>, in bytes: Span<UInt8>) -> Bool {
@@ -193,15 +197,12 @@ struct StoredFields {
     coding == (tagIsOurs ? .identity : content.received)
   }
 
-  /// `Cache-Control` for downstream caches: the origin's lifetime, and `private` unless `settings.isPublic` and all
+  /// Appends `Cache-Control` for downstream caches: the origin's lifetime, and `private` unless `settings.isPublic` and all
   /// callers may have the response.
-  private var cacheControl: [UInt8] {
-    var value: [UInt8] = []
-    value.reserveCapacity(64)
+  private func appendCacheControl(to value: inout OutputSpan<UInt8>) {
     // The cache refused the response, and it states no lifetime: other caches must not store it either.
     guard isStored || freshness.isExplicit || freshness.noCache, !directives.noStore || directives.mustUnderstand else {
-      value.append("no-store")
-      return value
+      return value.append("no-store")
     }
     let isPublic = settings.isPublic && isShareable
     value.append(isPublic ? "public" : "private")
@@ -213,7 +214,6 @@ struct StoredFields {
     if directives.noTransform { value.append(", no-transform") }
     if let seconds = directives.staleWhileRevalidate { value.append(", stale-while-revalidate=", seconds) }
     if let seconds = directives.staleIfError { value.append(", stale-if-error=", seconds) }
-    return value
   }
 
   /// The lifetime without `s-maxage`, which does not apply to a browser.
@@ -326,11 +326,6 @@ struct StoredContent: Sendable {
 }
 
 extension [UInt8] {
-  fileprivate mutating func append(_ parameter: StaticString, _ number: Int) {
-    append(parameter)
-    append(decimal: number)
-  }
-
   /// The same bytes, copied if the array has much spare capacity. Appending doubles the capacity, but the cache counts
   /// only the bytes.
   fileprivate var withoutSpareCapacity: [UInt8] {
@@ -348,8 +343,8 @@ public struct Representation: Sendable {
   public let body: [UInt8]
   /// All constant fields. ``Selection/fields(_:isValidated:)`` returns the other fields.
   public let fields: FieldSection
-  /// The fields of a 304 that are also those of a 200 in this coding.
-  let common: FieldSection
+  /// Where those begin that a 304 has as well.
+  let common: Int
   /// The fields of the upstream that the caller gets.
   let downstream: FieldLines
   /// Whether the response has an entity tag. Then a 304 needs no other validator.
@@ -362,7 +357,7 @@ public struct Representation: Sendable {
       bytes.equalsIgnoringCase(name, "content-location")
         || !isTagged && bytes.equalsIgnoringCase(name, "last-modified")
     }
-    section.append(common)
+    section.append(fields, from: common)
     return section
   }
 }

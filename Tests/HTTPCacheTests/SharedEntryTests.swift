@@ -152,7 +152,6 @@ struct SharedEntryTests {
       codec.key(of: Self.target, sending: [:]),
     ]
     #expect(Set(keys).count == keys.count)
-    #expect(key == codec.key(of: Self.target, sending: Self.sent.with("authorization", "Bearer other")))
     var lowercase = FieldLines()
     lowercase.append("accept", Array("application/json".utf8).span)
     lowercase.append("ACCEPT-encoding", Array("gzip".utf8).span)

@@ -41,13 +41,6 @@ struct VariantTests {
     #expect(find([.acceptEncoding: "identity", .authorization: "Bearer other"]) == "all")
   }
 
-  @Test("keep no credential")
-  func credential() {
-    let received = Sample.received(sent: [.authorization: "Bearer secret", .accept: "a"])
-    #expect(received.sent == [.accept: "a"])
-    #expect(!String(decoding: received.sent.bytes, as: UTF8.self).contains("secret"))
-  }
-
   @Test("replace the response that the same request would have got")
   func replaced() throws {
     try store("old", vary: "Accept-Language", sent: [.acceptLanguage: "de"])

@@ -22,6 +22,8 @@ public struct CatalogTarget: Sendable {
   /// more than what is known to be the same for all users. The proxy forwards the token, and never stores or shares such
   /// a response.
   public let wantsUserToken: Bool
+  /// Whether the target has neither a query nor anything behind an ID. Such a resource is the same for all users.
+  private let isPlain: Bool
 
   /// Validates the query of a validated path.
   ///
@@ -47,6 +49,7 @@ public struct CatalogTarget: Sendable {
     self.bytes = bytes
     self.cacheKey = cacheKey
     wantsUserToken = isUsers
+    isPlain = query == nil && path.depth <= 5
   }
 
   /// Whether the request asks for something of a user's, with or without a music user token. Reads the target again,
@@ -59,16 +62,8 @@ public struct CatalogTarget: Sendable {
       && !(ResponseSelection.isSameForAll(path: path, kind) && ResponseSelection.isSameForAll(query: query.span))
   }
 
-  /// Whether the response may be another one with a music user token, for caches behind this one. A resource by its ID
-  /// alone is the same for all, so most requests need no second look.
-  var mayDependOnUser: Bool {
-    var slashes = 0
-    for byte in bytes {
-      if byte == UInt8(ascii: "?") { return asksForUser }
-      if byte == UInt8(ascii: "/") { slashes += 1 }
-    }
-    return slashes > 5 && asksForUser
-  }
+  /// Whether the response may be another one with a music user token, for caches behind this one.
+  var mayDependOnUser: Bool { !isPlain && asksForUser }
 
   /// The target, for an `UpstreamRequest`.
   public var target: ByteString { ByteString(bytes) }
@@ -139,6 +134,8 @@ public struct CatalogPath: Sendable {
   public let storefront: String?
   /// The path to send upstream: the same segments without escapes, the storefront in lower case, and no slash at the end.
   let bytes: [UInt8]
+  /// The number of its segments.
+  let depth: Int
   let allowsMe: Bool
 
   /// Validates a path.
@@ -151,7 +148,7 @@ public struct CatalogPath: Sendable {
     var segments = try PathSegments(path)
     segments.lowercaseStorefront()
     (kind, route, storefront) = try segments.resource(allowsMe: allowsMe)
-    (bytes, self.allowsMe) = (segments.path, allowsMe)
+    (bytes, depth, self.allowsMe) = (segments.path, segments.count, allowsMe)
   }
 }
 

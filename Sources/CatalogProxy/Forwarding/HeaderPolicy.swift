@@ -25,9 +25,9 @@ public final class HeaderPolicy: Sendable {
 
   let origin: UpstreamOrigin
   let product: String
-  /// The value of `Via` in responses that came over HTTP/1.1 and HTTP/2. Created once.
-  private let viaHTTP1: [UInt8]
-  private let viaHTTP2: [UInt8]
+  /// `Via` in responses that came over HTTP/1.1 and HTTP/2. Created once.
+  private let viaHTTP1: FieldLines
+  private let viaHTTP2: FieldLines
   /// The fields of every request to Apple, for callers with and without support for gzip. Created once.
   private let gzipFields: FieldLines
   private let identityFields: FieldLines
@@ -38,7 +38,7 @@ public final class HeaderPolicy: Sendable {
   public init(upstream: String, product: String = "musickit-token-server") {
     origin = UpstreamOrigin(upstream)
     self.product = product
-    (viaHTTP1, viaHTTP2) = (Array("1.1 \(product)".utf8), Array("2 \(product)".utf8))
+    (viaHTTP1, viaHTTP2) = ([.via: "1.1 \(product)"], [.via: "2 \(product)"])
     gzipFields = Self.ownFields(accepting: "gzip", product)
     identityFields = Self.ownFields(accepting: "identity", product)
   }
@@ -103,20 +103,16 @@ public final class HeaderPolicy: Sendable {
 
   /// Returns the fields of an upstream response that the caller gets, and `Via`.
   ///
-  /// - Parameter version: The HTTP version of the upstream's response for `Via`: `2` or `1.1`.
+  /// - Parameters:
+  ///   - upstream: The end-to-end fields of the response.
+  ///   - version: The HTTP version of the upstream's response for `Via`: `2` or `1.1`.
   public func responseFields(_ upstream: FieldLines, version: StaticString = "2") -> FieldLines {
-    let options = upstream.text(of: "connection").map { ConnectionOptions($0.utf8) }
     var fields = FieldLines()
     fields.reserveCapacity(upstream.count + 1, bytes: upstream.bytes.count + 64)
     let bytes = upstream.bytes.span
-    for line in upstream.lines {
-      guard Self.passes(line.name, in: bytes), options?.names(bytes.string(in: line.name).lowercased()) != true else {
-        continue
-      }
-      fields.append(line, of: upstream)
-    }
+    for line in upstream.lines where Self.passes(line.name, in: bytes) { fields.append(line, of: upstream) }
     if let location = fields.text(of: "location") { localize(location, in: &fields) }
-    fields.append("Via", (version.utf8CodeUnitCount == 1 ? viaHTTP2 : viaHTTP1).span)
+    fields.append(contentsOf: version.utf8CodeUnitCount == 1 ? viaHTTP2 : viaHTTP1)
     return fields
   }
 

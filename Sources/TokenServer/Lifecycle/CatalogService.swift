@@ -71,7 +71,7 @@ final class CatalogService: Sendable {
 
   /// Responds from the cache or from Apple. `receive` takes the reply, once, on the loop of the context.
   func start(
-    _ call: CatalogCall, in context: RequestContext, then receive: @escaping @Sendable (CatalogReply) -> Void
+    _ call: CatalogCall, in context: RequestContext, then receive: @escaping @Sendable (consuming CatalogReply) -> Void
   ) -> (any CancellableWork)? {
     guard let route = routes[ObjectIdentifier(context.loop)] else {
       receive(.cancelled)
