@@ -1,4 +1,5 @@
 import CatalogProxy
+import HTTPMessages
 
 /// Validates the input as a request target. Traps unless the validated target is what is
 /// sent, and validates to the same target again.
@@ -10,15 +11,18 @@ func fuzzCatalogPath(_ bytes: [UInt8]) {
       precondition((try? judge(bytes, allowsMe: false)) == nil, "served only if it is forwarded")
     }
   } catch {
-    precondition((400...404).contains(error.response.status.code) && !error.detail.isEmpty)
+    precondition((400...404).contains(error.status.code) && !error.detail.isEmpty)
   }
 }
 
-private func judge(_ bytes: [UInt8], allowsMe: Bool) throws(TargetRefusal) -> CatalogTarget {
+private func judge(_ bytes: [UInt8], allowsMe: Bool) throws(ErrorResponse) -> CatalogTarget {
   let (text, query) = split(bytes)
-  let path = try CatalogPath(text.span, allowsMe: allowsMe)
-  guard let query else { return try CatalogTarget(path, query: nil, hasUserToken: allowsMe) }
-  return try CatalogTarget(path, query: query.span, hasUserToken: allowsMe)
+  let path: CatalogPath
+  do { path = try CatalogPath(text.span, allowsMe: allowsMe) } catch { throw error.response(quoting: text[...]) }
+  do throws(TargetDefect) {
+    guard let query else { return try CatalogTarget(path, query: nil, hasUserToken: allowsMe) }
+    return try CatalogTarget(path, query: query.span, hasUserToken: allowsMe)
+  } catch { throw error.response(quoting: query.map { $0[...] } ?? []) }
 }
 
 private func split(_ bytes: [UInt8]) -> (path: [UInt8], query: [UInt8]?) {

@@ -32,7 +32,7 @@ public struct CatalogTarget: Sendable {
   ///   - hasUserToken: Whether the request has a music user token. Without one, nothing decides whether the response
   ///     depends on a user, because Apple cannot know the user.
   /// - Throws: The defect of the query.
-  public init(_ path: CatalogPath, query: Span<UInt8>?, hasUserToken: Bool) throws(TargetRefusal) {
+  public init(_ path: CatalogPath, query: Span<UInt8>?, hasUserToken: Bool) throws(TargetDefect) {
     (kind, route, storefront) = (path.kind, path.route, path.storefront)
     var bytes = path.bytes
     var cacheKey = bytes
@@ -45,7 +45,7 @@ public struct CatalogTarget: Sendable {
       cacheKey.append(UInt8(ascii: "?"))
       cacheKey.append(contentsOf: parameters.normalForm)
     }
-    guard !isUsers || path.allowsMe else { throw .userTokensDisabled }
+    guard !isUsers || path.allowsMe else { throw TargetDefect(.userTokensDisabled) }
     self.bytes = bytes
     self.cacheKey = cacheKey
     wantsUserToken = isUsers
@@ -144,10 +144,12 @@ public struct CatalogPath: Sendable {
   ///   - path: The path as received, with its escapes.
   ///   - allowsMe: Whether the proxy forwards `/v1/me`.
   /// - Throws: The defect of the path.
-  public init(_ path: Span<UInt8>, allowsMe: Bool) throws(TargetRefusal) {
+  public init(_ path: Span<UInt8>, allowsMe: Bool) throws(TargetDefect) {
     var segments = try PathSegments(path)
     segments.lowercaseStorefront()
-    (kind, route, storefront) = try segments.resource(allowsMe: allowsMe)
+    do throws(TargetRefusal) {
+      (kind, route, storefront) = try segments.resource(allowsMe: allowsMe)
+    } catch { throw TargetDefect(error) }
     (bytes, depth, self.allowsMe) = (segments.path, segments.count, allowsMe)
   }
 }
@@ -215,31 +217,36 @@ struct PathSegments {
   private var ranges: [Range<Int>] = []
 
   /// Validates a path as received, and throws its defect.
-  init(_ raw: Span<UInt8>) throws(TargetRefusal) {
-    guard raw.count <= TargetLimits.path else { throw .pathTooLong }
-    guard !raw.isEmpty, raw[0] == UInt8(ascii: "/") else { throw .notAbsolute }
+  init(_ raw: Span<UInt8>) throws(TargetDefect) {
+    guard raw.count <= TargetLimits.path else { throw TargetDefect(.pathTooLong) }
+    guard !raw.isEmpty, raw[0] == UInt8(ascii: "/") else { throw TargetDefect(.notAbsolute) }
     path.reserveCapacity(raw.count)
     ranges.reserveCapacity(8)
-    path.append(UInt8(ascii: "/"))
-    var start = 1
-    var index = 1
+    var index = 0
     while index < raw.count {
-      if raw[index] == UInt8(ascii: "/") {
-        try endSegment(from: start)
-        // Programs that send a slash at the end mean the path without it, as Apple documents it.
-        if index + 1 == raw.count { return }
-        path.append(UInt8(ascii: "/"))
-        start = path.count
-        index += 1
-      } else {
+      path.append(UInt8(ascii: "/"))
+      index += 1
+      // Programs that send a slash at the end mean the path without it, as Apple documents it.
+      if index == raw.count, !ranges.isEmpty {
+        path.removeLast()
+        return
+      }
+      let (start, first) = (path.count, index)
+      while index < raw.count, raw[index] != UInt8(ascii: "/") {
         // Most paths have no escapes. A run without them is copied whole.
         let run = index
         while index < raw.count, raw[index].isUnreservedInURI { index += 1 }
         path.append(copying: raw.extracting(run..<index))
         if index == run { path.append(try Self.character(at: &index, in: raw)) }
       }
+      do throws(TargetRefusal) { try endSegment(from: start) } catch {
+        switch error {
+        case .emptySegment where index < raw.count: throw TargetDefect(error, at: first - 1..<first + 1)
+        case .dotSegment: throw TargetDefect(error, at: first..<index)
+        default: throw TargetDefect(error)
+        }
+      }
     }
-    try endSegment(from: start)
   }
 
   var count: Int { ranges.count }
@@ -271,33 +278,21 @@ struct PathSegments {
   }
 
   /// Returns the decoded character at `index`, and moves `index` past it.
-  private static func character(at index: inout Int, in raw: Span<UInt8>) throws(TargetRefusal) -> UInt8 {
-    let byte = raw[index]
-    guard byte == UInt8(ascii: "%") else {
-      try judge(byte)
-      index += 1
-      return byte
-    }
-    guard let decoded = raw.percentEncodedByte(at: index, before: raw.count) else { throw .malformedEscape }
-    switch decoded {
-    case UInt8(ascii: "/"): throw .encodedSlash
-    case UInt8(ascii: "%"): throw .doubleEncoding
-    default: try judge(decoded)
-    }
-    index += 3
-    return decoded
-  }
-
-  private static func judge(_ byte: UInt8) throws(TargetRefusal) {
-    if byte.isUnreservedInURI { return }
-    switch byte {
-    case _ where byte.isControlOrSpace: throw .controlByte
-    case 0x80...: throw .notASCII
-    case UInt8(ascii: "\\"): throw .backslash
-    case UInt8(ascii: ";"): throw .pathParameter
-    case UInt8(ascii: "#"): throw .fragment
-    default: throw .reservedCharacter
-    }
+  private static func character(at index: inout Int, in raw: Span<UInt8>) throws(TargetDefect) -> UInt8 {
+    let (start, byte) = (index, try raw.character(at: &index))
+    if byte.isUnreservedInURI { return byte }
+    let refusal: TargetRefusal =
+      switch byte {
+      case UInt8(ascii: "/"): .encodedSlash
+      case UInt8(ascii: "%"): .doubleEncoding
+      case _ where byte.isControlOrSpace: .controlByte
+      case 0x80...: .notASCII
+      case UInt8(ascii: "\\"): .backslash
+      case UInt8(ascii: ";"): .pathParameter
+      case UInt8(ascii: "#"): .fragment
+      default: .reservedCharacter
+      }
+    throw TargetDefect(refusal, at: start..<index)
   }
 
   private mutating func endSegment(from start: Int) throws(TargetRefusal) {

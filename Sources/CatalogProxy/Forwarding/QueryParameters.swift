@@ -12,17 +12,17 @@ struct QueryParameters {
   let needsEncoding: Bool
 
   /// Validates a query as received, without its question mark, and throws its defect.
-  init(_ raw: Span<UInt8>) throws(TargetRefusal) {
+  init(_ raw: Span<UInt8>) throws(TargetDefect) {
     var buffer: [UInt8] = []
     buffer.reserveCapacity(raw.count + 16)
     var parameters: [Parameter] = []
     var findings = Findings()
     var start = 0
     while start <= raw.count {
-      guard parameters.count < TargetLimits.parameters else { throw .tooManyParameters }
+      guard parameters.count < TargetLimits.parameters else { throw TargetDefect(.tooManyParameters) }
       parameters.append(try Parameter(at: &start, in: raw, to: &buffer, &findings))
     }
-    guard !findings.isBeyondASCII || Self.isUTF8(raw) else { throw .queryNotUTF8 }
+    if let escape = findings.firstBeyondASCII, !Self.isUTF8(raw) { throw TargetDefect(.queryNotUTF8, at: escape) }
     needsEncoding = findings.needsEncoding
     normalForm = Self.joined(parameters, buffer)
   }
@@ -64,7 +64,8 @@ struct QueryParameters {
 
 /// What the characters of a query show.
 private struct Findings {
-  var isBeyondASCII = false
+  /// The first escape that is not an ASCII character's.
+  var firstBeyondASCII: Range<Int>?
   var needsEncoding = false
 }
 
@@ -83,7 +84,7 @@ private struct Parameter {
   /// `%20`.
   init(
     at start: inout Int, in raw: Span<UInt8>, to buffer: inout [UInt8], _ findings: inout Findings
-  ) throws(TargetRefusal) {
+  ) throws(TargetDefect) {
     if start > 0 { buffer.append(UInt8(ascii: "&")) }
     let first = buffer.count
     var equals: Int?
@@ -95,8 +96,9 @@ private struct Parameter {
         start += 1
         continue
       }
+      let place = start
       let character = try Self.character(at: &start, in: raw)
-      if character.byte >= 0x80 { findings.isBeyondASCII = true }
+      if character.byte >= 0x80, findings.firstBeyondASCII == nil { findings.firstBeyondASCII = place..<start }
       if character.isEncodedFirst { findings.needsEncoding = true }
       if equals == nil, !character.byte.isPlainInName { isPlain = false }
       if character.isEscaped { buffer.append(percentEncoding: character.byte) } else { buffer.append(character.byte) }
@@ -108,23 +110,34 @@ private struct Parameter {
   }
 
   /// Returns the validated character at `index`, and moves `index` past it.
-  private static func character(at index: inout Int, in raw: Span<UInt8>) throws(TargetRefusal) -> QueryCharacter {
-    let byte = raw[index]
-    if byte == UInt8(ascii: "%") {
-      guard let decoded = raw.percentEncodedByte(at: index, before: raw.count) else { throw .malformedEscape }
-      guard decoded >= 0x20, decoded != 0x7F else { throw .controlByte }
-      index += 3
-      return QueryCharacter(byte: decoded, isEscaped: !decoded.isUnreservedInURI)
+  private static func character(at index: inout Int, in raw: Span<UInt8>) throws(TargetDefect) -> QueryCharacter {
+    let (start, byte) = (index, try raw.character(at: &index))
+    if index > start + 1 {
+      guard byte >= 0x20, byte != 0x7F else { throw TargetDefect(.controlByte, at: start..<index) }
+      return QueryCharacter(byte: byte, isEscaped: !byte.isUnreservedInURI)
     }
-    if byte.onlyNeedsEncoding {
-      index += 1
-      return QueryCharacter(byte: byte, isEscaped: true, isEncodedFirst: true)
-    }
+    if byte.onlyNeedsEncoding { return QueryCharacter(byte: byte, isEscaped: true, isEncodedFirst: true) }
     guard byte.isAllowedInQuery else {
-      throw byte == UInt8(ascii: "#") ? .fragment : byte.isControlOrSpace ? .controlByte : .queryByte
+      let refusal: TargetRefusal =
+        byte == UInt8(ascii: "#") ? .fragment : byte.isControlOrSpace ? .controlByte : .queryByte
+      throw TargetDefect(refusal, at: start..<index)
     }
-    index += 1
     return QueryCharacter(byte: byte, isEscaped: byte.isOutsideOfURI)
+  }
+}
+
+extension Span<UInt8> {
+  /// Returns the byte at `index`, or the one that an escape there stands for, and moves `index` past it.
+  func character(at index: inout Int) throws(TargetDefect) -> UInt8 {
+    guard self[index] == UInt8(ascii: "%") else {
+      index += 1
+      return self[index - 1]
+    }
+    guard let decoded = percentEncodedByte(at: index, before: count) else {
+      throw TargetDefect(.malformedEscape, at: index..<Swift.min(index + 3, count))
+    }
+    index += 3
+    return decoded
   }
 }
 

@@ -83,66 +83,28 @@ public enum TargetRefusal: Error, Sendable, Equatable, CaseIterable {
   }
 }
 
-/// The part of a target that a refusal is about, so that a developer need not search for it.
-extension TargetRefusal {
-  /// The response to the caller, with the offending part of the target if there is one.
+/// A refusal, and the part of the target that it is about, so that a developer need not search for it.
+public struct TargetDefect: Error {
+  /// The reason.
+  public let refusal: TargetRefusal
+  /// The part of the path or of the query; nil if the refusal is about all of it. A character beyond ASCII may be longer.
+  private let part: Range<Int>?
+
+  init(_ refusal: TargetRefusal, at part: Range<Int>? = nil) {
+    (self.refusal, self.part) = (refusal, part)
+  }
+
+  /// The response to the caller, with the part.
   ///
-  /// - Parameters:
-  ///   - path: The path as received.
-  ///   - query: The query as received; nil if the target has none, or it was not read.
-  public func response(path: ArraySlice<UInt8>, query: ArraySlice<UInt8>?) -> ErrorResponse {
-    var response = response
-    if let part = offence(in: path) ?? query.flatMap(offence(in:)) { response.detail += " \(part)" }
+  /// - Parameter text: The path, or else the query, that has the defect, as received.
+  public func response(quoting text: ArraySlice<UInt8>) -> ErrorResponse {
+    var response = refusal.response
+    if let part { response.detail += " \(Self.sentence(about: part, of: text.span))" }
     return response
   }
 
-  /// Returns a sentence about the first part of the text that the refusal is about, or nil.
-  private func offence(in text: ArraySlice<UInt8>) -> String? {
-    let text = text.span
-    var index = 0
-    while index < text.count {
-      let length = partLength(at: index, in: text)
-      if length > 0 { return sentence(about: text, index..<index + length) }
-      // An escape is one character.
-      let isEscape = text[index] == UInt8(ascii: "%") && text.percentEncodedByte(at: index, before: text.count) != nil
-      index += isEscape ? 3 : 1
-    }
-    return nil
-  }
-
-  /// Returns the length of the offending part that begins at `index`; 0 if none does.
-  private func partLength(at index: Int, in text: Span<UInt8>) -> Int {
-    let byte = text[index]
-    if self == .emptySegment { return text.hasSlash(at: index) && text.hasSlash(at: index + 1) ? 2 : 0 }
-    if self == .dotSegment { return index > 0 && text.hasSlash(at: index - 1) ? text.dotsLength(at: index) : 0 }
-    guard byte == UInt8(ascii: "%") else {
-      if self == .notASCII || self == .queryByte || self == .queryNotUTF8 { return text.lengthBeyondASCII(at: index) }
-      return isAbout(byte) ? 1 : 0
-    }
-    guard let decoded = text.percentEncodedByte(at: index, before: text.count) else {
-      return self == .malformedEscape ? min(3, text.count - index) : 0
-    }
-    switch self {
-    case .doubleEncoding: return decoded == byte ? 3 : 0
-    case .encodedSlash: return decoded == UInt8(ascii: "/") ? 3 : 0
-    case .queryByte: return 0
-    case .queryNotUTF8, .notASCII: return decoded >= 0x80 ? 3 : 0
-    default: return isAbout(decoded) ? 3 : 0
-    }
-  }
-
-  private func isAbout(_ byte: UInt8) -> Bool {
-    switch self {
-    case .controlByte: byte.isControlOrSpace
-    case .backslash: byte == UInt8(ascii: "\\")
-    case .pathParameter: byte == UInt8(ascii: ";")
-    case .fragment: byte == UInt8(ascii: "#")
-    case .reservedCharacter: byte < 0x80 && !byte.isUnreservedInURI && byte != UInt8(ascii: "/")
-    default: false
-    }
-  }
-
-  private func sentence(about text: Span<UInt8>, _ part: Range<Int>) -> String {
+  private static func sentence(about part: Range<Int>, of text: Span<UInt8>) -> String {
+    let part = part.lowerBound..<max(part.upperBound, part.lowerBound + text.lengthBeyondASCII(at: part.lowerBound))
     var encoded: [UInt8] = []
     for index in part {
       if text[index].isControlOrSpace || text[index] >= 0x80 {
@@ -165,19 +127,6 @@ extension TargetRefusal {
 }
 
 extension Span<UInt8> {
-  fileprivate func hasSlash(at index: Int) -> Bool { index < count && self[index] == UInt8(ascii: "/") }
-
-  /// Returns the length of the segment at `index` if it consists of dots, plain or percent-encoded; otherwise 0.
-  fileprivate func dotsLength(at index: Int) -> Int {
-    var end = index
-    while end < count, !hasSlash(at: end) {
-      let escaped = self[end] == UInt8(ascii: "%") ? percentEncodedByte(at: end, before: count) : nil
-      guard (escaped ?? self[end]) == UInt8(ascii: ".") else { return 0 }
-      end += escaped == nil ? 1 : 3
-    }
-    return end - index
-  }
-
   /// Returns the length of the UTF-8 character beyond ASCII at `index`, 1 for a byte that begins none, and 0 for ASCII.
   fileprivate func lengthBeyondASCII(at index: Int) -> Int {
     let length =

@@ -46,13 +46,13 @@ final class CatalogEndpoint: Sendable {
   }
 
   private func path(of request: Request) throws(ErrorResponse) -> CatalogPath {
-    do throws(TargetRefusal) {
+    do throws(TargetDefect) {
       let slice = request.path
       let path = try CatalogPath(slice.span, allowsMe: allowsMe)
       request.route = path.route
       return path
     } catch {
-      throw error.response(path: request.path, query: nil)
+      throw error.response(quoting: request.path)
     }
   }
 
@@ -140,14 +140,14 @@ final class CatalogEndpoint: Sendable {
     _ method: HTTPRequest.Method, _ path: CatalogPath, of request: Request, charging payer: QuotaCaller? = nil
   ) throws(ErrorResponse) -> CatalogCall {
     let target: CatalogTarget
-    do throws(TargetRefusal) {
+    do throws(TargetDefect) {
       let hasUserToken = request.head.hasUserToken
       if let query = request.query {
         target = try CatalogTarget(path, query: query.span, hasUserToken: hasUserToken)
       } else {
         target = try CatalogTarget(path, query: nil, hasUserToken: hasUserToken)
       }
-    } catch { throw error.response(path: [], query: request.query) }
+    } catch { throw error.response(quoting: request.query ?? []) }
     return try CatalogCall(
       method, target, of: request, charging: payer, policy: service.proxy.policy,
       span: request.trace.context(service.spans?.sampler))

@@ -20,7 +20,9 @@ extension CatalogTarget {
 
   /// Validates a path and its query.
   init(path: Span<UInt8>, query: Span<UInt8>?, allowsMe: Bool, hasUserToken: Bool) throws(TargetRefusal) {
-    try self.init(try CatalogPath(path, allowsMe: allowsMe), query: query, hasUserToken: hasUserToken)
+    do throws(TargetDefect) {
+      try self.init(try CatalogPath(path, allowsMe: allowsMe), query: query, hasUserToken: hasUserToken)
+    } catch { throw error.refusal }
   }
 
   /// The cache key as text.

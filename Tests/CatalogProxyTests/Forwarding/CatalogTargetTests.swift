@@ -129,8 +129,12 @@ import Testing
   func part(target: String, sentence: String) throws {
     let bytes = Array(target.utf8)
     let mark = bytes.firstIndex(of: UInt8(ascii: "?")) ?? bytes.count
-    let reason = #expect(throws: TargetRefusal.self) { try CatalogTarget(target) }
-    let response = try #require(reason).response(path: bytes[..<mark], query: bytes[mark...].dropFirst())
+    let (text, query) = (bytes[..<mark], bytes[mark...].dropFirst())
+    let path = try? CatalogPath(text.span, allowsMe: true)
+    let defect = #expect(throws: TargetDefect.self) {
+      try CatalogTarget(try path ?? CatalogPath(text.span, allowsMe: true), query: query.span, hasUserToken: false)
+    }
+    let response = try #require(defect).response(quoting: path == nil ? text : query)
     #expect(response.detail.hasSuffix(" \(sentence)"), "\(response.detail)")
     #expect(response.detail.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F })
   }
