@@ -54,17 +54,9 @@ public struct FieldLines: Sendable {
   /// The approximate size in memory, in bytes.
   public var cost: Int { bytes.count + lines.count * MemoryLayout<Line>.stride + 64 }
 
-  /// The value of a field that may occur at most once.
-  public enum Occurrence: Sendable, Equatable {
-    case absent
-    /// There is one line, with its value at this place in ``FieldLines/bytes``.
-    case single(Range<Int>)
-    case repeated
-  }
-
-  /// Returns the value of a field. `name` is in lower case.
-  public func value(of name: StaticString) -> Occurrence {
-    var value = Occurrence.absent
+  /// Returns the place of a field's value in ``bytes``. `name` is in lower case.
+  public func value(of name: StaticString) -> FieldOccurrence<Range<Int>> {
+    var value = FieldOccurrence<Range<Int>>.absent
     let span = bytes.span
     for line in lines where span.equalsIgnoringCase(line.name, name) {
       guard value == .absent else { return .repeated }
@@ -216,6 +208,17 @@ public struct FieldLines: Sendable {
     return copy
   }
 }
+
+/// A field that may occur at most once, with its value or the place of its value. An attack may repeat it.
+public enum FieldOccurrence<Value> {
+  case absent
+  /// There is one line. Its value has no white space around it.
+  case single(Value)
+  case repeated
+}
+
+extension FieldOccurrence: Sendable where Value: Sendable {}
+extension FieldOccurrence: Equatable where Value: Equatable {}
 
 extension Span<UInt8> {
   /// Returns whether the bytes in `range` are those of `other`, ignoring the case of ASCII letters.

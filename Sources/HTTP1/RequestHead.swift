@@ -108,13 +108,13 @@ public struct RequestHead: Sendable, Equatable {
 
 // Of the lines, because a call of the whole head copies it.
 extension [FieldLine] {
-  /// Returns the value of a field that may occur at most once; an attack may repeat it. Allocates nothing.
+  /// Returns the place of a field's value. Allocates nothing.
   ///
   /// - Parameters:
   ///   - lowercaseName: The name in lower case. The comparison ignores the case of the received name.
   ///   - bytes: The buffer that was parsed.
-  public func value(of lowercaseName: StaticString, in bytes: Span<UInt8>) -> FieldLines.Occurrence {
-    var value = FieldLines.Occurrence.absent
+  public func value(of lowercaseName: StaticString, in bytes: Span<UInt8>) -> FieldOccurrence<Range<Int>> {
+    var value = FieldOccurrence<Range<Int>>.absent
     for line in self where bytes.equalsIgnoringCase(line.name, lowercaseName) {
       guard value == .absent else { return .repeated }
       value = .single(line.value)

@@ -164,7 +164,7 @@ public final class Request {
   }
 
   /// Returns the value of a field that must not occur more than once. `name` is in lower case.
-  public func field(_ name: StaticString) -> FieldValue {
+  public func field(_ name: StaticString) -> FieldOccurrence<ArraySlice<UInt8>> {
     let bytes = self.bytes
     let span = bytes.span
     return switch parser.head.fields.value(of: name, in: span) {
@@ -196,13 +196,5 @@ public final class Request {
     for line in parser.head.fields where span.equalsIgnoringCase(line.name, name) {
       body(span.extracting(line.value))
     }
-  }
-
-  /// The value of a field that may occur at most once.
-  public enum FieldValue {
-    case absent
-    /// The request has one such field with this value, without surrounding white space.
-    case single(ArraySlice<UInt8>)
-    case repeated
   }
 }

@@ -15,7 +15,7 @@ extension RequestHeadParser {
 }
 
 extension RequestHead {
-  func occurrence(_ name: StaticString, _ bytes: [UInt8]) -> FieldLines.Occurrence {
+  func occurrence(_ name: StaticString, _ bytes: [UInt8]) -> FieldOccurrence<Range<Int>> {
     fields.value(of: name, in: bytes.span)
   }
 

@@ -1,6 +1,7 @@
 import Dispatch
 import EventLoop
 import Glibc
+import HTTP1
 import HTTPMessages
 import HTTPTypes
 import Memory

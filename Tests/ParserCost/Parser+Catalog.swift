@@ -47,8 +47,8 @@ import HTTPCache
       var connection: [UInt8] = Array("keep-alive".utf8)
       var contentType: [UInt8] = Array("application/json".utf8)
 
-      func value(of lowercaseName: StaticString) -> RequestFieldValue {
-        switch lowercaseName.description {
+      func field(_ name: StaticString) -> FieldOccurrence<ArraySlice<UInt8>> {
+        switch name.description {
         case "connection": .single(connection[...])
         case "content-type": .single(contentType[...])
         default: .single(Array("x".utf8)[...])

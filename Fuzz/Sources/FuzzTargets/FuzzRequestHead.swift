@@ -48,7 +48,7 @@ private func checkLines(_ head: ArraySlice<UInt8>) {
 }
 
 /// Two stands for more.
-private func count(_ value: FieldLines.Occurrence) -> Int {
+private func count(_ value: FieldOccurrence<Range<Int>>) -> Int {
   switch value {
   case .absent: 0
   case .single: 1

@@ -151,12 +151,12 @@ public final class HeaderPolicy: Sendable {
 /// A copier of fields by name from a caller's request, except for fields that the request's `Connection` names.
 struct FieldCopier<Fields: RequestFields> {
   private let caller: Fields
-  private let connection: RequestFieldValue
+  private let connection: FieldOccurrence<ArraySlice<UInt8>>
   private let options: ConnectionOptions
 
   init(_ caller: Fields) {
     self.caller = caller
-    connection = caller.value(of: "connection")
+    connection = caller.field("connection")
     if case .single(let value) = connection {
       options = ConnectionOptions(value)
     } else {
@@ -170,14 +170,14 @@ struct FieldCopier<Fields: RequestFields> {
   func copyUserToken(to fields: inout FieldLines) throws(FieldRefusal) {
     let (present, older): (StaticString, StaticString) = ("music-user-token", "media-user-token")
     let isOlder = isAbsent(present)
-    guard isOlder || isAbsent(older) || caller.value(of: present) == caller.value(of: older) else {
+    guard isOlder || isAbsent(older) || caller.field(present) == caller.field(older) else {
       throw .different(present, older)
     }
     try copy(isOlder ? older : present, as: present, upTo: HeaderPolicy.longestUserToken, isSecret: true, to: &fields)
   }
 
   func isAbsent(_ name: StaticString) -> Bool {
-    caller.value(of: name) == .absent
+    caller.field(name) == .absent
   }
 
   /// Copies the field with this lower-case name, if the request has one.
@@ -190,7 +190,7 @@ struct FieldCopier<Fields: RequestFields> {
     _ name: StaticString, as newName: StaticString? = nil, upTo limit: Int, isSecret: Bool = false,
     to fields: inout FieldLines
   ) throws(FieldRefusal) {
-    switch caller.value(of: name) {
+    switch caller.field(name) {
     case .absent: return
     case .repeated: throw .repeated(name)
     case .single(let value):
@@ -241,16 +241,8 @@ public enum FieldRefusal: Error, Sendable, Equatable {
 
 /// The header fields of a caller's request, by name. A field that the proxy does not look up cannot reach the upstream.
 public protocol RequestFields {
-  /// Returns the value of the field with this name.
-  func value(of lowercaseName: StaticString) -> RequestFieldValue
-}
-
-/// The value of a field in a request.
-public enum RequestFieldValue: Sendable, Equatable {
-  case absent
-  /// The request has one such field. The value has no leading or trailing white space.
-  case single(ArraySlice<UInt8>)
-  case repeated
+  /// Returns the value of the field with this name, which is in lower case.
+  func field(_ name: StaticString) -> FieldOccurrence<ArraySlice<UInt8>>
 }
 
 /// The names in a `Connection` field. They name fields for the next hop only, which the proxy must not forward (RFC

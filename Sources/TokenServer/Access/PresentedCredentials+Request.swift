@@ -1,5 +1,6 @@
 import Access
 import Glibc
+import HTTP1
 import HTTPMessages
 import HTTPServer
 import TLS
@@ -61,7 +62,7 @@ extension PresentedCredentials.Credential {
     self = holds ? .certificate(certificate.subjectNames) : .outdatedCertificate
   }
 
-  private static func apiKey(_ field: Request.FieldValue) -> PresentedCredentials.Credential? {
+  private static func apiKey(_ field: FieldOccurrence<ArraySlice<UInt8>>) -> PresentedCredentials.Credential? {
     switch field {
     case .absent: nil
     case .repeated: .malformed("The request has X-API-Key twice. Send one credential.")
@@ -69,7 +70,7 @@ extension PresentedCredentials.Credential {
     }
   }
 
-  private static func authorization(_ field: Request.FieldValue) -> PresentedCredentials.Credential? {
+  private static func authorization(_ field: FieldOccurrence<ArraySlice<UInt8>>) -> PresentedCredentials.Credential? {
     switch field {
     case .absent: nil
     case .repeated: .malformed("The request has Authorization twice. Send one credential.")

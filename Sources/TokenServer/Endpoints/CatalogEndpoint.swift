@@ -1,11 +1,11 @@
 import Access
 import Bytes
-import CatalogProxy
+public import CatalogProxy
 import EventLoop
 import HTTP1
 import HTTPCache
 import HTTPMessages
-import HTTPServer
+public import HTTPServer
 import HTTPTypes
 import Tracing
 import UpstreamAdmission
@@ -233,7 +233,7 @@ extension CatalogCall {
     request.forEach("accept-encoding") { coding = ContentCoding.preferred(acceptEncoding: $0) }
     do throws(FieldRefusal) {
       let fields = try policy.requestFields(
-        for: target, from: CallerFields(request: request), hasContent: request.head.framing != .none,
+        for: target, from: request, hasContent: request.head.framing != .none,
         acceptsGzip: coding == .gzip)
       self.init(
         method, target,
@@ -247,17 +247,7 @@ extension CatalogCall {
   }
 }
 
-private struct CallerFields: RequestFields {
-  let request: Request
-
-  func value(of lowercaseName: StaticString) -> RequestFieldValue {
-    switch request.field(lowercaseName) {
-    case .absent: .absent
-    case .single(let value): .single(value)
-    case .repeated: .repeated
-    }
-  }
-}
+extension Request: RequestFields {}
 
 extension RequestHead.Method {
   /// The method for the upstream; nil if the server never forwards it.

@@ -1,4 +1,5 @@
 import Bytes
+import HTTP1
 import HTTPMessages
 import HTTPServer
 
