@@ -255,10 +255,10 @@ public struct Principal: Sendable {
   ///
   /// - Parameter storefront: The storefront in the path; nil if the resource has none.
   /// - Throws: The denial if it may not.
-  public func mayHaveCatalog(storefront: (some StringProtocol)?) throws(Denial) {
+  public func mayHaveCatalog(storefront: @autoclosure () -> String?) throws(Denial) {
     guard client.catalog else { throw notPermitted("no_catalog", "cannot use the catalog", "catalog") }
     try checkOrigin()
-    guard let storefronts = client.storefronts, let storefront else { return }
+    guard let storefronts = client.storefronts, let storefront = storefront() else { return }
     guard storefronts.contains(storefront.lowercased()) else {
       throw Denial(
         .notPermitted, "storefront_not_permitted",

@@ -61,7 +61,7 @@ extension FlightDriver {
   private func store(_ response: UpstreamResponse, _ content: PartialContent, _ attempt: CatalogAttempt) -> Outcome {
     let (key, settings) = (flight.call.key, gateway.cacheSettings)
     do throws(ContentCodingError) {
-      let whole = try StoredResponse(received(response, content.bytes, attempt), settings: settings)
+      let whole = try StoredResponse(received(response, attempt), body: content.bytes, settings: settings)
       let isStored = gateway.cache.store(whole, for: key, of: CacheOwner(flight.subject))
       // The settings changed meanwhile, so the stored mark may be wrong. The waiting callers still get the response.
       if settings != gateway.cacheSettings { gateway.cache.remove(key) }
@@ -83,7 +83,7 @@ extension FlightDriver {
     }
     let (key, settings) = (flight.call.key, gateway.cacheSettings)
     let renewed = gateway.cache.freshen(
-      stored, for: key, by: received(response, [], attempt), settings: settings, of: CacheOwner(flight.subject))
+      stored, for: key, by: received(response, attempt), settings: settings, of: CacheOwner(flight.subject))
     guard let renewed else {
       self.attempt = nil
       gateway.settle(attempt, of: miss.call)
@@ -96,15 +96,13 @@ extension FlightDriver {
 
   /// Returns a response for the cache. Its age counts from the request of this attempt (RFC 9111 §4.2.3): a wait for the
   /// turn makes no response older.
-  private func received(
-    _ response: UpstreamResponse, _ content: [UInt8], _ attempt: CatalogAttempt
-  ) -> ReceivedResponse {
+  private func received(_ response: UpstreamResponse, _ attempt: CatalogAttempt) -> ReceivedResponse {
     var fields = response.fields
     // With a music user token the response may be another one, which the caches of browsers cannot know.
     if flight.call.target.mayDependOnUser { fields.append("Vary", Self.userTokens.span) }
     return ReceivedResponse(
       status: response.status, fields: fields,
-      downstream: gateway.policy.responseFields(response.fields, version: response.version), body: content,
+      downstream: gateway.policy.responseFields(response.fields, version: response.version),
       sent: flight.call.fields, requestedAt: attempt.start, receivedAt: receivedAt)
   }
 

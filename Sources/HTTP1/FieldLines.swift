@@ -132,6 +132,20 @@ public struct FieldLines: Sendable {
     note(name.utf8CodeUnitCount, value.count, from: start, isUnindexed)
   }
 
+  /// Appends a line whose value `appendValue` appends: `count` visible ASCII characters.
+  public mutating func append(
+    _ name: StaticString, count: Int, isUnindexed: Bool, _ appendValue: (inout OutputSpan<UInt8>) -> Void
+  ) {
+    let start = bytes.count
+    bytes.append(addingCapacity: name.utf8CodeUnitCount + count + 4) { (line: inout OutputSpan<UInt8>) in
+      line.append(name)
+      line.append(": ")
+      appendValue(&line)
+      line.append("\r\n")
+    }
+    note(name.utf8CodeUnitCount, count, from: start, isUnindexed)
+  }
+
   /// Appends a field.
   public mutating func append(_ field: HTTPField) {
     let isUnindexed = field.indexingStrategy == .disallow || field.indexingStrategy == .avoid

@@ -2,17 +2,16 @@ import Bytes
 public import HTTP1
 public import HTTPTypes
 
-/// A whole upstream response to a `GET`. Immutable, and an object, because what is derived from it keeps it.
+/// An upstream response to a `GET`, without its content. Immutable, and an object, because what is derived from it keeps
+/// it.
 public final class ReceivedResponse: Sendable {
   /// The status.
   public let status: HTTPResponse.Status
-  /// All end-to-end fields.
+  /// The fields that decide whether, how long and for which callers the response is stored, now and when a 304 renews it.
   public let fields: FieldLines
   /// The fields that the header policy forwards to callers. The cache replaces Age, Cache-Control, Content-Encoding,
   /// Date, ETag, Expires and Vary with its own.
   public let downstream: FieldLines
-  /// The whole content as received, with its content coding.
-  public let body: [UInt8]
   /// The fields of the upstream request, without the credential, by which `Vary` selects.
   public let sent: FieldLines
   /// When the request was sent.
@@ -21,29 +20,18 @@ public final class ReceivedResponse: Sendable {
   public let receivedAt: CacheTime
 
   /// Creates a response.
+  ///
+  /// - Parameter fields: All end-to-end fields.
   public init(
-    status: HTTPResponse.Status, fields: FieldLines, downstream: FieldLines, body: [UInt8], sent: FieldLines = [:],
+    status: HTTPResponse.Status, fields: FieldLines, downstream: FieldLines, sent: FieldLines = [:],
     requestedAt: CacheTime, receivedAt: CacheTime
   ) {
-    (self.status, self.fields, self.downstream, self.body, self.sent) = (status, fields, downstream, body, sent)
+    (self.status, self.downstream, self.sent) = (status, downstream, sent)
     (self.requestedAt, self.receivedAt) = (requestedAt, receivedAt)
-  }
-
-  /// Returns the response without its content.
-  ///
-  /// - Parameter isStored: Whether it keeps only the fields that are needed to evaluate it again when a 304 renews it.
-  func metadata(isStored: Bool) -> ReceivedResponse {
-    ReceivedResponse(
-      status: status, fields: isStored ? judgedFields : fields, downstream: downstream, body: [],
-      sent: sent, requestedAt: requestedAt, receivedAt: receivedAt)
-  }
-
-  private var judgedFields: FieldLines {
-    let fields = fields
     let bytes = fields.bytes.span
-    for line in fields.lines where !Self.isJudged(line.name, in: bytes) { return fields.filter(Self.isJudged) }
-    // It has no others: a 304 has renewed it, or another replica has stored it.
-    return fields
+    // A response that a 304 has renewed, or that another replica has stored, has no others.
+    let isWhole = fields.lines.allSatisfy { Self.isJudged($0.name, in: bytes) }
+    self.fields = isWhole ? fields : fields.filter(Self.isJudged)
   }
 
   /// Returns whether the field decides whether, how long and for which callers a response is stored.
@@ -67,17 +55,15 @@ public final class ReceivedResponse: Sendable {
   /// the old values would make the response seem older than it is.
   func updated(by notModified: ReceivedResponse) -> ReceivedResponse {
     ReceivedResponse(
-      status: status, fields: fields.updated(from: notModified.fields, where: Self.isJudged),
-      downstream: downstream.updated(from: notModified.downstream) { _, _ in true }, body: body, sent: sent,
+      status: status, fields: fields.updated(from: notModified.fields),
+      downstream: downstream.updated(from: notModified.downstream), sent: sent,
       requestedAt: notModified.requestedAt, receivedAt: notModified.receivedAt)
   }
 }
 
 extension FieldLines {
-  /// Returns these lines with those of a 304 that `isWanted`.
-  fileprivate func updated(
-    from newer: FieldLines, where isWanted: (_ name: Range<Int>, _ bytes: Span<UInt8>) -> Bool
-  ) -> FieldLines {
+  /// Returns these lines with those of a 304.
+  fileprivate func updated(from newer: FieldLines) -> FieldLines {
     var fields = FieldLines()
     fields.reserveCapacity(count + newer.count, bytes: bytes.count + newer.bytes.count)
     let (own, theirs) = (bytes.span, newer.bytes.span)
@@ -88,7 +74,7 @@ extension FieldLines {
       }
       fields.append(line, of: self)
     }
-    for line in newer.lines where isWanted(line.name, theirs) && !Self.describesContent(line.name, in: theirs) {
+    for line in newer.lines where !Self.describesContent(line.name, in: theirs) {
       fields.append(line, of: newer)
     }
     return fields

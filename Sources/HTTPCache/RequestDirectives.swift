@@ -211,10 +211,13 @@ enum ContentHash {
   private static func lanes(_ rest: inout RawSpan) -> UInt64 {
     var (a, b, c, d) = (prime1 &+ prime2, prime2, UInt64(0), 0 &- prime1)
     while rest.byteCount >= 32 {
-      a = round(a, take(&rest))
-      b = round(b, take(&rest))
-      c = round(c, take(&rest))
-      d = round(d, take(&rest))
+      // One check of the bounds for four words.
+      let group = rest.extracting(..<32)
+      a = round(a, word(group, at: 0))
+      b = round(b, word(group, at: 8))
+      c = round(c, word(group, at: 16))
+      d = round(d, word(group, at: 24))
+      rest = rest.extracting(32...)
     }
     var sum = rotated(a, 1) &+ rotated(b, 7) &+ rotated(c, 12) &+ rotated(d, 18)
     for lane in [a, b, c, d] { sum = (sum ^ round(0, lane)) &* prime1 &+ prime4 }
@@ -228,6 +231,12 @@ enum ContentHash {
 
   @inline(__always)
   private static func rotated(_ word: UInt64, _ count: UInt64) -> UInt64 { word << count | word >> (64 - count) }
+
+  @inline(__always)
+  private static func word(_ group: RawSpan, at offset: Int) -> UInt64 {
+    // Safe: every bit pattern is a number, and RawSpan checks the bounds.
+    UInt64(littleEndian: unsafe group.unsafeLoadUnaligned(fromByteOffset: offset, as: UInt64.self))
+  }
 
   /// Removes a little-endian number from the front of `rest`.
   @inline(__always)

@@ -186,7 +186,7 @@ public struct SharedEntryCodec: Sendable {
     var requestedAt = receivedAt
     requestedAt.monotonic -= delay * 1_000_000_000
     let received = ReceivedResponse(
-      status: HTTPResponse.Status(code: code), fields: fields, downstream: downstream, body: [], sent: sent,
+      status: HTTPResponse.Status(code: code), fields: fields, downstream: downstream, sent: sent,
       requestedAt: requestedAt, receivedAt: receivedAt)
     let directives = ResponseDirectives(fields)
     var content: [UInt8] = []

@@ -30,37 +30,40 @@ public final class StoredResponse: Sendable {
 
   /// Prepares a response for sending.
   ///
+  /// - Parameter body: The whole content as received, with its content coding.
   /// - Throws: `ContentCodingError` if gzipped content cannot be decoded, or exceeds `settings.largestContent`. In the
   ///   latter case the response can still be forwarded unchanged to callers that accept gzip.
-  public convenience init(_ received: ReceivedResponse, settings: CacheSettings) throws(ContentCodingError) {
-    let directives = ResponseDirectives(received.fields)
-    let content = try StoredContent(received, directives: directives, limit: settings.largestContent)
-    self.init(received, content: content, directives: directives, settings: settings)
+  public convenience init(
+    _ source: ReceivedResponse, body: [UInt8], settings: CacheSettings
+  ) throws(ContentCodingError) {
+    let directives = ResponseDirectives(source.fields)
+    let content = try StoredContent(body, source.fields, directives: directives, limit: settings.largestContent)
+    self.init(source, content: content, directives: directives, settings: settings)
   }
 
   /// Prepares a response whose content is decoded.
   init(
-    _ received: ReceivedResponse, content: StoredContent, directives: ResponseDirectives, settings: CacheSettings
+    _ source: ReceivedResponse, content: StoredContent, directives: ResponseDirectives, settings: CacheSettings
   ) {
-    let age = ResponseAge(received.fields, requestedAt: received.requestedAt, receivedAt: received.receivedAt)
+    let received = source.fields
+    let age = ResponseAge(received, requestedAt: source.requestedAt, receivedAt: source.receivedAt)
     let freshness = Freshness(
-      directives, fields: received.fields, status: received.status.code, date: age.date, now: received.receivedAt.wall,
+      directives, fields: received, status: source.status.code, date: age.date, now: source.receivedAt.wall,
       settings: settings)
-    let selector = VariantSelector(received.fields, sent: received.sent)
+    let selector = VariantSelector(received, sent: source.sent)
     let verdict = StorageVerdict(
-      received, content: content, directives: directives, freshness: freshness, isSelectable: selector != nil,
+      source, content: content, directives: directives, freshness: freshness, isSelectable: selector != nil,
       settings: settings)
-    let source = received.metadata(isStored: verdict == .store)
-    let given = EntityTag(received.fields)
-    let tag = given ?? (verdict == .store && received.status == .ok ? EntityTag(ofContent: content.identity) : nil)
+    let given = EntityTag(received)
+    let tag = given ?? (verdict == .store && source.status == .ok ? EntityTag(ofContent: content.identity) : nil)
     isShareable =
       verdict == .store
-      || !(directives.isPrivate || directives.noStore || selector == nil || received.fields.has("set-cookie"))
+      || !(directives.isPrivate || directives.noStore || selector == nil || received.has("set-cookie"))
     let fields = StoredFields(
       source: source, content: content, directives: directives, freshness: freshness, selector: selector, tag: tag,
       tagIsOurs: given == nil, isStored: verdict == .store, isShareable: isShareable, settings: settings)
     date = HTTPDate(secondsSinceEpoch: age.date).text
-    status = received.status
+    status = source.status
     identity = fields.representation(.identity, of: content.identity)
     gzip = content.gzip.map { fields.representation(.gzip, of: $0) }
     (self.source, self.content, self.settings, self.verdict) = (source, content, settings, verdict)
@@ -254,22 +257,24 @@ struct StoredContent: Sendable {
   /// The names of the gzip coding (RFC 9110 §8.4.1.3).
   private static let gzipNames: [ByteString] = ["gzip", "x-gzip"]
 
-  init(_ received: ReceivedResponse, directives: ResponseDirectives, limit: Int) throws(ContentCodingError) {
-    let coding = received.fields.text(of: "content-encoding")
+  init(
+    _ body: [UInt8], _ fields: FieldLines, directives: ResponseDirectives, limit: Int
+  ) throws(ContentCodingError) {
+    let coding = fields.text(of: "content-encoding")
     // As bytes: to compare text with combining marks takes a time that is quadratic in their number.
     let name = coding.map { ByteString($0).lowercasedASCII }
     let isGzip = name.map(Self.gzipNames.contains) ?? false
-    if isGzip, !received.body.isEmpty {
-      identity = try Gzip.inflate(received.body, limit: limit).withoutSpareCapacity
-      gzip = received.body.withoutSpareCapacity
-      self.received = .gzip
+    if isGzip, !body.isEmpty {
+      identity = try Gzip.inflate(body, limit: limit).withoutSpareCapacity
+      gzip = body.withoutSpareCapacity
+      received = .gzip
     } else {
-      identity = received.body.withoutSpareCapacity
-      self.received = .identity
+      identity = body.withoutSpareCapacity
+      received = .identity
     }
     let isUnknown = name.map { !isGzip && $0 != "" && $0 != "identity" } ?? false
     unknownCoding = isUnknown ? coding : nil
-    awaitsCompression = unknownCoding == nil && mayCompress(received.fields, directives)
+    awaitsCompression = unknownCoding == nil && mayCompress(fields, directives)
   }
 
   /// Creates the content of a response that another replica has stored. Returns nil if it is not as long as stated.

@@ -33,17 +33,15 @@ public struct SpanContext: Sendable, Equatable {
     self.init(traceID: traceID, spanID: spanID, isSampled: flags & 1 == 1)
   }
 
-  /// The value of `traceparent` for requests that this span sends.
+  /// Appends the value of `traceparent` for requests that this span sends: ``length`` bytes.
   ///
   /// Of the flags it has only `sampled`: the others that version 00 of the specification defines are zero (§3.2.2.5).
-  public var traceparent: InlineArray<55, UInt8> {
-    InlineArray { (value: inout OutputSpan<UInt8>) in
-      value.append("00-")
-      value.append(traceID)
-      value.append("-")
-      value.append(spanID)
-      value.append(isSampled ? "-01" : "-00")
-    }
+  public func appendTraceparent(to value: inout OutputSpan<UInt8>) {
+    value.append("00-")
+    value.append(traceID)
+    value.append("-")
+    value.append(spanID)
+    value.append(isSampled ? "-01" : "-00")
   }
 
   /// Returns the context of a span that this span causes.
@@ -54,7 +52,7 @@ public struct SpanContext: Sendable, Equatable {
   }
 
   /// The length of a `traceparent` of version 00: version, trace, span and flags, with a dash between them.
-  private static let length = 55
+  public static let length = 55
   private static let dash = UInt8(ascii: "-")
 }
 

@@ -73,9 +73,8 @@ struct RepresentationTests {
     downstream[.contentType] = "application/json"
     downstream[.expires] = Sample.date(9)
     let received = ReceivedResponse(
-      status: .ok, fields: fields, downstream: downstream, body: Array("{}".utf8), requestedAt: Sample.time(0),
-      receivedAt: Sample.time(0))
-    let response = try StoredResponse(received, settings: CacheSettings())
+      status: .ok, fields: fields, downstream: downstream, requestedAt: Sample.time(0), receivedAt: Sample.time(0))
+    let response = try StoredResponse(received, body: Array("{}".utf8), settings: CacheSettings())
     #expect(
       response.representation(.identity).fields.lines == [
         "Content-Type: application/json", "Cache-Control: private, max-age=9", "X-Content-Type-Options: nosniff",

@@ -20,11 +20,11 @@ enum Sample {
   }
 
   static func received(
-    _ status: HTTPResponse.Status = .ok, _ fields: FieldLines = [:], body: [UInt8] = Array("{}".utf8),
-    sent: FieldLines = [:], at seconds: Int = 0, delay: Int = 0
+    _ status: HTTPResponse.Status = .ok, _ fields: FieldLines = [:], sent: FieldLines = [:], at seconds: Int = 0,
+    delay: Int = 0
   ) -> ReceivedResponse {
     ReceivedResponse(
-      status: status, fields: fields, downstream: fields, body: body, sent: sent, requestedAt: time(seconds - delay),
+      status: status, fields: fields, downstream: fields, sent: sent, requestedAt: time(seconds - delay),
       receivedAt: time(seconds))
   }
 
@@ -33,7 +33,7 @@ enum Sample {
     sent: FieldLines = [:], at seconds: Int = 0, delay: Int = 0, settings: CacheSettings = CacheSettings()
   ) throws -> StoredResponse {
     try StoredResponse(
-      received(status, fields, body: body, sent: sent, at: seconds, delay: delay), settings: settings)
+      received(status, fields, sent: sent, at: seconds, delay: delay), body: body, settings: settings)
   }
 
   /// Request directives, one Cache-Control line for each argument.

@@ -36,7 +36,7 @@ struct ValidationTests {
   func renewed() throws {
     let response = cache.compress(try keep(stored), for: key)
     let notModified = Sample.received(
-      .notModified, [.eTag: "\"1\"", .date: Sample.date(100), .cacheControl: "max-age=30"], body: [], at: 100)
+      .notModified, [.eTag: "\"1\"", .date: Sample.date(100), .cacheControl: "max-age=30"], at: 100)
     let renewed = try #require(cache.freshen(response, for: key, by: notModified)).response
     let now = Selection(renewed, now: Sample.time(105))
     #expect(now.age == 5 && now.timeToLive == 25)
@@ -53,7 +53,7 @@ struct ValidationTests {
   @Test("keeps what a 304 does not mention, except Age and Date")
   func sparse() throws {
     let response = try keep(stored)
-    let renewed = try #require(cache.freshen(response, for: key, by: Sample.received(.notModified, body: [], at: 100)))
+    let renewed = try #require(cache.freshen(response, for: key, by: Sample.received(.notModified, at: 100)))
       .response
     let now = Selection(renewed, now: Sample.time(100))
     #expect(now.age == 0 && now.timeToLive == 60)
@@ -64,7 +64,7 @@ struct ValidationTests {
   func description() throws {
     let notModified = Sample.received(
       .notModified, [.contentType: "image/png", .contentEncoding: "gzip", .contentLength: "0"],
-      body: [], at: 100)
+      at: 100)
     let renewed = try #require(cache.freshen(try keep(stored), for: key, by: notModified)).response
     #expect(renewed.representation(.identity).fields.value("Content-Type") == "text/plain")
     #expect(renewed.representation(.identity).fields.value("Content-Encoding") == nil)
@@ -82,7 +82,7 @@ struct ValidationTests {
 
   @Test("ignores a 304 for another version, and removes the stored response", arguments: mismatches)
   func mismatch(stored: FieldLines, notModified: FieldLines, isNewer: Bool) throws {
-    let received = Sample.received(.notModified, notModified, body: [], at: 9)
+    let received = Sample.received(.notModified, notModified, at: 9)
     let renewed = cache.freshen(try keep(stored), for: key, by: received)
     #expect((renewed == nil) == isNewer)
     #expect(cache.statistics.entries == (isNewer ? 0 : 1))
@@ -97,7 +97,7 @@ struct ValidationTests {
   func forbidden(notModified: FieldLines, reason: StorageVerdict.Reason) throws {
     var settings = CacheSettings()
     settings.isPublic = true
-    let received = Sample.received(.notModified, notModified, body: [], at: 9)
+    let received = Sample.received(.notModified, notModified, at: 9)
     let renewed = try #require(cache.freshen(try keep(stored), for: key, by: received, settings: settings))
     #expect(renewed.response.verdict == .refuse(reason) && !renewed.isStored && !renewed.response.isShareable)
     #expect(cache.statistics.entries == 0)

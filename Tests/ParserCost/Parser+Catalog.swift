@@ -86,8 +86,8 @@ import HTTPCache
     private static func respond(_ fields: FieldLines) -> StoredResponse? {
       try? StoredResponse(
         ReceivedResponse(
-          status: .ok, fields: fields, downstream: fields, body: Array("{}".utf8), requestedAt: now, receivedAt: now),
-        settings: CacheSettings())
+          status: .ok, fields: fields, downstream: fields, requestedAt: now, receivedAt: now),
+        body: Array("{}".utf8), settings: CacheSettings())
     }
   }
 #endif

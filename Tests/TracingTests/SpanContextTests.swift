@@ -27,8 +27,9 @@ struct SpanContextTests {
     #expect(context.traceID.description == Self.trace)
     #expect(context.spanID.description == Self.span)
     #expect(context.isSampled == isSampled)
+    let sent = InlineArray<55, UInt8> { (sent: inout OutputSpan<UInt8>) in context.appendTraceparent(to: &sent) }
     #expect(
-      String(copying: try UTF8Span(validating: context.traceparent.span))
+      String(copying: try UTF8Span(validating: sent.span))
         == "00-\(Self.trace)-\(Self.span)-\(isSampled ? "01" : "00")"
     )
   }

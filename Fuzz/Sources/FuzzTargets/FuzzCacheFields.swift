@@ -111,9 +111,10 @@ private let settings = {
 
 private func makeResponse(_ fields: FieldLines) -> StoredResponse {
   let received = ReceivedResponse(
-    status: .ok, fields: fields, downstream: fields, body: Array("{}".utf8), requestedAt: moment(0),
-    receivedAt: moment(0))
-  do { return try StoredResponse(received, settings: settings) } catch { preconditionFailure("\(error)") }
+    status: .ok, fields: fields, downstream: fields, requestedAt: moment(0), receivedAt: moment(0))
+  do { return try StoredResponse(received, body: Array("{}".utf8), settings: settings) } catch {
+    preconditionFailure("\(error)")
+  }
 }
 
 private func moment(_ seconds: Int) -> CacheTime {

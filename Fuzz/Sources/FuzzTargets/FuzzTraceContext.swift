@@ -10,7 +10,7 @@ func fuzzTraceContext(_ bytes: [UInt8]) {
 
 private func parent(_ value: [UInt8]) {
   guard let context = SpanContext(traceparent: value.span) else { return }
-  let sent = context.traceparent
+  let sent = InlineArray<55, UInt8> { (sent: inout OutputSpan<UInt8>) in context.appendTraceparent(to: &sent) }
   precondition((3..<53).allSatisfy { sent[$0] == value[$0] }, "the identifiers as they came")
   precondition(SpanContext(traceparent: sent.span) == context, "the server reads what it sends")
 }

@@ -11,8 +11,6 @@ public struct CatalogTarget: Sendable {
   public let kind: Kind
   /// The template of the path, one of a small fixed set: a label for logs and metrics.
   public let route: StaticString
-  /// The storefront in the path, two lower-case letters. Nil if the path has none.
-  public let storefront: String?
   /// The target to send upstream, in origin form (RFC 9112 §3.2.1).
   public let bytes: [UInt8]
   /// The key for the cache: the path, and the query in a normal form. Its order and spelling do not matter to Apple.
@@ -33,7 +31,7 @@ public struct CatalogTarget: Sendable {
   ///     depends on a user, because Apple cannot know the user.
   /// - Throws: The defect of the query.
   public init(_ path: CatalogPath, query: Span<UInt8>?, hasUserToken: Bool) throws(TargetDefect) {
-    (kind, route, storefront) = (path.kind, path.route, path.storefront)
+    (kind, route) = (path.kind, path.route)
     var bytes = path.bytes
     var cacheKey = bytes
     var isUsers = kind == .me || (hasUserToken && !ResponseSelection.isSameForAll(path: bytes, kind))
@@ -130,8 +128,6 @@ public struct CatalogPath: Sendable {
   public let kind: CatalogTarget.Kind
   /// The template of the path, one of a small fixed set: a label for logs and metrics.
   public let route: StaticString
-  /// The storefront in the path, two lower-case letters. Nil if the path has none.
-  public let storefront: String?
   /// The path to send upstream: the same segments without escapes, the storefront in lower case, and no slash at the end.
   let bytes: [UInt8]
   /// The number of its segments.
@@ -148,28 +144,40 @@ public struct CatalogPath: Sendable {
     var segments = try PathSegments(path)
     segments.lowercaseStorefront()
     do throws(TargetRefusal) {
-      (kind, route, storefront) = try segments.resource(allowsMe: allowsMe)
+      (kind, route) = try segments.resource(allowsMe: allowsMe)
     } catch { throw TargetDefect(error) }
     (bytes, depth, self.allowsMe) = (segments.path, segments.count, allowsMe)
+  }
+
+  /// The storefront in the path, two lower-case letters. Nil if the path has none. Few clients are limited to storefronts.
+  public var storefront: String? {
+    switch kind {
+    case .catalog, .language: String(decoding: bytes.split(separator: UInt8(ascii: "/"))[2], as: UTF8.self)
+    case .storefronts, .test, .me: nil
+    }
   }
 }
 
 /// The resource at Apple that a path names.
 extension PathSegments {
-  /// Returns the kind, the template of the path, and the storefront. Throws a refusal if the proxy does not forward the path.
+  /// Returns the kind and the template of the path. Throws a refusal if the proxy does not forward the path.
   fileprivate func resource(
     allowsMe: Bool
-  ) throws(TargetRefusal) -> (CatalogTarget.Kind, template: StaticString, storefront: String?) {
+  ) throws(TargetRefusal) -> (CatalogTarget.Kind, template: StaticString) {
     guard has("v1", at: 0) else { throw .unknownPath }
-    if has("catalog", at: 1) { return (.catalog, catalogTemplate, try storefront(at: 2)) }
-    if has("storefronts", at: 1) { return (.storefronts, storefrontsTemplate, nil) }
-    if has("language", at: 1), count == 4, has("tag", at: 3) {
-      return (.language, "/v1/language/{storefront}/tag", try storefront(at: 2))
+    if has("catalog", at: 1) {
+      try checkStorefront()
+      return (.catalog, catalogTemplate)
     }
-    if has("test", at: 1), count == 2 { return (.test, "/v1/test", nil) }
+    if has("storefronts", at: 1) { return (.storefronts, storefrontsTemplate) }
+    if has("language", at: 1), count == 4, has("tag", at: 3) {
+      try checkStorefront()
+      return (.language, "/v1/language/{storefront}/tag")
+    }
+    if has("test", at: 1), count == 2 { return (.test, "/v1/test") }
     guard has("me", at: 1), count > 2 else { throw .unknownPath }
     guard allowsMe else { throw .meDisabled }
-    return (.me, meTemplate, nil)
+    return (.me, meTemplate)
   }
 
   private var catalogTemplate: StaticString {
@@ -267,14 +275,13 @@ struct PathSegments {
     path[second] |= 0x20
   }
 
-  /// Returns the storefront at `index`: two lower-case ASCII letters, as Apple writes them. Throws otherwise.
-  func storefront(at index: Int) throws(TargetRefusal) -> String {
-    guard index < ranges.count else { throw .unknownPath }
-    let code = path[ranges[index]]
+  /// Throws unless the third segment is a storefront: two lower-case ASCII letters, as Apple writes them.
+  func checkStorefront() throws(TargetRefusal) {
+    guard count > 2 else { throw .unknownPath }
+    let code = path[ranges[2]]
     guard code.count == 2, code.allSatisfy({ (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) }) else {
       throw .storefront
     }
-    return String(decoding: code, as: UTF8.self)
   }
 
   /// Returns the decoded character at `index`, and moves `index` past it.

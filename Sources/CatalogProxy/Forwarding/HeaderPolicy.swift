@@ -79,7 +79,7 @@ public final class HeaderPolicy: Sendable {
   /// it.
   static func trace(_ fields: inout FieldLines, as span: SpanContext) {
     fields.reserveCapacity(fields.count + 2, bytes: fields.bytes.count + roomForTrace)
-    fields.append("traceparent", span.traceparent.span, isUnindexed: true)
+    fields.append("traceparent", count: SpanContext.length, isUnindexed: true) { span.appendTraceparent(to: &$0) }
     span.state?.description.withUTF8Bytes { fields.append("tracestate", $0, isUnindexed: true) }
   }
 

@@ -273,7 +273,7 @@ struct PolicyTableTests {
     let argument = words.dropFirst().first
     do throws(Denial) {
       switch words[0] {
-      case "catalog": try caller.mayHaveCatalog(storefront: argument?[...])
+      case "catalog": try caller.mayHaveCatalog(storefront: argument)
       case "me": try caller.mayUseMe()
       default:
         let ttl = argument.flatMap { $0.hasPrefix("ttl=") ? Int($0.dropFirst(4)) : nil }
