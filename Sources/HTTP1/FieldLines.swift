@@ -51,8 +51,8 @@ public struct FieldLines: Sendable {
   /// Whether there are no lines.
   public var isEmpty: Bool { lines.isEmpty }
 
-  /// The approximate size in memory, in bytes.
-  public var cost: Int { bytes.count + lines.count * MemoryLayout<Line>.stride + 64 }
+  /// The approximate size in memory, in bytes: of the room for lines, which may be more than what they need.
+  public var cost: Int { bytes.capacity + lines.capacity * MemoryLayout<Line>.stride + 64 }
 
   /// Returns the place of a field's value in ``bytes``. `name` is in lower case.
   public func value(of name: StaticString) -> FieldOccurrence<Range<Int>> {
@@ -213,11 +213,12 @@ public struct FieldLines: Sendable {
     lines.removeAll { own.span.equalsIgnoringCase($0.name, name) }
   }
 
-  /// Returns a section with copies of the lines whose name `isIncluded`. It has no other bytes.
+  /// Returns a section with copies of the lines whose name `isIncluded`. It has no other bytes, and room for about as many:
+  /// a peer may have sent far more that are left out.
   public func filter(_ isIncluded: (_ name: Range<Int>, _ bytes: Span<UInt8>) -> Bool) -> FieldLines {
     let span = bytes.span
     var copy = FieldLines()
-    copy.reserveCapacity(lines.count, bytes: bytes.count)
+    copy.reserveCapacity(min(lines.count, 8), bytes: min(bytes.count, 384))
     for line in lines where isIncluded(line.name, span) { copy.append(line, of: self) }
     return copy
   }

@@ -107,10 +107,7 @@ public final class HeaderPolicy: Sendable {
   ///   - upstream: The end-to-end fields of the response.
   ///   - version: The HTTP version of the upstream's response for `Via`: `2` or `1.1`.
   public func responseFields(_ upstream: FieldLines, version: StaticString = "2") -> FieldLines {
-    var fields = FieldLines()
-    fields.reserveCapacity(upstream.count + 1, bytes: upstream.bytes.count + 64)
-    let bytes = upstream.bytes.span
-    for line in upstream.lines where Self.passes(line.name, in: bytes) { fields.append(line, of: upstream) }
+    var fields = upstream.filter(Self.passes)
     if let location = fields.text(of: "location") { localize(location, in: &fields) }
     fields.append(contentsOf: version.utf8CodeUnitCount == 1 ? viaHTTP2 : viaHTTP1)
     return fields

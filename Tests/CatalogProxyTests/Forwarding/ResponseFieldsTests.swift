@@ -40,6 +40,13 @@ import Testing
       ])
   }
 
+  @Test("the forwarded fields have no room for the others")
+  func room() {
+    let fields = policy.responseFields([.server: String(repeating: "a", count: 20_000), .eTag: "\"a\""])
+    #expect(fields == [.eTag: "\"a\"", .via: "2 proxy"])
+    #expect(fields.bytes.capacity < 1000)
+  }
+
   @Test("this server comes last in Via")
   func via() throws {
     #expect(try passed(["Via": "1.1 edge"])["via"] == "1.1 edge, 2 proxy")
