@@ -38,7 +38,7 @@ struct DeveloperTokenOfCallerTests {
     let ground = try AccessGround()
     let token = try #require(try ground.request("/token").token)
     let response = try ground.request("/token", key: token, "-H", "X-API-Key: \(AccessGround.android)")
-    #expect(response.status == 200 && response.json?["expiresIn"]?.integer == 7200)
+    #expect(response.status == 200 && response.lifetime == 7200)
     let foreign = try #require(try AccessGround().request("/token").token)
     let refused = try ground.request("/token", key: foreign, "-H", "X-API-Key: \(AccessGround.android)")
     #expect(refused.status == 401 && refused.errorDetail?.contains("several credentials") == true)

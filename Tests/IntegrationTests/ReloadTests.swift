@@ -52,12 +52,7 @@ struct ReloadTests {
       return check.flatMap { check in check["status"]?.string.map { "\($0): \(check["detail"]?.string ?? "")" } }
     }
 
-    /// The time from `iat`, which is backdated by one minute, to `exp`. `expiresIn` would decrease meanwhile.
-    func lifetime() throws -> Int? {
-      let json = try server.request("/token").json
-      guard let issued = json?["issuedAt"]?.integer, let expires = json?["expiresAt"]?.integer else { return nil }
-      return expires - issued - 60
-    }
+    func lifetime() throws -> Int? { try server.request("/token").lifetime }
   }
 
   @Test("applies a changed lifetime, and keeps the token if nothing has changed")

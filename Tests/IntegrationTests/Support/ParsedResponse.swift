@@ -77,6 +77,13 @@ struct ParsedResponse {
 
   /// The token of a response of `/token`.
   var token: String? { json?["token"]?.string }
+
+  /// The lifetime of that token in seconds: from `iat`, which is backdated by one minute, to `exp`. `expiresIn` decreases
+  /// while a token is in the cache.
+  var lifetime: Int? {
+    guard let json, let issued = json["issuedAt"]?.integer, let expires = json["expiresAt"]?.integer else { return nil }
+    return expires - issued - 60
+  }
 }
 
 /// A GET over plain HTTP, read from the options of curl.
