@@ -109,12 +109,40 @@ struct DemoPageTests {
     #expect(reloaded == "well")
   }
 
+  @Test("keeps what is pasted while a requested token is on its way")
+  func meanwhile() throws {
+    let view = try PageVisit.text(
+      url,
+      """
+      await shows("#verdict", "A valid token of this server");
+      const send = window.fetch;
+      let release, hasArrived;
+      window.fetch = async (url, options) => {
+        if (!String(url).startsWith("/token")) return send(url, options);
+        await new Promise((resolve) => release = resolve);
+        const response = await send(url, options);
+        const read = response.text.bind(response);
+        response.text = async () => { const content = await read(); setTimeout(() => hasArrived = true); return content; };
+        return response;
+      };
+      await click("#token-form button");
+      await until(() => release);
+      await type("#pasted", "no token");
+      await shows("#verdict", "It breaks one rule.");
+      release();
+      await until(() => hasArrived);
+      return find("#pasted").value;
+      """)
+    #expect(view == "no token")
+  }
+
   @Test("judges any pasted token, and names each broken rule")
   func judge() throws {
     let token = Self.foreignToken
     let view = try PageVisit.text(
       url,
       """
+      await shows("#verdict", "A valid token of this server");
       await type("#pasted", "\(token)");
       await shows("#verdict", "Apple would refuse this token");
       const foreign = text("#verdict");

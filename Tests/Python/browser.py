@@ -36,13 +36,14 @@ const browser = (method, parameters = {}) => new Promise((resolve, reject) => {
   waiting.push({ resolve, reject });
   __browser(JSON.stringify({ number: waiting.length - 1, method, parameters }));
 });
+// `sentence` is what does not happen, or a function that says it in the end.
 const until = async (condition, sentence = String(condition)) => {
   for (let turn = 0; turn < 600; turn += 1) {
     const value = await condition();
     if (value) return value;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
-  throw new Error("It does not happen: " + sentence);
+  throw new Error("It does not happen: " + (typeof sentence === "function" ? sentence() : sentence));
 };
 const find = (target) => typeof target === "string" ? document.querySelector(target) : target;
 // Where an element is, once it rests there.

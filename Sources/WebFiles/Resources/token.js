@@ -42,18 +42,17 @@ async function request() {
   const wish = {};
   if ($("ttl").value) wish.ttl = Number($("ttl").value);
   if ($("token-origin").value.trim()) wish.origin = $("token-origin").value.trim();
+  const turn = ++latest;
   const result = await requestToken(wish);
-  if (!result.ok) {
-    $("token-problem").replaceChildren(problem(result));
-    $("pasted").value = "";
-    return judge();
-  }
-  $("token-problem").replaceChildren();
-  $("pasted").value = result.json.token;
-  announce("The server has made a token.");
+  $("token-problem").replaceChildren(...result.ok ? [] : [problem(result)]);
+  // What somebody has pasted meanwhile stays.
+  if (turn !== latest) return;
+  $("pasted").value = result.ok ? result.json.token : "";
+  if (result.ok) announce("The server has made a token.");
   judge();
 }
 
+// The number of the last request for a token or a verdict.
 let latest = 0;
 
 /** Asks the server for its verdict on the token in the field. */

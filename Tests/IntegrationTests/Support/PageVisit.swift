@@ -20,8 +20,8 @@ enum PageVisit {
 
   private static let prelude = """
     const text = (selector) => document.querySelector(selector)?.innerText ?? "";
-    const shows = (selector, words) => until(() => text(selector).includes(words), selector + " shows " + words
-      + ": " + text(selector));
+    const shows = (selector, words) => until(() => text(selector).includes(words),
+      () => selector + " shows " + words + ": " + text(selector));
     const choose = async (selector, value) => {
       const element = find(selector);
       element.focus();
