@@ -14,8 +14,8 @@ struct QueuePlace: Sendable {
 }
 
 enum QueueResult: Sendable {
-  /// The request may be sent, and this caller pays for it.
-  case granted(ConcurrencyPermit, to: QuotaCaller)
+  /// The request may be sent.
+  case granted(ConcurrencyPermit)
   /// The turn did not come before the deadline.
   case timedOut
   /// The caller has disconnected.

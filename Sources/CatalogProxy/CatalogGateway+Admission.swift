@@ -66,7 +66,7 @@ extension CatalogGateway {
   }
 
   private func hand(_ grants: [CatalogLimit.Grant]) {
-    for grant in grants where !grant.waiter.resume(.granted(grant.permit, to: grant.caller)) {
+    for grant in grants where !grant.waiter.resume(.granted(grant.permit)) {
       // The request was cancelled or timed out at the same moment.
       release(grant.permit, .inconclusive)
     }

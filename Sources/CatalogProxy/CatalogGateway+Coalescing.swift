@@ -158,7 +158,7 @@ extension GatewayState {
     guard let id = flight.id else { return nil }
     for waiter in coalescer.waits(id, for: ticket) {
       if let grant = addPlace(of: waiter.miss, for: ticket, at: now, on: gateway) {
-        flight.charge(to: grant.caller)
+        flight.charge(to: grant.permit.caller)
         return grant.permit
       }
     }

@@ -187,11 +187,11 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
 
   private func event(after turn: QueueResult) -> Flight.Event? {
     switch turn {
-    case .granted(let permit, _) where flight.isCancelled:
+    case .granted(let permit) where flight.isCancelled:
       gateway.release(permit, .inconclusive)
       return .interrupted(byCaller: true)
-    case .granted(let permit, let caller):
-      flight.charge(to: caller)
+    case .granted(let permit):
+      flight.charge(to: permit.caller)
       let now = gateway.clock.now
       guard miss.end - now.elapsed >= gateway.leastTime else {
         gateway.release(permit, .inconclusive)

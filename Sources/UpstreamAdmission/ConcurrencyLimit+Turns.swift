@@ -79,7 +79,7 @@ extension ConcurrencyLimit {
       if mayGo(caller, of: client), let waiting = queues.popFirst(of: &caller.queue) {
         client.left()
         let permit = begin(name, &caller, &client, hasWaited: true)
-        grant = Grant(permit: permit, waiter: waiting.waiter, caller: name, number: waiting.number)
+        grant = Grant(permit: permit, waiter: waiting.waiter, number: waiting.number)
       }
       if !caller.queue.isEmpty, mayGo(caller, of: client) {
         caller.turn = callerTurns.append(name, to: &client.order)
@@ -186,7 +186,7 @@ extension ConcurrencyLimit {
     case .granted(let permit):
       remove(ticket)
       removeOtherPlaces(of: first.number)
-      return Grant(permit: permit, waiter: first.waiter, caller: request.caller, number: first.number)
+      return Grant(permit: permit, waiter: first.waiter, number: first.number)
     }
   }
 

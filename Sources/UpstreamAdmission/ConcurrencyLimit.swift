@@ -54,8 +54,6 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   var held: [String] = []
   /// The time of the present operation, in seconds.
   var now = 0.0
-  private var permits: [UInt64: (name: QuotaCaller, sent: Double)] = [:]
-  private var serial: UInt64 = 0
   private(set) var timeInFlight = TimeInFlight()
 
   /// Creates a limit without requests.
@@ -69,7 +67,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   /// The most requests in flight at present.
   public var limit: Int { adaptive.value }
   /// The number of requests in flight.
-  public var inFlight: Int { permits.count }
+  public private(set) var inFlight = 0
   /// The number of queued requests.
   public var waiting: Int { queues.count - furtherPlaces }
   /// The number of callers with a request in flight or queued.
@@ -118,8 +116,8 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     _ permit: ConcurrencyPermit, _ outcome: ConcurrencyOutcome, now: Duration
   ) -> [Grant] {
     begin(now: now)
-    guard let held = permits.index(forKey: permit.serial) else { return [] }
-    let (name, sent) = permits.values[held]
+    guard !permit.isReleased else { return [] }
+    let (name, sent) = (permit.caller, permit.sent)
     let places = places(of: name)
     guard let callerPlace = places.caller, let clientPlace = places.client else { return [] }
     var (caller, client) = (known.values[callerPlace], clients.values[clientPlace])
@@ -132,7 +130,8 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
       pacing.refused(sentAt: sent, retryAfter: retryAfter?.inSeconds, now: self.now)
     case .inconclusive: break
     }
-    permits.remove(at: held)
+    permit.isReleased = true
+    inFlight -= 1
     timeInFlight.add(self.now - sent)
     client.timeInFlight.add(self.now - sent)
     caller.inFlight -= 1
@@ -217,9 +216,8 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
       }
     }
     pacing.sent(now: now, isWanted: hasWaited || !order.isEmpty)
-    serial += 1
-    permits[serial] = (name, now)
-    return ConcurrencyPermit(serial: serial)
+    inFlight += 1
+    return ConcurrencyPermit(name, sent: now)
   }
 
   /// The places of a caller and its client in the dictionaries, until one of these changes: a look-up takes a hash, which
@@ -290,8 +288,6 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     public let permit: ConcurrencyPermit
     /// The waiter that gets the permit.
     public let waiter: Waiter
-    /// The caller that pays for the turn.
-    public let caller: QuotaCaller
     /// The number of the queued request.
     let number: UInt64
   }
@@ -389,6 +385,16 @@ public enum ConcurrencyOutcome: Sendable, Equatable {
 }
 
 /// The right to have one request in flight, until ``ConcurrencyLimit/release(_:_:now:)``.
-public struct ConcurrencyPermit: Sendable, Hashable {
-  let serial: UInt64
+public final class ConcurrencyPermit: @unchecked Sendable {
+  // Sendable: only the limit that has granted it changes it.
+
+  /// The caller that pays for the turn.
+  public let caller: QuotaCaller
+  /// The time at which the request was sent, in seconds.
+  let sent: Double
+  fileprivate(set) var isReleased = false
+
+  init(_ caller: QuotaCaller, sent: Double) {
+    (self.caller, self.sent) = (caller, sent)
+  }
 }

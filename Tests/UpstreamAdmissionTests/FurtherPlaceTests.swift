@@ -41,7 +41,7 @@ struct FurtherPlaceTests {
     let ticket = try Self.wait("popular", Self.caller("greedy"), in: &limit)
     let place = limit.addPlace(for: ticket, of: .init(Self.caller("modest")), now: .zero)
     let grant = try #require(place)
-    #expect(grant.waiter == "popular" && grant.caller == Self.caller("modest"))
+    #expect(grant.waiter == "popular" && grant.permit.caller == Self.caller("modest"))
     #expect(limit.waiting == 0 && !limit.isWaiting(ticket) && limit.inFlight == 8)
     // The greedy client's next turn is for a request of its own.
     _ = try Self.wait("own", Self.caller("greedy"), in: &limit)
@@ -64,7 +64,7 @@ struct FurtherPlaceTests {
     for _ in 0..<2 { #expect(limit.addPlace(for: ticket, of: .init(caller), now: .zero) == nil) }
     #expect(limit.waiting == 1 && limit.queues.count == 2)
     let grants = limit.release(whose == "modest" ? modest : permits[0], .answered, now: .zero)
-    #expect(grants.map(\.waiter) == ["popular"] && grants.map(\.caller.client) == [whose])
+    #expect(grants.map(\.waiter) == ["popular"] && grants.map(\.permit.caller.client) == [whose])
     #expect(limit.waiting == 0 && limit.queues.count == 0 && limit.shared.isEmpty && limit.order.isEmpty)
     for permit in permits.dropFirst() { #expect(limit.release(permit, .answered, now: .zero).isEmpty) }
   }
