@@ -1,5 +1,7 @@
+import EventLoop
 import HTTPMessages
 import HTTPTypes
+import Memory
 import TestSupport
 import Testing
 
@@ -145,6 +147,31 @@ import Testing
     try content.cancelled.wait()
     #expect(try client.restUndecrypted() == [])
     #expect(server.recorder.statuses == [200])
+  }
+
+  @Test("the work behind a response is charged until its last part", arguments: [false, true])
+  func charge(isHTTP2: Bool) throws {
+    let content = TestContent()
+    let router = Router([
+      Route(below: "/") { _ in
+        .deferred(
+          DeferredWork { _ in
+            var response = Response(.ok)
+            response.stream = content
+            return response
+          })
+      }
+    ])
+    let memory = MemoryBudget(limit: 1 << 30)
+    let server = try TestServer(
+      Variant(poller: .epoll, isTLS: false), router: router, speaksHTTP2: isHTTP2, memory: memory)
+    let client = try server.connect()
+    try client.send(
+      isHTTP2 ? WireFrame.preface + WireFrame.get("/x", stream: 1) : Array("GET /x HTTP/1.1\r\nHost: a\r\n\r\n".utf8))
+    wait(for: "the first part") { content.reads.value == 1 }
+    let charged = memory.used
+    content.send("")
+    wait(for: "the release of the memory") { memory.used <= charged - Connection.Cost.work }
   }
 
   @Test("the server reads no further content for a client that does not read", arguments: Variant.all)

@@ -31,8 +31,9 @@ final class HTTP2Stream: @unchecked Sendable {
   private var hasBegun = false
   private var hasResponded = false
   private var isClosed = false
-  /// The work of the request, until its response, and the charge for it.
+  /// The work of the request, until its response.
   private var work: RequestWork?
+  /// The charge for the work, and for the task that sends the content of its response in parts.
   private var workHold: MemoryHold?
   /// Whether work that was given up may still use the request.
   private var isRequestInUse = false
@@ -194,7 +195,7 @@ final class HTTP2Stream: @unchecked Sendable {
 
   /// Sends the content of a response in parts, in a task.
   private func send(_ response: Response, _ content: any ContentReader, to request: Request) {
-    responds()
+    hasResponded = true
     forgetHead(of: request)
     copying = Task(executorPreference: connection.channel.loop) {
       guard let request = self.request else { return }
@@ -204,14 +205,9 @@ final class HTTP2Stream: @unchecked Sendable {
         if !self.isClosed { self.session.reset(self.id, .internalError) }
         self.giveBack(request)
       }
-      self.copying = nil
+      (self.copying, self.workHold) = (nil, nil)
       self.connection.flushHTTP2()
     }
-  }
-
-  private func responds() {
-    workHold = nil
-    hasResponded = true
   }
 
   private func giveBack(_ request: Request) {
@@ -307,7 +303,8 @@ extension HTTP2Stream: ExchangeCarrier {
     connection.channel.loop.assertCurrent()
     let isAwaited = self.work === work && !isClosed
     // The work and the stream hold each other until now.
-    (self.work, workHold) = (nil, nil)
+    self.work = nil
+    if !isAwaited || response.stream == nil { workHold = nil }
     guard isAwaited else {
       response.stream?.cancel()
       if !hasResponded { connection.recordGone(work.request) }
@@ -321,7 +318,7 @@ extension HTTP2Stream: ExchangeCarrier {
   func keep(charged body: [UInt8]) { chargedBody = body }
 
   func send(_ response: Response, to request: Request) throws(CloseReason) -> (bytes: Int, goesOn: Bool) {
-    responds()
+    hasResponded = true
     let hasContent = request.method != .head && response.hasContent && !response.body.isEmpty
     try submit(response, length: response.body.count, hasContent: hasContent, request)
     guard hasContent else { return (0, true) }
