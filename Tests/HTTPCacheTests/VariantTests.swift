@@ -45,9 +45,10 @@ struct VariantTests {
   func replaced() throws {
     try store("old", vary: "Accept-Language", sent: [.acceptLanguage: "de"])
     let bytes = cache.statistics.bytes
-    try store("new", vary: "Accept-Language", sent: [.acceptLanguage: "de"])
+    for _ in 0..<10 { try store("new", vary: "Accept-Language", sent: [.acceptLanguage: "de"]) }
     #expect(find([.acceptLanguage: "de"]) == "new")
-    #expect(cache.statistics.bytes == bytes)
+    // The allocator decides how much room an array has, so equal responses may count differently.
+    #expect(cache.statistics.bytes < 2 * bytes)
   }
 
   @Test("are replaced when the origin varies by another field")

@@ -93,7 +93,7 @@ import Testing
 
   @Test("the kernel's send buffer and timeout are limited for a peer that does not read")
   func kernelMemory() throws {
-    let server = try TestServer(Variant(poller: .epoll, isTLS: false))
+    let server = try TestServer(Variant(poller: .epoll, isTLS: false), limits: ServerLimits())
     let client = try server.connect()
     server.waitForConnections(1)
     let options = server.workers { worker -> [Int32] in

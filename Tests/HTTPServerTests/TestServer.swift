@@ -10,6 +10,18 @@ import Testing
 
 @testable import HTTPServer
 
+extension ServerLimits {
+  /// The usual limits, without those of time that a busy machine may reach.
+  static let unhurried: ServerLimits = {
+    var limits = ServerLimits()
+    let hour = Duration.seconds(3600)
+    (limits.tlsHandshake, limits.headerSection, limits.idle) = (hour, hour, hour)
+    (limits.body, limits.bodyProgress, limits.writeProgress) = (hour, hour, hour)
+    (limits.work, limits.cancelledWork) = (hour, hour)
+    return limits
+  }()
+}
+
 /// A server on a free port of loopback, with its own loops.
 final class TestServer: Sendable {
   let server: Server
@@ -19,7 +31,7 @@ final class TestServer: Sendable {
   private let isTLS: Bool
 
   init(
-    _ variant: Variant, limits: ServerLimits = .init(), router: Router = .test, loops count: Int = 1,
+    _ variant: Variant, limits: ServerLimits = .unhurried, router: Router = .test, loops count: Int = 1,
     roundTrip: Duration? = nil, speaksHTTP2: Bool = false, requiresProxyHeader: Bool = false, tls: TLSContext? = nil,
     forwardedField: ForwardedHops.Field = .forwardedFor, memory: MemoryBudget = .unlimited(),
     trusts isTrusted: @escaping @Sendable (IPAddress) -> Bool = { _ in false }

@@ -205,7 +205,7 @@ struct DoctorTests {
     let emulator = try Emulator(ground, isSecure: true)
     let proxy = try RunningServer(
       Repository.python, [Repository.script("connect_proxy.py")], environment: [:], hasAdmin: false)
-    let own = { emulator.settings.merging(["HTTPS_PROXY": $0, "CATALOG_TIMEOUTS_CONNECT": "2s"]) { $1 } }
+    let own = { emulator.settings.merging(["HTTPS_PROXY": $0]) { $1 } }
     let good = try DoctorReport(ground, own("http://127.0.0.1:\(proxy.port)"))
     #expect(good.status == 0 && good.passed.contains("proxy"), "\(good.text)")
     try DoctorReport(ground, own("http://proxy.invalid:3128")).expectFailure("dns", "proxy.invalid", "URL of the proxy")
