@@ -536,7 +536,7 @@ struct HTTP1Tests {
     let (rings, last) = (Locked<[Int]>([]), Once<Bool>())
     let fromAnotherThread = Once<any CancellableWork>()
     loop.performAndWait {
-      fromAnotherThread.give(client.alarm(after: .milliseconds(20)) { rings.withLock { $0.append(1) } })
+      fromAnotherThread.give(client.alarm(after: .seconds(3600)) { rings.withLock { $0.append(1) } })
       let cancelled = client.alarm(after: .milliseconds(1)) { rings.withLock { $0.append(2) } }
       cancelled.cancel()
       // It has the timer of the one before.
@@ -549,6 +549,8 @@ struct HTTP1Tests {
     try fromAnotherThread.wait().cancel()
     #expect(try last.wait())
     #expect(rings.withLock { $0 } == [3])
+    // Each of the three timers is free again, also that of the alarm that another thread has cancelled.
+    loop.performAndWait { #expect(client.spareTimers.count == 3) }
   }
 
   /// Responds to a request on `connection`, which stays open.
