@@ -12,7 +12,8 @@ struct UpstreamHTTP2EndTests {
   func retried(_ end: String) throws {
     let ground = try UpstreamGround()
     let upstream = try ground.script(streams: 100)
-    let server = try ground.serve(upstream, ["SERVER_LOOPS": "1"])
+    // 10 s for the answer to a ping, which a busy machine does not reach on the next connection.
+    let server = try ground.serve(upstream, ["SERVER_LOOPS": "1", "CATALOG_TIMEOUTS_CONNECT": "20s"])
     try upstream.behave("hold")
     let load = try ground.load(server, 48)
     try eventually("they are under way") { try upstream.count("held") == 48 }

@@ -138,6 +138,8 @@ extension UpstreamClient.Configuration {
       proxy: try settings.proxy.map { try UpstreamProxy($0) })
     // Of the time in which a caller waits for a connection, an attempt leaves a fifth for the next one.
     limits.attempt = max(limits.attempt, settings.timeouts.connect * 4 / 5)
+    // A way on which a connection takes long delays the answer to a ping, too.
+    limits.pingAck = max(limits.pingAck, settings.timeouts.connect / 2)
   }
 }
 

@@ -19,12 +19,15 @@ struct ClientLimitsTests {
     #expect(limits.silence == .milliseconds(silence) && limits.connect == .milliseconds(connect))
   }
 
-  @Test("to Apple follow catalog.timeouts.connect if it is long", arguments: [(1, 4), (5, 4), (60, 48)])
-  func apple(_ connect: Int, _ attempt: Int) throws {
+  @Test(
+    "to Apple follow catalog.timeouts.connect if it is long",
+    arguments: [(1, 4, 2500), (5, 4, 2500), (60, 48, 30_000)])
+  func apple(_ connect: Int, _ attempt: Int, _ pingAck: Int) throws {
     let environment = ["CATALOG_ENABLED": "true", "CATALOG_TIMEOUTS_CONNECT": "\(connect)s"]
     let settings = try SettingsFixture().load(environment).settings
     let authorities = try TLSClientContext(caSetting: "catalog.caFile")
     let configuration = try UpstreamClient.Configuration(try #require(settings.catalog), authorities)
     #expect(configuration.limits.attempt == .seconds(attempt))
+    #expect(configuration.limits.pingAck == .milliseconds(pingAck))
   }
 }
