@@ -115,7 +115,8 @@ let package = Package(
       [
         "Bytes", "HTTP1", "HTTPCache", "HTTPMessages", "JSON", "Locks", "Memory", "Tracing", "UpstreamAdmission", deque,
         httpTypes,
-      ]),
+      ],
+      confined),
     module(
       "MusicSandbox",
       [

@@ -20,8 +20,10 @@ public final class Client: Sendable {
     case anonymous
   }
 
+  /// The name of the client, and its hash for each request.
+  public let hashedID: HashedText
   /// The name of the client in logs and metrics.
-  public let id: String
+  public var id: String { hashedID.text }
   /// The means by which the server identifies the client.
   public let credential: Credential
   /// The web origins of the client. A list of origins with another credential means that a request needs both.
@@ -54,7 +56,7 @@ public final class Client: Sendable {
     me: Bool = false, ttl: Int? = nil, storefronts: Set<String>? = nil, rate: Rate? = nil, totalRate: Rate? = nil,
     isStrict: Bool = false, countsAddresses: Bool = false, share: Double? = nil
   ) {
-    self.id = id
+    hashedID = HashedText(id)
     self.credential = credential
     self.origins = origins
     self.token = token

@@ -56,8 +56,6 @@ struct Admission {
   var quotaGroup: (any QuotaGroup)?
 
   var counts = CatalogCounts()
-  /// The counts of each client, by its id in the settings.
-  var clientCounts: [String: ClientCounts] = [:]
   var recentRefusals = RecentRefusals()
 
   init(_ limits: ConcurrencyLimits) {
@@ -158,7 +156,7 @@ extension Admission {
     at time: CacheTime, on gateway: CatalogGateway
   ) -> CatalogAttempt {
     counts.attempts += 1
-    clientCounts[flight.caller.client, default: ClientCounts()].attempts += 1
+    limit.sent(with: permit)
     let span = flight.call.span?.child(spanIDs.next())
     return CatalogAttempt(permit, of: gateway, pass, token, span, at: time)
   }
@@ -257,7 +255,6 @@ extension Admission {
   ) -> (RetryPolicy.Decision, rate: Double?, Duties) {
     let grants = permit.map { limit.release($0, .limited(retryAfter: retryAfter), now: now) } ?? []
     counts.limited += 1
-    clientCounts[flight.caller.client, default: ClientCounts()].limited += 1
     recentRefusals.record(now: now)
     let rate = limit.rate
     let decision = decision(after: .limited, of: flight, until: end, now: now)

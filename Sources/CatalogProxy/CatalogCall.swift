@@ -1,3 +1,4 @@
+import Bytes
 public import HTTP1
 public import HTTPCache
 public import HTTPMessages
@@ -113,27 +114,17 @@ extension CircuitSubject {
   /// Creates the subject of a call. All callers share a storable resource. Any other resource belongs to one caller,
   /// because the method, the content or the music user token may cause a failure.
   init(_ call: CatalogCall) {
-    let client = Self.hash { $0.combine(utf8: call.caller.client) }
-    let caller = Self.hash { hasher in
-      hasher.combine(client)
-      hasher.combine(call.caller.identity)
-    }
+    let caller = Hasher.hash { $0.combine(call.caller) }
     let resource =
       call.target.isStorable
       ? call.key.fingerprint
-      : Self.hash { hasher in
+      : Hasher.hash { hasher in
         hasher.combine(caller)
         hasher.combine(call.method)
         hasher.combine(call.target.bytes)
         for value in call.fields[values: .musicUserToken] { hasher.combine(utf8: value) }
       }
-    self.init(client: client, caller: caller, resource: resource)
-  }
-
-  private static func hash(_ feed: (inout Hasher) -> Void) -> UInt64 {
-    var hasher = Hasher()
-    feed(&hasher)
-    return UInt64(bitPattern: Int64(hasher.finalize()))
+    self.init(client: call.caller.client.hash, caller: caller, resource: resource)
   }
 }
 

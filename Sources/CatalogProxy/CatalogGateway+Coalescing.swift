@@ -70,20 +70,19 @@ extension CatalogGateway {
   /// Resumes all waiting callers of a flight. On the leader's loop.
   @inline(never)
   func complete(_ flight: FlightID, _ outcome: Outcome, leader: CatalogWaiter) {
-    let waiters = withState { $0.coalescer.complete(flight) }
-    guard case .stream(let response) = outcome else { return tell(waiters, outcome, leader: leader) }
-    // The content can be read only on this event loop.
-    var isTaken = false
-    for waiter in waiters where waiter === leader { isTaken = waiter.resume(outcome) }
-    for waiter in waiters where waiter !== leader { waiter.resume(.alone, isElsewhere: true) }
-    if !isTaken { response.content.cancel() }
-  }
-
-  /// Resumes all waiters with an outcome. If only one caller may have it, the first waiter gets it.
-  private func tell(_ waiters: [CatalogWaiter], _ outcome: Outcome, leader: CatalogWaiter) {
-    var outcome = outcome
-    for waiter in waiters where waiter.resume(outcome, isElsewhere: waiter !== leader) && outcome.isForOne {
-      outcome = .unshared
+    // Without the leader if it has gone.
+    let (first, followers) = withState { $0.coalescer.complete(flight) }
+    var isTaken = first?.resume(outcome) ?? false
+    if case .stream(let response) = outcome {
+      // The content can be read only on this event loop.
+      for waiter in followers { waiter.resume(.alone, isElsewhere: true) }
+      if !isTaken { response.content.cancel() }
+      return
+    }
+    // If only one caller may have the outcome, the first that waits gets it.
+    for waiter in followers {
+      let isForNone = isTaken && outcome.isForOne
+      if waiter.resume(isForNone ? .unshared : outcome, isElsewhere: true) { isTaken = true }
     }
   }
 

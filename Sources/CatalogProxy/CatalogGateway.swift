@@ -118,7 +118,7 @@ public final class CatalogGateway: Sendable {
         clockSkew: admission.clockSkew.seconds(now: now), rate: admission.limit.rate,
         isPaused: admission.limit.isPaused(now: now),
         recentRefusals: admission.recentRefusals.count(now: now), counts: admission.counts,
-        clients: admission.clientCounts,
+        clients: admission.limit.clientCounts,
         cache: cache.statistics)
     }
   }

@@ -123,14 +123,6 @@ public struct CatalogCounts: Sendable, Equatable {
   public var staleWhileWaiting = 0
 }
 
-/// The part of the team's quota that one client has used since the start.
-public struct ClientCounts: Sendable, Equatable {
-  /// Requests of the client that were sent to the upstream, including retries.
-  public var attempts = 0
-  /// Responses with 429 to these requests.
-  public var limited = 0
-}
-
 /// A counter of the 429s in the last minute, with a resolution of ten seconds.
 struct RecentRefusals: Sendable {
   private var counts = RollingCounts(slots: 6)

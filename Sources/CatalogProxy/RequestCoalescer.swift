@@ -29,12 +29,6 @@ struct RequestCoalescer<Waiter> {
 
     var isEmpty: Bool { first == nil && others.isEmpty }
 
-    /// The waiters in the order of their arrival.
-    var waiters: [Waiter] {
-      let first = first.map { [$0] } ?? []
-      return others.isEmpty ? first : first + others.sorted { $0.key < $1.key }.map(\.value)
-    }
-
     mutating func remove(_ serial: UInt64) -> Waiter? {
       serial == self.serial ? first.take() : others.removeValue(forKey: serial)
     }
@@ -114,16 +108,13 @@ struct RequestCoalescer<Waiter> {
     flights[key]?.isKept ?? false
   }
 
-  /// Ends a flight and returns its waiters in the order of their arrival: none if the flight was
-  /// cancelled, or if all of them left.
-  mutating func complete(_ id: FlightID) -> [Waiter] {
-    guard let flight = flights.removeValue(forKey: id.key) else { return [] }
-    guard flight.serial == id.serial else {
-      // A later flight of the same requests.
-      flights[id.key] = flight
-      return []
-    }
-    return flight.waiters
+  /// Ends a flight and returns its waiters: the one that has begun it, and the others in the order of their arrival. None if
+  /// the flight was cancelled, or if all of them left.
+  mutating func complete(_ id: FlightID) -> (first: Waiter?, others: [Waiter]) {
+    guard let index = flights.index(forKey: id.key), flights.values[index].serial == id.serial else { return (nil, []) }
+    let flight = flights.remove(at: index).value
+    // Most flights have one waiter, and need no array.
+    return (flight.first, flight.others.isEmpty ? [] : flight.others.sorted { $0.key < $1.key }.map(\.value))
   }
 
   private mutating func remove(_ ticket: FlightTicket) -> Waiter? {

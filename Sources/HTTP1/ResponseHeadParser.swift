@@ -140,10 +140,15 @@ public struct ResponseHeadParser: Sendable {
     phase = .complete
   }
 
+  /// Returns the fields that are not only for the connection, by their names or because Connection names them.
   private mutating func endToEndFields(in bytes: Span<UInt8>) -> FieldLines {
     guard let first = lines.first else { return FieldLines() }
     let start = first.name.lowerBound
-    lines.removeAll { facts.isForConnection($0.name, in: bytes) }
+    let named = facts.connectionFields
+    lines.removeAll { line in
+      bytes.isOfConnection(line.name) || bytes.equalsIgnoringCase(line.name, "proxy-authenticate")
+        || !named.isEmpty && named.contains(ByteString(line.name.map { bytes[$0] }).lowercasedASCII)
+    }
     return FieldLines(received: bytes.extracting(start..<position), from: start, lines)
   }
 }
@@ -174,7 +179,7 @@ struct ResponseFacts: Sendable {
   private var asksToClose = false
   private var asksToKeepAlive = false
   /// Lower-case names of the fields that are only for the connection.
-  private var connectionFields: Set<ByteString> = []
+  private(set) var connectionFields: Set<ByteString> = []
 
   mutating func note(_ line: FieldLine, version: HTTPVersion, in bytes: Span<UInt8>) throws(ResponseError) {
     let name = line.name
@@ -205,13 +210,6 @@ struct ResponseFacts: Sendable {
     // RFC 9112 §9.3: "close" has precedence, then the version, then "keep-alive".
     head.keepAlive =
       !asksToClose && (head.version == .http11 || asksToKeepAlive) && head.framing != .untilClose
-  }
-
-  /// Returns whether a field is only for the connection: by its name, or because Connection names it.
-  func isForConnection(_ name: Range<Int>, in bytes: Span<UInt8>) -> Bool {
-    if bytes.isOfConnection(name) || bytes.equalsIgnoringCase(name, "proxy-authenticate") { return true }
-    return !connectionFields.isEmpty
-      && connectionFields.contains(ByteString(name.map { bytes[$0] }).lowercasedASCII)
   }
 
   /// Records Content-Length: a number, or equal numbers in a list, as some proxies send it (RFC 9110 §8.6).

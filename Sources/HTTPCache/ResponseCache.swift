@@ -65,7 +65,9 @@ public final class ResponseCache: Sendable {
     }
     return state.withLock { state in
       // The newest Vary applies to all (RFC 9111 §4.1). Responses with another Vary are older than a change.
-      let others = state.store.peek(key).filter { $0.varies(like: response) && $0.selector != response.selector }
+      let stored = state.store.peek(key)
+      guard !stored.isEmpty else { return state.store.put([response], for: key, of: owner) }
+      let others = stored.filter { $0.varies(like: response) && $0.selector != response.selector }
       return state.store.put([response] + others.prefix(max(settings.maxVariants, 1) - 1), for: key, of: owner)
     }
   }

@@ -31,7 +31,7 @@ public struct Response: Sendable {
   /// Creates a response with the given content.
   public init(
     _ status: HTTPResponse.Status, prepared: FieldSection = .empty, encoded: FieldSection = .empty,
-    fields: HTTPFields = [:], body: [UInt8] = []
+    fields: HTTPFields = HTTPFields(), body: [UInt8] = []
   ) {
     self.status = status
     self.prepared = prepared

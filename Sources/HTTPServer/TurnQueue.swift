@@ -56,8 +56,24 @@ struct ExpensiveWork<Element> {
 struct TurnQueue<Element> {
   /// The work of one address, in order of arrival.
   private struct Line {
-    var waiting = Deque<(element: Element, since: Deadline, arrival: Deadline)>()
+    typealias Work = (element: Element, since: Deadline, arrival: Deadline)
+
+    /// The first, apart from the others: most lines have no others, and so need no memory of their own.
+    private var first: Work?
+    private var others = Deque<Work>()
     var lateness = Lateness()
+
+    var count: Int { first == nil ? 0 : 1 + others.count }
+
+    mutating func append(_ work: Work) {
+      if first == nil { first = work } else { others.append(work) }
+    }
+
+    mutating func popFirst() -> Work? {
+      guard let work = first.take() else { return nil }
+      first = others.popFirst()
+      return work
+    }
   }
 
   private var lines: [Holder?: Line] = [:]
@@ -80,14 +96,14 @@ struct TurnQueue<Element> {
   mutating func refuses(_ address: Holder?, at now: Deadline, limits: ServerLimits) -> Bool {
     if exceedsBurst(at: now, limits: limits) { lastRefusal = now }
     guard isOverloaded(at: now, limits: limits), let line = lines[address],
-      line.waiting.count >= max(1, pace(at: now, limits: limits) / lines.count)
+      line.count >= max(1, pace(at: now, limits: limits) / lines.count)
     else { return false }
     lastRefusal = now
     return true
   }
 
   /// Whether more work of `address` waits than the connections of one browser cause.
-  func hasLongLine(of address: Holder?) -> Bool { lines[address].map { $0.waiting.count > Self.few } ?? false }
+  func hasLongLine(of address: Holder?) -> Bool { lines[address].map { $0.count > Self.few } ?? false }
 
   private static var few: Int { 6 }
 
@@ -97,13 +113,13 @@ struct TurnQueue<Element> {
     if count == 0 { spell = (now, 0) }
     count += 1
     if lines[address] == nil { turns.new.append(address) }
-    lines[address, default: Line()].waiting.append((element, now, arrival ?? now))
+    lines[address, default: Line()].append((element, now, arrival ?? now))
   }
 
   /// Removes the next work. Returns it, and whether to do it; nil if none waits.
   mutating func next(at now: Deadline, limits: ServerLimits) -> (element: Element, isTimely: Bool)? {
     guard let address = nextAddress(), let line = lines.index(forKey: address),
-      let (element, since, arrival) = lines.values[line].waiting.popFirst()
+      let (element, since, arrival) = lines.values[line].popFirst()
     else { return nil }
     count -= 1
     var limits = limits
@@ -119,7 +135,7 @@ struct TurnQueue<Element> {
       // Not if it came late: the lines of the others are prompt.
       lastRefusal = now
     }
-    if lines.values[line].waiting.isEmpty {
+    if lines.values[line].count == 0 {
       lines.remove(at: line)
     } else {
       turns.old.append(address)

@@ -84,11 +84,12 @@ public final class MemoryBudget: Sendable {
   /// - Returns: False if the charge is refused. Then nothing is charged, and the caller must not keep the memory.
   public func charge(_ bytes: Int, to holder: Holder?, for purpose: Purpose) -> Bool {
     let isGranted = state.withLock { state in
-      guard allows(bytes, to: holder, for: purpose, state) else {
+      let place = holder.flatMap { state.holders.index(forKey: $0) }
+      guard allows(bytes, to: holder, at: place, for: purpose, state) else {
         state.refusals[purpose.rawValue] += 1
         return false
       }
-      state.add(bytes, to: holder)
+      state.add(bytes, to: holder, at: place)
       return true
     }
     if !isGranted { isWorthTrimming() }
@@ -120,11 +121,12 @@ public final class MemoryBudget: Sendable {
         state.shared[key]?.references += 1
         return true
       }
-      guard allows(array.count, to: holder, for: .response, state) else {
+      let place = holder.flatMap { state.holders.index(forKey: $0) }
+      guard allows(array.count, to: holder, at: place, for: .response, state) else {
         state.refusals[Purpose.response.rawValue] += 1
         return false
       }
-      state.add(array.count, to: holder)
+      state.add(array.count, to: holder, at: place)
       state.shared[key] = Shared(references: 1, bytes: array.count, holder: holder)
       return true
     }
@@ -173,13 +175,18 @@ public final class MemoryBudget: Sendable {
   public func refusals(for purpose: Purpose) -> Int { state.withLock { $0.refusals[purpose.rawValue] } }
 
   /// Returns whether the budget grants the charge.
-  private func allows(_ bytes: Int, to holder: Holder?, for purpose: Purpose, _ state: borrowing State) -> Bool {
+  ///
+  /// - Parameter place: Where the holder's bytes are; nil if it has none.
+  private func allows(
+    _ bytes: Int, to holder: Holder?, at place: Dictionary<Holder, Int>.Index?, for purpose: Purpose,
+    _ state: borrowing State
+  ) -> Bool {
     guard bytes > 0 else { return true }
     let free = limit - state.used
     // Connections have their own limits, also per address, so they may take everything except the reserve.
     if purpose == .connection, free - bytes >= reserve { return true }
-    guard let holder else { return purpose == .connection ? bytes <= free : free - bytes >= reserve }
-    let held = state.holders[holder] ?? 0
+    guard holder != nil else { return purpose == .connection ? bytes <= free : free - bytes >= reserve }
+    let held = place.map { state.holders.values[$0] } ?? 0
     let isSmall = held + bytes <= smallHolding
     let available = free - (!isSmall ? reserve : purpose == .connection ? 0 : reserve / 2)
     return bytes <= available && held + bytes <= Self.share * (available - bytes)
@@ -188,16 +195,19 @@ public final class MemoryBudget: Sendable {
 
 extension MemoryBudget.State {
   fileprivate mutating func add(_ bytes: Int, to holder: MemoryBudget.Holder?) {
+    add(bytes, to: holder, at: holder.flatMap { holders.index(forKey: $0) })
+  }
+
+  /// Adds to the bytes of a holder, which are at this place if it has some: each look-up is a hash.
+  fileprivate mutating func add(
+    _ bytes: Int, to holder: MemoryBudget.Holder?, at place: Dictionary<MemoryBudget.Holder, Int>.Index?
+  ) {
     used += bytes
     peak = max(peak, used)
     guard let holder else { return }
-    if Self.add(bytes, to: &holders[holder, default: 0]) <= 0 { holders[holder] = nil }
-  }
-
-  /// Adds to a holder's bytes in place, because most holders stay, and each look-up is a hash. Returns the sum.
-  private static func add(_ bytes: Int, to held: inout Int) -> Int {
-    held += bytes
-    return held
+    guard let place else { return holders[holder] = bytes > 0 ? bytes : nil }
+    holders.values[place] += bytes
+    if holders.values[place] <= 0 { holders.remove(at: place) }
   }
 }
 

@@ -100,9 +100,8 @@ extension ConcurrencyLimit {
 
   /// The clients with queued requests. Those with the most come first.
   private func demands() -> [QuotaReport.Demand] {
-    let waiting = clients.lazy.filter { $0.value.waiting > 0 }.map { name, client in
-      QuotaReport.Demand(
-        client: QuotaCaller.hash(ofClient: name), waiting: client.waiting, share: client.share ?? 1)
+    let waiting = clients.lazy.filter { $0.waiting > 0 }.map { client in
+      QuotaReport.Demand(client: client.name.teamNumber, waiting: client.waiting, share: client.share ?? 1)
     }
     return Array(waiting.sorted { ($0.waiting, $0.client) > ($1.waiting, $1.client) }.prefix(QuotaReport.mostClients))
   }

@@ -16,37 +16,37 @@ extension ConcurrencyLimit {
   ///
   /// The function is called whenever a request of the caller arrives or ends, because the limit may have changed since.
   /// A caller at its limit has a request in flight, so another call will follow.
-  mutating func line(up name: QuotaCaller, _ caller: inout Caller, _ client: inout Client) {
+  mutating func line(up name: QuotaCaller, _ caller: inout Caller, _ client: inout Client, in slot: Int) {
     if caller.turn == nil, !caller.queue.isEmpty, mayGo(caller, of: client) {
       caller.turn = callerTurns.append(name, to: &client.order)
     }
-    line(up: name.client, &client)
+    line(up: slot, &client)
   }
 
-  private mutating func line(up name: String, _ client: inout Client) {
+  private mutating func line(up slot: Int, _ client: inout Client) {
     guard client.turn == nil, !client.order.isEmpty else { return }
     guard mayGo(client) else {
       if client.opening > now, !client.isHeld {
         client.isHeld = true
-        held.append(name)
+        held.append(slot)
       }
       return
     }
     // A client that was not served in this round goes to the front.
     let isFirst = isPaced && client.rested <= now
-    client.turn = isFirst ? clientTurns.prepend(name, to: &order) : clientTurns.append(name, to: &order)
+    client.turn = isFirst ? clientTurns.prepend(slot, to: &order) : clientTurns.append(slot, to: &order)
   }
 
   /// Gives a turn to held clients whose rate share allows a request again.
   mutating func lineUpHeld() {
     guard !held.isEmpty else { return }
-    let names = held
+    let slots = held
     held.removeAll(keepingCapacity: true)
-    for name in names {
-      guard var client = clients[name] else { continue }
+    for slot in slots {
+      var client = clients[slot]
       client.isHeld = false
-      line(up: name, &client)
-      clients[name] = client
+      line(up: slot, &client)
+      clients[slot] = client
     }
   }
 
@@ -61,24 +61,25 @@ extension ConcurrencyLimit {
 
   /// Serves the next client in the round. The loop ends, because a client at its limit leaves the round.
   mutating func next() -> Grant? {
-    while let name = clientTurns.popFirst(of: &order), var client = clients[name] {
+    while let slot = clientTurns.popFirst(of: &order) {
+      var client = clients[slot]
       client.turn = nil
-      let grant = mayGo(client) ? serve(&client) : nil
-      line(up: name, &client)
-      clients[name] = client
+      let grant = mayGo(client) ? serve(&client, in: slot) : nil
+      line(up: slot, &client)
+      clients[slot] = client
       if let grant { return grant }
     }
     return nil
   }
 
   /// Serves the next caller of a client.
-  private mutating func serve(_ client: inout Client) -> Grant? {
+  private mutating func serve(_ client: inout Client, in slot: Int) -> Grant? {
     while let name = callerTurns.popFirst(of: &client.order), var caller = known[name] {
       caller.turn = nil
       var grant: Grant?
       if mayGo(caller, of: client), let waiting = queues.popFirst(of: &caller.queue) {
         client.left()
-        let permit = begin(name, &caller, &client, hasWaited: true)
+        let permit = begin(name, &caller, &client, in: slot, hasWaited: true)
         grant = Grant(permit: permit, waiter: waiting.waiter, number: waiting.number)
       }
       if !caller.queue.isEmpty, mayGo(caller, of: client) {
@@ -95,7 +96,7 @@ extension ConcurrencyLimit {
 extension ConcurrencyLimit {
   /// Returns when to retry, or nil if the request can wait for its turn.
   func delay(of request: Request, _ caller: Caller, _ client: Client) -> Duration? {
-    let wait = wait(request.isRetry ? Caller() : caller, client, named: request.caller.client)
+    let wait = wait(request.isRetry ? Caller() : caller, client)
     if !request.isRetry, !hasRoom(caller, of: client) || !request.isRepeated && isLate(wait, request, caller, client) {
       return max(limits.retryAfter, wait ?? .zero)
     }
@@ -127,7 +128,7 @@ extension ConcurrencyLimit {
   ///
   /// Ahead of it are the queued requests of its caller, as many of each other caller of the client, and for each other
   /// client as many as for this client; never more than there are requests, because a request may have several places.
-  private func wait(_ caller: Caller, _ client: Client, named name: String) -> Duration? {
+  private func wait(_ caller: Caller, _ client: Client) -> Duration? {
     let own = caller.queue.count + 1
     let ofClient = min(own * max(client.order.count, 1), client.waiting + 1, waiting + 1)
     let clients = order.count + held.count + (client.turn == nil && !client.isHeld ? 1 : 0)
@@ -142,7 +143,7 @@ extension ConcurrencyLimit {
     let before = pacing.opensWithTurn ? 1.0 : 0
     var turn = opening + (Double(all) - before) / pacing.expectedPace
     if let share = client.shareOfRate {
-      let ofShare = (Double(ofClient) - before) / (pacing.pace(ofClient: name) * share)
+      let ofShare = (Double(ofClient) - before) / (pacing.pace(ofClient: client.name) * share)
       turn = max(turn, max(opening, client.opening) + ofShare)
     }
     return Duration(inSeconds: turn - now)
@@ -285,8 +286,8 @@ public struct QueueTicket: Sendable, Hashable {
 
 /// A caller of a client, for fair sharing of the quota. Equality compares `client` and `identity` only.
 public struct QuotaCaller: Sendable {
-  /// The name of the client in the operator's configuration.
-  public let client: String
+  /// The client in the operator's settings.
+  public let client: HashedText
   /// The client's largest part of the limit, above 0 to 1, but at least one request. Nil for the only client, because
   /// no part is reserved for other clients then.
   public let share: Double?
@@ -297,7 +298,7 @@ public struct QuotaCaller: Sendable {
   public static let usualShare = 0.875
 
   /// Creates a caller.
-  public init(client: String, share: Double? = nil, identity: ByteString) {
+  public init(client: HashedText, share: Double? = nil, identity: ByteString) {
     (self.client, self.share, self.identity) = (client, share, identity)
   }
 }

@@ -1,3 +1,5 @@
+public import Bytes
+
 /// Limits the number of concurrent upstream requests, and serves clients and callers by turns. It keeps the team under
 /// its unknown quota, and keeps callers from taking the quota from each other.
 ///
@@ -21,9 +23,9 @@
 /// first queued request may still wait as long as a burst. The wait follows from the number of requests ahead and the
 /// time for which a request is in flight (Little 1961).
 ///
-/// The state is bounded: the limit stores a client or a caller only while one of its requests is in flight or queued.
-/// All operations take constant time. A client or caller at its limit leaves the round, and returns when one of its
-/// requests ends.
+/// The state is bounded: the limit stores a caller only while one of its requests is in flight or queued, and as many
+/// clients as the operator has named. All operations take constant time. A client or caller at its limit leaves the round,
+/// and returns when one of its requests ends.
 public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   let limits: ConcurrencyLimits
   var adaptive: AdaptiveLimit
@@ -37,7 +39,9 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   private(set) var refusals = 0
   var refusalsBefore = 0
   var known: [QuotaCaller: Caller] = [:]
-  var clients: [String: Client] = [:]
+  /// All clients that have sent a request, each in its slot.
+  var clients: [Client] = []
+  private var slots: [HashedText: Int] = [:]
   var queues = TicketQueues<WaitingRequest>()
   /// The places of each request that has more than one, by its number and by caller.
   var shared: [UInt64: [QuotaCaller: QueueTicket]] = [:]
@@ -47,11 +51,11 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   private var lastQueued: UInt64 = 0
   /// The turns of the callers, a queue for each client.
   var callerTurns = TicketQueues<QuotaCaller>()
-  var clientTurns = TicketQueues<String>()
-  /// The clients that have a turn, in order.
-  var order = TicketQueues<String>.Queue()
-  /// The clients that have used up their share of the rate for now.
-  var held: [String] = []
+  var clientTurns = TicketQueues<Int>()
+  /// The slots of the clients that have a turn, in order.
+  var order = TicketQueues<Int>.Queue()
+  /// The slots of the clients that have used up their share of the rate for now.
+  var held: [Int] = []
   /// The time of the present operation, in seconds.
   var now = 0.0
   private(set) var timeInFlight = TimeInFlight()
@@ -76,6 +80,12 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   /// The known rate in requests a second that the quota allows: the learned rate, or that of a probe which
   /// exceeds it and has not been refused. Nil before the first 429.
   public var rate: Double? { pacing.rate }
+  /// The requests of each client since the start, by its name. Without clients that have sent none.
+  public var clientCounts: [String: ClientCounts] {
+    let counts = clients.lazy.filter { $0.counts.attempts > 0 }.map { ($0.name.text, $0.counts) }
+    return Dictionary(uniqueKeysWithValues: counts)
+  }
+
   /// Returns whether all requests pause, after a 429.
   public func isPaused(now: Duration) -> Bool { pacing.isPaused(now: now.inSeconds) }
 
@@ -85,17 +95,18 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   public mutating func acquire(_ request: Request, waiter: @autoclosure () -> Waiter, now: Duration) -> Acquisition {
     begin(now: now)
     let name = request.caller
-    let places = places(of: name)
-    var client = places.client.map { clients.values[$0] } ?? Client()
-    var caller = places.caller.map { known.values[$0] } ?? Caller()
+    let (slot, place) = (slot(of: name.client), known.index(forKey: name))
+    var client = clients[slot]
+    var caller = place.map { known.values[$0] } ?? Caller()
     client.share = name.share
     if caller.queue.isEmpty, mayGoAtOnce, mayGo(client), mayGo(caller, of: client) {
-      let permit = begin(name, &caller, &client)
-      keep(name, caller, client, at: places)
+      let permit = begin(name, &caller, &client, in: slot)
+      keep(name, caller, at: place, client, in: slot)
       return .granted(permit)
     }
     if let delay = delay(of: request, caller, client) {
-      if request.queuedAs == nil { clients[name.client]?.lastRefusal = self.now }
+      // A client of which nothing waits is not the one that sends too many.
+      if request.queuedAs == nil, !client.isIdle(now: self.now) { clients[slot].lastRefusal = self.now }
       return .refused(retryAfter: delay)
     }
     if request.queuedAs == nil { lastQueued += 1 }
@@ -104,8 +115,8 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
       request.isRetry ? queues.prepend(waiting, to: &caller.queue) : queues.append(waiting, to: &caller.queue)
     client.joined(now: self.now)
     if request.isRetry { client.rested = min(client.rested, self.now) }
-    line(up: name, &caller, &client)
-    keep(name, caller, client, at: places)
+    line(up: name, &caller, &client, in: slot)
+    keep(name, caller, at: place, client, in: slot)
     return .queued(ticket)
   }
 
@@ -117,16 +128,16 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   ) -> [Grant] {
     begin(now: now)
     guard !permit.isReleased else { return [] }
-    let (name, sent) = (permit.caller, permit.sent)
-    let places = places(of: name)
-    guard let callerPlace = places.caller, let clientPlace = places.client else { return [] }
-    var (caller, client) = (known.values[callerPlace], clients.values[clientPlace])
+    let (name, sent, slot) = (permit.caller, permit.sent, permit.slot)
+    guard let place = known.index(forKey: name) else { return [] }
+    var (caller, client) = (known.values[place], clients[slot])
     switch outcome {
     case .answered:
       adaptive.succeeded(inFlight: inFlight, isWanted: waiting > 0)
       pacing.answered(sentAt: sent, now: self.now)
     case .limited(let retryAfter):
       refusals += 1
+      client.counts.limited += 1
       pacing.refused(sentAt: sent, retryAfter: retryAfter?.inSeconds, now: self.now)
     case .inconclusive: break
     }
@@ -136,9 +147,14 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     client.timeInFlight.add(self.now - sent)
     caller.inFlight -= 1
     client.inFlight -= 1
-    line(up: name, &caller, &client)
-    keep(name, caller, client, at: places)
+    line(up: name, &caller, &client, in: slot)
+    keep(name, caller, at: place, client, in: slot)
     return grants()
+  }
+
+  /// Counts a request that is sent.
+  public mutating func sent(with permit: ConcurrencyPermit) {
+    clients[permit.slot].counts.attempts += 1
   }
 
   /// Counts against the rate a request that takes no turn, because another request waits for its response.
@@ -166,7 +182,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     mutating get {
       guard isPaced, inFlight < adaptive.value, let opening = pacing.opening else { return nil }
       guard order.isEmpty else { return Duration(inSeconds: opening) }
-      guard let next = held.compactMap({ clients[$0]?.opening }).min() else { return nil }
+      guard let next = held.map({ clients[$0].opening }).min() else { return nil }
       return Duration(inSeconds: max(opening, next))
     }
   }
@@ -187,13 +203,13 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   /// Removes one place from the queue of its caller, if it is still there.
   mutating func remove(_ ticket: QueueTicket) {
     guard let name = queues.element(ticket)?.caller else { return }
-    let places = places(of: name)
-    guard let callerPlace = places.caller, let clientPlace = places.client else { return }
-    var (caller, client) = (known.values[callerPlace], clients.values[clientPlace])
+    let slot = slot(of: name.client)
+    guard let place = known.index(forKey: name) else { return }
+    var (caller, client) = (known.values[place], clients[slot])
     guard queues.remove(ticket, from: &caller.queue) != nil else { return }
     client.left()
     if caller.queue.isEmpty { leave(&caller, &client) }
-    keep(name, caller, client, at: places)
+    keep(name, caller, at: place, client, in: slot)
   }
 
   /// Begins an operation.
@@ -204,34 +220,43 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
 
   /// Records the start of a request.
   mutating func begin(
-    _ name: QuotaCaller, _ caller: inout Caller, _ client: inout Client, hasWaited: Bool = false
+    _ name: QuotaCaller, _ caller: inout Caller, _ client: inout Client, in slot: Int, hasWaited: Bool = false
   ) -> ConcurrencyPermit {
     caller.inFlight += 1
     client.inFlight += 1
     if isPaced {
       client.rested = now + Double(order.count + 1) / pacing.pace
       if let share = client.shareOfRate {
-        let interval = 1 / pacing.pace(ofClient: name.client)
+        let interval = 1 / pacing.pace(ofClient: client.name)
         client.opening = max(client.opening, now - interval) + interval / share
       }
     }
     pacing.sent(now: now, isWanted: hasWaited || !order.isEmpty)
     inFlight += 1
-    return ConcurrencyPermit(name, sent: now)
+    return ConcurrencyPermit(name, of: slot, sent: now)
   }
 
-  /// The places of a caller and its client in the dictionaries, until one of these changes: a look-up takes a hash, which
-  /// costs more than the work on the state.
-  private typealias Places = (caller: Dictionary<QuotaCaller, Caller>.Index?, client: Dictionary<String, Client>.Index?)
-
-  private func places(of name: QuotaCaller) -> Places {
-    (known.index(forKey: name), clients.index(forKey: name.client))
+  /// Returns the slot of a client. A slot is never given up, because the operator names the clients.
+  private mutating func slot(of client: HashedText) -> Int {
+    if let slot = slots[client] { return slot }
+    slots[client] = clients.count
+    clients.append(Client(client))
+    return clients.count - 1
   }
 
-  /// Stores the changed state, or removes it if idle.
-  private mutating func keep(_ name: QuotaCaller, _ caller: Caller, _ client: Client, at places: Places) {
-    known.set(caller.isIdle ? nil : caller, at: places.caller, for: name)
-    clients.set(client.isIdle(now: now) ? nil : client, at: places.client, for: name.client)
+  /// Stores the changed state. Removes it if it is idle: that of the caller at its place in the dictionary, because another
+  /// look-up takes a hash, which costs more than the work on the state.
+  private mutating func keep(
+    _ name: QuotaCaller, _ caller: Caller, at place: Dictionary<QuotaCaller, Caller>.Index?, _ client: Client,
+    in slot: Int
+  ) {
+    clients[slot] = client.isIdle(now: now) ? Client(client.name, client.counts) : client
+    switch (caller.isIdle, place) {
+    case (false, let place?): known.values[place] = caller
+    case (false, nil): known[name] = caller
+    case (true, let place?): known.remove(at: place)
+    case (true, nil): break
+    }
   }
 
   mutating func grants() -> [Grant] {
@@ -302,8 +327,10 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     var isIdle: Bool { inFlight == 0 && queue.isEmpty }
   }
 
-  /// The state of a client that has a request in flight or queued.
+  /// The state of a client. All but its counts is for the time while it has a request in flight or queued.
   struct Client: Sendable {
+    let name: HashedText
+    var counts: ClientCounts
     var inFlight = 0
     /// Its place in the round. It has one while one of its requests is queued and its limits allow that.
     var turn: QueueTicket?
@@ -324,6 +351,10 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     var timeInFlight = TimeInFlight()
     /// The callers of the client that have a turn, in order.
     var order = TicketQueues<QuotaCaller>.Queue()
+
+    init(_ name: HashedText, _ counts: ClientCounts = ClientCounts()) {
+      (self.name, self.counts) = (name, counts)
+    }
 
     /// The client's share of the rate. Nil for the whole rate. Requests in flight cannot be revoked, so an eighth of them
     /// is reserved for other clients. Turns of the pacer come one at a time, so they need no reserve.
@@ -359,42 +390,5 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     let number: UInt64
     let caller: QuotaCaller
     let waiter: Waiter
-  }
-}
-
-extension Dictionary {
-  /// Sets or removes the value of a key, which is at this index if it has one.
-  fileprivate mutating func set(_ value: Value?, at index: Index?, for key: Key) {
-    switch (value, index) {
-    case (let value?, let index?): values[index] = value
-    case (let value?, nil): self[key] = value
-    case (nil, let index?): remove(at: index)
-    case (nil, nil): break
-    }
-  }
-}
-
-/// The outcome of a request with a permit, with regard to the quota.
-public enum ConcurrencyOutcome: Sendable, Equatable {
-  /// Apple responded with a status other than 429.
-  case answered
-  /// Apple refused the request with 429 and this `Retry-After`, if any.
-  case limited(retryAfter: Duration?)
-  /// No response, a 5xx, or the request was given up. This is no evidence about the quota.
-  case inconclusive
-}
-
-/// The right to have one request in flight, until ``ConcurrencyLimit/release(_:_:now:)``.
-public final class ConcurrencyPermit: @unchecked Sendable {
-  // Sendable: only the limit that has granted it changes it.
-
-  /// The caller that pays for the turn.
-  public let caller: QuotaCaller
-  /// The time at which the request was sent, in seconds.
-  let sent: Double
-  fileprivate(set) var isReleased = false
-
-  init(_ caller: QuotaCaller, sent: Double) {
-    (self.caller, self.sent) = (caller, sent)
   }
 }

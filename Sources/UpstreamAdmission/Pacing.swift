@@ -19,7 +19,7 @@ struct Pacing: Sendable {
   var expectedPace: Double { group?.expectedPace ?? own.pace }
 
   /// Returns the pace from which a client has its share.
-  func pace(ofClient name: String) -> Double { group?.pace(ofClient: QuotaCaller.hash(ofClient: name)) ?? own.pace }
+  func pace(ofClient client: HashedText) -> Double { group?.pace(ofClient: client.teamNumber) ?? own.pace }
 
   /// When the next request may be sent. Nil while turns are asked for.
   var opening: Double? { group == nil ? own.opening : group?.opening }
@@ -51,12 +51,10 @@ struct Pacing: Sendable {
   }
 }
 
-extension QuotaCaller {
-  /// Returns the number that stands for a client among replicas (FNV-1a). Two clients with one number would share their
-  /// part of the quota.
-  static func hash(ofClient name: String) -> UInt64 {
-    UInt64(fnv1a: name.utf8)
-  }
+extension HashedText {
+  /// The number that stands for a client of this name among replicas (FNV-1a). Two clients with one number would share their part of the
+  /// quota.
+  var teamNumber: UInt64 { UInt64(fnv1a: text.utf8) }
 }
 
 /// The limits of a ``RatePacer``: name, default, unit and reason.

@@ -115,18 +115,18 @@ import Testing
     }
     while gate.limit.inFlight > 0 { gate.end() }
     #expect(gate.tickets.isEmpty && gate.limit.waiting == 0)
-    #expect(gate.limit.known.isEmpty && gate.limit.clients.isEmpty && gate.limit.order.isEmpty)
+    #expect(gate.limit.known.isEmpty && gate.limit.clients.allSatisfy { $0.isIdle(now: 0) } && gate.limit.order.isEmpty)
     #expect(gate.limit.callerTurns.count == 0 && gate.limit.clientTurns.count == 0)
   }
 
   private static func expectConsistent(_ limit: ConcurrencyLimit<Int>) {
-    #expect(limit.clients.values.reduce(0) { $0 + $1.inFlight } == limit.inFlight)
-    #expect(limit.clients.values.reduce(0) { $0 + $1.waiting } == limit.waiting)
-    for client in limit.clients.values {
+    #expect(limit.clients.reduce(0) { $0 + $1.inFlight } == limit.inFlight)
+    #expect(limit.clients.reduce(0) { $0 + $1.waiting } == limit.waiting)
+    for client in limit.clients {
       #expect(client.inFlight <= limit.adaptive.most(of: client.share))
     }
     for (name, caller) in limit.known {
-      guard let client = limit.clients[name.client] else {
+      guard let client = limit.clients.first(where: { $0.name == name.client }) else {
         Issue.record("a caller without a client")
         continue
       }

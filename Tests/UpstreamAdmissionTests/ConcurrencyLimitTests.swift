@@ -295,7 +295,7 @@ import Testing
     (limits.initial, limits.maximum) = (40, 40)
     var limit = ConcurrencyLimit<Int>(limits)
     func acquire(_ client: String, _ number: Int, at milliseconds: Int) -> ConcurrencyLimit<Int>.Acquisition {
-      let caller = QuotaCaller(client: client, share: QuotaCaller.usualShare, identity: "a")
+      let caller = QuotaCaller(client: HashedText(client), share: QuotaCaller.usualShare, identity: "a")
       return limit.acquire(.init(caller), waiter: number, now: .milliseconds(milliseconds))
     }
     for (client, end) in [("fast", 20), ("slow", 10_000)] {

@@ -8,7 +8,7 @@ struct FurtherPlaceTests {
   private typealias Limit = ConcurrencyLimit<String>
 
   private static func caller(_ client: String, _ prefix: String = "") -> QuotaCaller {
-    QuotaCaller(client: client, share: QuotaCaller.usualShare, identity: ByteString(prefix))
+    QuotaCaller(client: HashedText(client), share: QuotaCaller.usualShare, identity: ByteString(prefix))
   }
 
   /// A limit of eight, of which the greedy client has its seven in flight.
@@ -64,7 +64,7 @@ struct FurtherPlaceTests {
     for _ in 0..<2 { #expect(limit.addPlace(for: ticket, of: .init(caller), now: .zero) == nil) }
     #expect(limit.waiting == 1 && limit.queues.count == 2)
     let grants = limit.release(whose == "modest" ? modest : permits[0], .answered, now: .zero)
-    #expect(grants.map(\.waiter) == ["popular"] && grants.map(\.permit.caller.client) == [whose])
+    #expect(grants.map(\.waiter) == ["popular"] && grants.map(\.permit.caller.client.text) == [whose])
     #expect(limit.waiting == 0 && limit.queues.count == 0 && limit.shared.isEmpty && limit.order.isEmpty)
     for permit in permits.dropFirst() { #expect(limit.release(permit, .answered, now: .zero).isEmpty) }
   }

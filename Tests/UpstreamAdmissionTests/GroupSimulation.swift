@@ -285,7 +285,7 @@ struct GroupSimulation {
     let ask = asks[index]
     let load = scenario.loads[ask.load]
     var request = ConcurrencyLimit<Int>.Request(
-      QuotaCaller(client: load.client, share: load.share, identity: "caller"))
+      QuotaCaller(client: HashedText(load.client), share: load.share, identity: "caller"))
     request.isRetry = ask.isRetry
     request.patience = .init(inSeconds: ask.began + Self.whole - 1 - now)
     switch replicas[ask.replica].limit.acquire(request, waiter: index, now: local(ask.replica)) {

@@ -30,7 +30,7 @@ struct Turnstile {
   mutating func ask(
     _ caller: String, of client: String, share: Double = QuotaCaller.usualShare
   ) -> (number: Int, goes: Bool) {
-    ask(QuotaCaller(client: client, share: share, identity: ByteString(caller)))
+    ask(QuotaCaller(client: HashedText(client), share: share, identity: ByteString(caller)))
   }
 
   private mutating func ask(_ caller: QuotaCaller) -> (number: Int, goes: Bool) {

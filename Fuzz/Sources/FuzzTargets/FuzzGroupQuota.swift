@@ -1,3 +1,4 @@
+import Bytes
 import UpstreamAdmission
 
 /// The input is what a store says to a replica that shares the quota, one item after another:
@@ -37,7 +38,7 @@ private struct Replica {
   }
 
   mutating func request(client: UInt8) {
-    let caller = QuotaCaller(client: "\(client)", share: 0.5, identity: "caller")
+    let caller = QuotaCaller(client: HashedText("\(client)"), share: 0.5, identity: "caller")
     if case .granted(let permit) = limit.acquire(.init(caller), waiter: 0, now: now) { permits.append(permit) }
     if permits.count > 2 { keep(limit.release(permits.removeFirst(), .limited(retryAfter: nil), now: now)) }
   }

@@ -103,7 +103,7 @@ final class CatalogEndpoint: Sendable {
   private func payer(of admitted: AccessGate.AuthorizedCaller) -> QuotaCaller {
     let caller = admitted.caller
     return QuotaCaller(
-      client: caller.client.id,
+      client: caller.client.hashedID,
       share: caller.client.share ?? (gate.policy.catalogIsShared ? QuotaCaller.usualShare : nil),
       identity: caller.identity(at: admitted.auditContext.rateLimitPrefix).bytes)
   }
@@ -238,7 +238,7 @@ extension CatalogCall {
       self.init(
         method, target,
         caller: payer
-          ?? QuotaCaller(client: Client.anonymousID, identity: ByteString(request.rateLimitPrefix)),
+          ?? QuotaCaller(client: HashedText(Client.anonymousID), identity: ByteString(request.rateLimitPrefix)),
         directives: directives, preconditions: preconditions, coding: coding, fields: fields,
         span: span, holder: request.holder)
     } catch {

@@ -8,6 +8,7 @@ import HTTPServer
 import Memory
 import TLS
 import Telemetry
+import UpstreamAdmission
 
 /// The metrics, each with its name, its meaning and the source of its value.
 extension ServerMetrics {

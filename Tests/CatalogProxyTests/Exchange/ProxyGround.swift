@@ -62,7 +62,7 @@ final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
     let lines: KeyValuePairs<String, String> = user.map { ["Music-User-Token": $0] } ?? [:]
     return CatalogCall(
       method, target,
-      caller: QuotaCaller(client: client, share: QuotaCaller.usualShare, identity: ByteString(client)),
+      caller: QuotaCaller(client: HashedText(client), share: QuotaCaller.usualShare, identity: ByteString(client)),
       directives: directives, preconditions: Preconditions(), coding: coding,
       fields: try proxy.policy.requestFields(for: target, from: CallerFields(lines)), span: span,
       holder: holder)

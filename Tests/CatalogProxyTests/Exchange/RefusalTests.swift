@@ -54,7 +54,7 @@ struct RefusalTests {
     var limit = ConcurrencyLimit<Int>()
     func request(_ client: String, isRetry: Bool = false) -> ConcurrencyLimit<Int>.Request {
       var request = ConcurrencyLimit<Int>.Request(
-        QuotaCaller(client: client, share: QuotaCaller.usualShare, identity: "caller"))
+        QuotaCaller(client: HashedText(client), share: QuotaCaller.usualShare, identity: "caller"))
       request.isRetry = isRetry
       return request
     }
