@@ -110,27 +110,27 @@ extension HTTPField.Name {
 }
 
 /// What the server lacks when it refuses a connection or a request that it would serve at another time.
-public enum Shortage: Int, Sendable, CaseIterable {
+public enum Shortage: String, Sendable, CaseIterable {
   /// Connections, by `server.limits.connections`.
   case connections
   /// Connections of one address, by `server.limits.connectionsPerAddress`.
-  case connectionsOfAddress
+  case connectionsOfAddress = "connections_per_address"
   /// Memory, by `server.limits.memory`.
   case memory
   /// Processor time: the server has more work than it can do.
-  case processorTime
+  case processorTime = "processor_time"
   /// Room in the queue of requests for Apple.
   case queue
   /// Time: the request's turn at Apple did not come before its deadline.
-  case queueTime
+  case queueTime = "queue_time"
   /// Connections to Apple.
-  case upstreamConnections
+  case upstreamConnections = "upstream_connections"
   /// Successful responses of Apple: the circuit is open.
   case circuit
   /// A developer token for the catalog.
-  case developerToken
+  case developerToken = "developer_token"
   /// The keys of an identity provider.
-  case providerKeys
+  case providerKeys = "provider_keys"
   /// Time to serve the request before the end of the process.
   case draining
 }

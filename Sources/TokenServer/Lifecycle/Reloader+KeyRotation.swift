@@ -245,35 +245,35 @@ extension SigningKeys {
   /// The keys, and the time at which Apple Music last accepted a token of the key that signs.
   typealias Reading = (keys: [Key], accepted: Int?)
 
-  static let metrics: [MetricReading<Reading>] = [
-    MetricReading(
+  static let readings: [MetricReading<Reading>] = [
+    .init(
       .gauge, "musickit_signing_key_state",
       "1 for the present state of each key, 0 for all others. Exactly one key is `signing`. A key that a reload has "
         + "replaced is `retired` while its tokens may live.",
       labels: ["key", "state"]
     ) { reading in
       reading.keys.flatMap { key in
-        SigningKeyState.allCases.map { state in
-          ([.configured("\(key.id)"), .configured(state.rawValue)], key.state == state ? 1 : 0)
+        SigningKeyState.allCases.map {
+          ([.configured("\(key.id)"), .configured($0.rawValue)], key.state == $0)
         }
       }
     },
-    MetricReading(
+    .init(
       .gauge, "musickit_signing_key_last_proof_timestamp_seconds",
       "Unix time at which Apple Music last accepted a token of the key, or the key signed its probe at a load. 0 before.",
       labels: ["key"]
     ) { reading in
       reading.keys.filter { $0.state != .retired }.map { key in
         let proof = max(key.lastProof ?? 0, key.state == .signing ? reading.accepted ?? 0 : 0)
-        return ([.configured("\(key.id)")], Double(proof))
+        return ([.configured("\(key.id)")], proof)
       }
     },
-    MetricReading(
+    .init(
       .gauge, "musickit_signing_key_tokens_expire_timestamp_seconds",
       "Unix time until which callers may hold tokens of a key that does not sign any more: do not revoke it before.",
       labels: ["key"]
     ) { reading in
-      reading.keys.compactMap { key in key.tokensExpireAt.map { ([.configured("\(key.id)")], Double($0)) } }
+      reading.keys.compactMap { key in key.tokensExpireAt.map { ([.configured("\(key.id)")], $0) } }
     },
   ]
 }

@@ -24,7 +24,7 @@ final class ServerMetrics: Sendable {
   /// Reads the settings as a reload does, for `/config`.
   let load = Locked<Reloader.Load?>(nil)
 
-  private let startTime = Glibc.time(nil)
+  let startTime = Glibc.time(nil)
   private let watched = Locked(Watched())
 
   private struct Watched {
@@ -50,8 +50,13 @@ final class ServerMetrics: Sendable {
     readiness: @escaping @Sendable () -> ReadinessReport
   ) -> Route {
     Route(getOnThread: "/metrics") {
-      let page = self.queue.sync { self.page(minter, tls, services, readiness()) }
-      return Response(.ok, prepared: Self.fields, body: page.bytes)
+      self.queue.sync {
+        let scrape = Scrape(
+          metrics: self, server: self.watched.withLock { $0.server }, minter: minter, tls: tls, services: services,
+          readiness: readiness(), connections: self.connections.counts)
+        let text = Self.groups.reduce(into: MetricsText()) { $1.write(scrape, &$0) }
+        return Response(.ok, prepared: Self.fields, body: text.bytes)
+      }
     }
   }
 
@@ -59,48 +64,31 @@ final class ServerMetrics: Sendable {
     .contentType: MetricsText.contentType, .cacheControl: "no-store", .xContentTypeOptions: "nosniff",
   ])
 
-  private func page(
-    _ minter: TokenMinter, _ tls: TLSContext?, _ services: Services, _ readiness: ReadinessReport
-  ) -> MetricsText {
-    var text = MetricsText()
-    text.add([Self.build], of: Release.version)
-    text.add([Self.readiness], of: readiness)
-    requests.write(to: &text)
-    if let server = watched.withLock({ $0.server }) {
-      text.add(Self.openConnections, of: server)
-      text.add(Self.loops, of: server.loopLags)
+  /// All metrics, in the order of the page.
+  static var all: [Metric] { groups.flatMap(\.metrics) }
+}
+
+/// What one page of metrics is about.
+struct Scrape {
+  let metrics: ServerMetrics
+  let server: Server?
+  let minter: TokenMinter
+  let tls: TLSContext?
+  let services: Services
+  let readiness: ReadinessReport
+  let connections: ConnectionTally.Counts
+}
+
+/// Metrics of one part of the server, without lines if the server has no such part.
+struct MetricGroup: Sendable {
+  let metrics: [Metric]
+  let write: @Sendable (Scrape, inout MetricsText) -> Void
+
+  init<Part>(_ readings: [MetricReading<Part>], of part: @escaping @Sendable (Scrape) -> Part?) {
+    metrics = readings.map(\.metric)
+    write = { scrape, text in
+      if let part = part(scrape) { text.add(readings, of: part) }
     }
-    text.add(Self.memory, of: services.memory)
-    let connections = connections.counts
-    text.add(Self.failedConnections, of: connections)
-    text.add(Self.refusals, of: connections)
-    if tls != nil { text.add([Self.tlsFailures], of: connections) }
-    services.access.tally.write(to: &text)
-    text.add(AccessTally.audit, of: services.access.audit)
-    text.add(Self.keySets, of: services.access.keySets.counts)
-    text.add(Self.reloads, of: reloads.counts)
-    text.add(Self.tokens, of: minter)
-    let accepted = services.catalog?.proxy.status.tokenAcceptedAt
-    text.add(SigningKeys.metrics, of: (keys: signingKeys.all(at: Glibc.time(nil)), accepted: accepted))
-    if let tls { text.add([Self.certificate], of: tls) }
-    text.add(Self.otherCertificates, of: (tls: tls, upstream: services.catalog?.authorities))
-    if let catalog = services.catalog {
-      text.add(Self.catalog, of: catalog.proxy.status)
-      catalog.tally.write(to: &text)
-      text.add(Self.upstreamConnections, of: catalog.counters)
-    }
-    if let group = services.group {
-      text.add(Self.group, of: group)
-      text.add([Self.replicasDiffer], of: group.differences)
-      text.add([Self.sharedMessages], of: group.counts)
-    }
-    if let rates = services.rates { text.add(Self.sharedRates, of: rates) }
-    if let cache = services.sharedCache { text.add(Self.sharedCache, of: cache.counts) }
-    if let spans = services.spans { text.add(Self.spans, of: spans.counts) }
-    text.add(Self.log, of: services.sink)
-    text.add(Self.start, of: startTime)
-    text.add(Self.process, of: ProcessFigures())
-    return text
   }
 }
 

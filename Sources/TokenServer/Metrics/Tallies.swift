@@ -22,20 +22,18 @@ final class AccessTally: Sendable {
     var order: String { "\(outcome.name) \(reason)" }
   }
 
-  static let decisions = Metric(
-    .counter, "musickit_access_decisions_total",
-    "Requests granted, refused and limited. The client is its id in the settings, or `-` if no client matches the caller.",
-    labels: ["client", "outcome", "reason"])
-
-  static let audit: [MetricReading<AuditLog>] = [
-    MetricReading(
-      .counter, "musickit_audit_lines_dropped_total",
-      "Audit records lost because the server could not write their file.",
-      \.lostLines),
-    MetricReading(
-      .counter, "musickit_audit_grants_unrecorded_total",
-      "Grants and key events without an audit record, because too many records waited to be written.",
-      \.unrecordedGrants),
+  static let readings: [MetricReading<AccessTally>] = [
+    .init(
+      .counter, "musickit_access_decisions_total",
+      "Requests granted, refused and limited. The client is its id in the settings, or `-` if no client matches the caller.",
+      labels: ["client", "outcome", "reason"]
+    ) { tally in
+      tally.clients.withLock({ $0.elements }).sorted { $0.client < $1.client }.flatMap { client, decisions in
+        decisions.sorted { $0.order < $1.order }.map {
+          ([.configured(client), .word($0.outcome.name), .word($0.reason)], $0.count)
+        }
+      }
+    }
   ]
 
   /// Counts one decision.
@@ -63,18 +61,6 @@ final class AccessTally: Sendable {
       return
     }
     decisions.append(DecisionCount(outcome: outcome, reason: reason, count: count))
-  }
-
-  /// Adds the decisions to `text`, sorted by client, outcome and reason.
-  func write(to text: inout MetricsText) {
-    text.begin(Self.decisions)
-    for (client, decisions) in clients.withLock({ $0.elements }).sorted(by: { $0.client < $1.client }) {
-      for decision in decisions.sorted(by: { $0.order < $1.order }) {
-        text.sample(
-          of: Self.decisions, Double(decision.count),
-          [.configured(client), .word(decision.outcome.name), .word(decision.reason)])
-      }
-    }
   }
 }
 
@@ -166,9 +152,9 @@ final class ReloadTally: Sendable {
 final class UpstreamTally: Sendable {
   private let state = Locked(State())
 
-  private struct State {
-    var durations = DurationHistogram()
-    var errors: [Cause: Int] = [:]
+  struct State: Sendable {
+    fileprivate(set) var durations = DurationHistogram()
+    fileprivate(set) var errors: [Cause: Int] = [:]
   }
 
   /// The cause of a failed attempt, as in the metric's label.
@@ -178,12 +164,16 @@ final class UpstreamTally: Sendable {
     case status, other
   }
 
-  static let responseTimes = Metric(
-    .histogram, "musickit_upstream_response_seconds",
-    "Time from an attempt's start to the head of Apple Music's response, including the wait for a connection.")
-  static let failures = MetricReading<[Cause: Int]>(
-    .counter, "musickit_upstream_errors_total", "Failed attempts to send a request to Apple Music, by cause.",
-    by: "cause", of: Cause.self, { .configured($0.rawValue) }, { $0[$1, default: 0] })
+  static let readings: [MetricReading<State>] = [
+    .init(
+      .histogram, "musickit_upstream_response_seconds",
+      "Time from an attempt's start to the head of Apple Music's response, including the wait for a connection.",
+      \.durations),
+    .init(
+      .counter, "musickit_upstream_errors_total", "Failed attempts to send a request to Apple Music, by cause.",
+      by: "cause", of: Cause.self, named: \.rawValue
+    ) { $0.errors[$1, default: 0] },
+  ]
 
   /// Counts a notice about an attempt, and ignores all others.
   func count(_ notice: CatalogNotice) {
@@ -199,12 +189,7 @@ final class UpstreamTally: Sendable {
     state.withLock { $0.errors[cause, default: 0] &+= 1 }
   }
 
-  func write(to text: inout MetricsText) {
-    let (times, counts) = state.withLock { ($0.durations, $0.errors) }
-    text.begin(Self.responseTimes)
-    text.histogram(of: Self.responseTimes, times)
-    text.add([Self.failures], of: counts)
-  }
+  var counts: State { state.withLock { $0 } }
 }
 
 extension UpstreamTally.Cause {

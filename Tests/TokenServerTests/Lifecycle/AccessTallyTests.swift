@@ -8,7 +8,7 @@ import Testing
 struct AccessTallyTests {
   private static func samples(_ tally: AccessTally) -> [Substring] {
     var text = MetricsText()
-    tally.write(to: &text)
+    text.add(AccessTally.readings, of: tally)
     return String(decoding: text.bytes, as: UTF8.self).split(separator: "\n").filter { !$0.hasPrefix("#") }
   }
 
@@ -37,10 +37,10 @@ struct AccessTallyTests {
   @Test("have a bounded number of clients and still count every decision")
   func bounded() {
     let tally = AccessTally()
-    for number in 0..<ClientTally.limit + 500 { tally.count(client: "\(number)", .granted, reason: nil) }
+    for number in 0..<ClientTallies<Int>.limit + 500 { tally.count(client: "\(number)", .granted, reason: nil) }
     tally.count(client: "0", .granted, reason: nil)
     let samples = Self.samples(tally)
-    #expect(samples.count == ClientTally.limit + 1)
+    #expect(samples.count == ClientTallies<Int>.limit + 1)
     #expect(samples.contains(#"musickit_access_decisions_total{client="other",outcome="granted",reason="-"} 500"#))
     #expect(samples.contains(#"musickit_access_decisions_total{client="0",outcome="granted",reason="-"} 2"#))
   }

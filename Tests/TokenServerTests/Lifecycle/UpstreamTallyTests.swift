@@ -1,6 +1,5 @@
 import CatalogProxy
 import HTTPMessages
-import Telemetry
 import Testing
 
 @testable import TokenServer
@@ -8,7 +7,7 @@ import Testing
 @Suite struct UpstreamTallyTests {
   private func text(_ tally: UpstreamTally) -> String {
     var text = MetricsText()
-    tally.write(to: &text)
+    text.add(UpstreamTally.readings, of: tally.counts)
     return String(decoding: text.bytes, as: UTF8.self)
   }
 

@@ -2,74 +2,48 @@ import Glibc
 import Locks
 
 /// The metrics of the responses of all event loops.
-public final class RequestMetrics: Sendable {
+final class RequestMetrics: Sendable {
   private let tallies = Locked<[RequestTally]>([])
 
-  /// Creates metrics without responses.
-  public init() {}
-
   /// Creates the tally of another event loop.
-  public func makeTally() -> RequestTally {
+  func makeTally() -> RequestTally {
     let tally = RequestTally()
     tallies.withLock { $0.append(tally) }
     return tally
   }
 
-  /// The number of responses by route, method and status.
-  public static let requests = Metric(
-    .counter, "musickit_http_requests_total", "Responses sent.", labels: ["route", "method", "code"])
-  /// The durations of requests by route.
-  public static let durations = Metric(
-    .histogram, "musickit_http_request_duration_seconds",
-    "Time from a request's first byte to its response, or to the end of a streamed response.", labels: ["route"])
-  /// The bytes of response content by route.
-  public static let bytes = Metric(
-    .counter, "musickit_http_response_bytes_total", "Bytes of content in responses.", labels: ["route"])
+  /// The counts of all loops, in the order of the routes' templates and of the clients' names.
+  typealias Totals = (routes: [RouteTally], clients: [(client: String, value: DurationHistogram)])
 
-  /// The durations of requests by client.
-  public static let clientDurations = Metric(
-    .histogram, "musickit_client_request_duration_seconds",
-    "Time from a request's first byte to its response, for requests that access control admitted. The client is its id in "
-      + "the settings.",
-    labels: ["client"])
-
-  /// Appends all metrics to `text`.
-  public func write(to text: inout MetricsText) {
-    let routes = totals
-    text.begin(Self.requests)
-    for (route, tally) in routes {
-      for responses in tally.responses {
-        text.sample(
-          of: Self.requests, Double(responses.count),
-          [.word(route), .word(responses.method), .number(responses.status)])
+  static let readings: [MetricReading<Totals>] = [
+    .init(.counter, "musickit_http_requests_total", "Responses sent.", labels: ["route", "method", "code"]) { totals in
+      totals.routes.flatMap { route in
+        route.responses.map { ([.word(route.route), .word($0.method), .number($0.status)], $0.count) }
       }
-    }
-    text.begin(Self.durations)
-    for (route, tally) in routes { text.histogram(of: Self.durations, [.word(route)], tally.durations) }
-    text.begin(Self.bytes)
-    for (route, tally) in routes { text.sample(of: Self.bytes, Double(tally.bytes), [.word(route)]) }
-    text.begin(Self.clientDurations)
-    for (client, durations) in clientDurations {
-      text.histogram(of: Self.clientDurations, [.configured(client)], durations)
-    }
-  }
+    },
+    .init(
+      .histogram, "musickit_http_request_duration_seconds",
+      "Time from a request's first byte to its response, or to the end of a streamed response.", labels: ["route"]
+    ) { $0.routes.map { ([.word($0.route)], $0.durations) } },
+    .init(.counter, "musickit_http_response_bytes_total", "Bytes of content in responses.", labels: ["route"]) {
+      $0.routes.map { ([.word($0.route)], $0.bytes) }
+    },
+    .init(
+      .histogram, "musickit_client_request_duration_seconds",
+      "Time from a request's first byte to its response, for requests that access control admitted. The client is its id in "
+        + "the settings.",
+      labels: ["client"]
+    ) { $0.clients.map { ([.configured($0.client)], $0.value) } },
+  ]
 
-  /// The durations of all loops, in the order of the clients' names.
-  private var clientDurations: [(client: String, durations: DurationHistogram)] {
-    var sums = ClientTallies(DurationHistogram())
+  var totals: Totals {
+    var routes: [String: RouteTally] = [:]
+    var clients = ClientTallies(DurationHistogram())
     for tally in tallies.withLock({ $0 }) {
-      for (client, durations) in tally.clientDurations { sums.update(client) { $0.add(durations) } }
+      for route in tally.counts { routes["\(route.route)", default: RouteTally(route.route)].add(route) }
+      for (client, durations) in tally.clientDurations { clients.update(client) { $0.add(durations) } }
     }
-    return sums.elements.sorted { $0.client < $1.client }.map { ($0.client, $0.value) }
-  }
-
-  /// The counts of all loops, in the order of the routes' templates.
-  private var totals: [(route: StaticString, tally: RouteTally)] {
-    var sums: [String: RouteTally] = [:]
-    for tally in tallies.withLock({ $0 }) {
-      for route in tally.counts { sums["\(route.route)", default: RouteTally(route.route)].add(route) }
-    }
-    return sums.sorted { $0.key < $1.key }.map { ($0.value.route, $0.value) }
+    return (routes.sorted { $0.key < $1.key }.map(\.value), clients.elements.sorted { $0.client < $1.client })
   }
 }
 
@@ -78,7 +52,7 @@ public final class RequestMetrics: Sendable {
 /// Each loop has its own tally, and only a scrape contends for its lock, so the lock costs some ten nanoseconds for
 /// each response. The tally finds the entry of a response by comparing literals in a short list. It allocates memory
 /// only for a route, a status or a client that occurs for the first time.
-public final class RequestTally: Sendable {
+final class RequestTally: Sendable {
   private let state = Locked(State())
 
   private struct State {
@@ -95,7 +69,7 @@ public final class RequestTally: Sendable {
   ///   - bytes: The bytes of content.
   ///   - duration: The time from the first byte of the request to its response.
   ///   - client: The client's id in the settings; nil if access control has admitted none.
-  public func count(
+  func count(
     route: StaticString, method: StaticString, status: Int, bytes: Int, duration: Duration, client: String? = nil
   ) {
     state.withLock { state in
@@ -157,7 +131,7 @@ struct RouteTally: Sendable {
 }
 
 /// A histogram of durations with a few fixed bounds: a value without heap memory.
-public struct DurationHistogram: Sendable {
+struct DurationHistogram: Sendable {
   /// The inclusive upper bounds. The first covers responses that did not wait. The next cover the usual and the slow
   /// response times of the upstream, and the last cover the deadlines.
   static let bounds: InlineArray<8, Duration> = [
@@ -169,9 +143,6 @@ public struct DurationHistogram: Sendable {
   /// bounds.
   private var buckets = InlineArray<9, Int>(repeating: 0)
   private(set) var sum = Duration.zero
-
-  /// Creates an empty histogram.
-  public init() {}
 
   var count: Int { buckets.indices.reduce(0) { $0 &+ buckets[$1] } }
 
@@ -185,8 +156,7 @@ public struct DurationHistogram: Sendable {
     }
   }
 
-  /// Adds a duration.
-  public mutating func add(_ duration: Duration) {
+  mutating func add(_ duration: Duration) {
     var index = 0
     while index < Self.bounds.count, duration > Self.bounds[index] { index += 1 }
     buckets[index] &+= 1
@@ -199,9 +169,16 @@ public struct DurationHistogram: Sendable {
   }
 }
 
+extension DurationHistogram: MetricValue {
+  var parts: [(suffix: String, bound: String?, number: Double)] {
+    cumulative.map { ("_bucket", $0.bound.map { "\($0)" } ?? "+Inf", Double($0.count)) }
+      + [("_sum", nil, sum.seconds), ("_count", nil, Double(count))]
+  }
+}
+
 extension Duration {
   /// The duration in seconds, as the nearest `Double`.
-  package var seconds: Double {
+  var seconds: Double {
     let (seconds, attoseconds) = components
     return Double(seconds) + Double(attoseconds) / 1e18
   }
@@ -209,7 +186,7 @@ extension Duration {
 
 extension StaticString {
   /// Returns whether the texts are equal. The check is quick if both are the same literal, which is nearly always so.
-  public func isSame(as other: StaticString) -> Bool {
+  func isSame(as other: StaticString) -> Bool {
     guard utf8CodeUnitCount == other.utf8CodeUnitCount else { return false }
     // Safe: a static string lives forever and has the given length.
     return unsafe utf8Start == other.utf8Start
@@ -221,25 +198,28 @@ extension StaticString {
 ///
 /// The number of clients has a limit. Most values are about the same client as the one before, which costs a comparison
 /// instead of a hash. Only a new client allocates memory.
-public struct ClientTallies<Value: Sendable>: Sendable {
+struct ClientTallies<Value: Sendable>: Sendable {
   /// The clients and their values, in the order in which they came.
-  public private(set) var elements: [(client: String, value: Value)] = []
+  private(set) var elements: [(client: String, value: Value)] = []
 
+  /// The maximum number of separate clients: more than a configuration may have, with room for some reloads. Further
+  /// clients count as ``rest``, so that no sequence of reloads fills the monitoring with time series.
+  static var limit: Int { 2000 }
+  private static var rest: String { "other" }
+
+  /// The value of a new client.
   private let initial: Value
   private var places: [String: Int] = [:]
   private var latest = 0
 
-  /// Creates a list without clients.
-  ///
-  /// - Parameter initial: The value of a new client.
-  public init(_ initial: Value) {
+  init(_ initial: Value) {
     self.initial = initial
   }
 
   /// Changes the value of a client.
   ///
   /// - Parameter client: A client's id in the settings, or a placeholder; never a part of a request.
-  public mutating func update(_ client: String, _ change: (inout Value) -> Void) {
+  mutating func update(_ client: String, _ change: (inout Value) -> Void) {
     let place = place(of: client)
     change(&elements[place].value)
   }
@@ -251,19 +231,10 @@ public struct ClientTallies<Value: Sendable>: Sendable {
   }
 
   private mutating func newPlace(for client: String) -> Int {
-    let name = elements.count < ClientTally.limit ? client : ClientTally.rest
+    let name = elements.count < Self.limit ? client : Self.rest
     if let place = places[name] { return place }
     places[name] = elements.count
     elements.append((name, initial))
     return elements.count - 1
   }
-}
-
-/// The bounds of every ``ClientTallies``.
-public enum ClientTally {
-  /// The maximum number of separate clients: more than a configuration may have, with room for some reloads. Further
-  /// clients count as ``rest``, so that no sequence of reloads fills the monitoring with time series.
-  public static let limit = 2000
-  /// The name of all further clients.
-  public static let rest = "other"
 }

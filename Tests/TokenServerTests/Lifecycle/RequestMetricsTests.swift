@@ -1,13 +1,13 @@
 import Dispatch
 import Testing
 
-@testable import Telemetry
+@testable import TokenServer
 
 @Suite("The request metrics")
 struct RequestMetricsTests {
   private static func lines(_ metrics: RequestMetrics) -> [Substring] {
     var text = MetricsText()
-    metrics.write(to: &text)
+    text.add(RequestMetrics.readings, of: metrics.totals)
     return String(decoding: text.bytes, as: UTF8.self).split(separator: "\n")
   }
 
@@ -70,8 +70,8 @@ struct RequestMetricsTests {
     #expect(samples("sum").last == #"\#(name)_sum{client="web"} 0.009"#)
     #expect(samples("bucket").contains(#"\#(name)_bucket{client="web",le="0.001"} 0"#))
     #expect(samples("bucket").contains(#"\#(name)_bucket{client="web",le="0.005"} 3"#))
-    for number in 0..<ClientTally.limit + 500 { count("\(number)", .milliseconds(1), number % 2) }
-    #expect(samples("count").count == ClientTally.limit + 1)
+    for number in 0..<ClientTallies<DurationHistogram>.limit + 500 { count("\(number)", .milliseconds(1), number % 2) }
+    #expect(samples("count").count == ClientTallies<DurationHistogram>.limit + 1)
     #expect(samples("count").contains(#"\#(name)_count{client="other"} 502"#))
   }
 

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import Telemetry
+@testable import TokenServer
 
 @Suite("The metrics text")
 struct MetricsTextTests {
@@ -12,12 +12,12 @@ struct MetricsTextTests {
 
   @Test("puts HELP and TYPE before the samples of a metric")
   func samples() {
-    let metric = Metric(.counter, "a_total", "What a is.", labels: ["x", "y"])
-    let text = Self.text { text in
-      text.begin(metric)
-      text.sample(of: metric, 3, [.word("p"), .number(200)])
-      text.sample(of: metric, 4, [.word("q"), .number(404)])
-    }
+    let readings: [MetricReading<Int>] = [
+      MetricReading(.counter, "a_total", "What a is.", labels: ["x", "y"]) {
+        [([.word("p"), .number(200)], $0), ([.word("q"), .number(404)], 4)]
+      }
+    ]
+    let text = Self.text { $0.add(readings, of: 3) }
     #expect(
       text == """
         # HELP a_total What a is.
@@ -30,12 +30,13 @@ struct MetricsTextTests {
 
   @Test("contains the current value of each reading")
   func readings() {
-    let readings: [MetricReading<(count: Int, seconds: Double, isOn: Bool)>] = [
+    let readings: [MetricReading<(count: Int, seconds: Double, isOn: Bool, none: Int?)>] = [
       MetricReading(.counter, "a_total", "A.") { $0.count },
       MetricReading(.gauge, "b_seconds", "B.") { $0.seconds },
-      MetricReading("c", "C.") { $0.isOn },
+      MetricReading(.gauge, "c", "C.") { $0.isOn },
+      MetricReading(.gauge, "d", "D.") { $0.none },
     ]
-    let text = Self.text { $0.add(readings, of: (7, 0.25, true)) }
+    let text = Self.text { $0.add(readings, of: (7, 0.25, true, nil)) }
     #expect(text.split(separator: "\n").filter { !$0.hasPrefix("#") } == ["a_total 7", "b_seconds 0.25", "c 1"])
   }
 
@@ -46,16 +47,17 @@ struct MetricsTextTests {
       (-.infinity, "-Inf"), (.nan, "NaN"),
     ] as [(Double, String)])
   func numbers(_ value: Double, _ expected: String) {
-    let text = Self.text { $0.sample(of: Metric(.gauge, "a", "A."), value) }
-    #expect(text == "a \(expected)\n")
+    let text = Self.text { $0.add([MetricReading(.gauge, "a", "A.") { $0 }], of: value) }
+    #expect(text.hasSuffix("\na \(expected)\n"))
   }
 
   @Test("escapes line feeds, backslashes and quotes")
   func escapes() {
-    let metric = Metric(.gauge, "a", "one\ntwo \\ \"three\"", labels: ["x"])
     let text = Self.text { text in
-      text.begin(metric)
-      text.sample(of: metric, 1, [.word("one\ntwo \\ \"three\"")])
+      let reading = MetricReading<String>(.gauge, "a", "one\ntwo \\ \"three\"", labels: ["x"]) {
+        [([.configured($0)], 1)]
+      }
+      text.add([reading], of: "one\ntwo \\ \"three\"")
     }
     #expect(text.hasPrefix(#"# HELP a one\ntwo \\ "three""# + "\n"))
     #expect(text.hasSuffix(#"a{x="one\ntwo \\ \"three\""} 1"# + "\n"))
