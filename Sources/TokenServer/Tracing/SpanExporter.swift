@@ -1,3 +1,4 @@
+import Bytes
 import Dispatch
 import EventLoop
 import Glibc
@@ -196,23 +197,17 @@ package final class SpanExporter: Sendable {
   /// What tells this process from others of the same service, by the semantic conventions of OpenTelemetry: the ID is a
   /// random UUID (RFC 9562 §5.4).
   private static let instance: [(key: String, value: String)] = {
-    let random = (UInt64.random(in: .min ... .max) & ~0xF000 | 0x4000, UInt64.random(in: .min ... .max) >> 2 | 1 << 63)
-    let digits = [random.0, random.1].map { number in
-      let text = String(number, radix: 16)
-      return String(repeating: "0", count: 16 - text.count) + text
-    }.joined()
-    var rest = Substring(digits)
-    let groups = [8, 4, 4, 4, 12].map { count in
-      defer { rest = rest.dropFirst(count) }
-      return rest.prefix(count)
-    }
+    var id: [UInt8] = []
+    id.append(hexadecimal: UInt64.random(in: .min ... .max) & ~0xF000 | 0x4000)
+    id.append(hexadecimal: UInt64.random(in: .min ... .max) >> 2 | 1 << 63)
+    for index in [20, 16, 12, 8] { id.insert(UInt8(ascii: "-"), at: index) }
     var name = utsname()
     unsafe uname(&name)
     let host = unsafe withUnsafeBytes(of: &name.nodename) { bytes in
       unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
     }
     return [
-      ("service.instance.id", groups.joined(separator: "-")), ("service.version", "\(Release.version)"),
+      ("service.instance.id", String(decoding: id, as: UTF8.self)), ("service.version", "\(Release.version)"),
       ("host.name", host),
     ]
   }()

@@ -11,8 +11,8 @@ struct SpanQueueTests {
     let context = SpanContext(
       traceID: try #require(TraceID(high: 1, low: 1)), spanID: try #require(SpanID(number)), isSampled: true)
     return FinishedSpan(
-      sending: context, parent: context.spanID, method: "GET", route: nil, end: 1, duration: .zero, hasFailed: false,
-      [.init("musickit.client", .text(String(repeating: "x", count: text)))])
+      context: context, parent: context.spanID, kind: .client, method: "GET", route: nil, end: 1, duration: .zero,
+      hasFailed: false, attributes: [("musickit.client", .text(String(repeating: "x", count: text)))])
   }
 
   private static func numbers(_ queue: SpanQueue) -> [UInt64] { queue.take().map(\.context.spanID.bits) }

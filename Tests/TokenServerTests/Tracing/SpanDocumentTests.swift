@@ -1,5 +1,6 @@
 import Testing
 
+@testable import TokenServer
 @testable import Tracing
 
 @Suite("A document of spans")
@@ -29,13 +30,14 @@ struct SpanDocumentTests {
     var traces = TraceIDGenerator(high: 1, start: 0)
     let trace = RequestTrace(traces.next(), parent: parent, isParentTrusted: true)
     let server = FinishedSpan(
-      serving: trace, method: "GET", route: "/token", end: 2_000_000_000, duration: .milliseconds(500),
-      hasFailed: true, [.init("a", .word("w")), .init("b", .text("t\n")), .init("c", .number(200))])
+      context: trace.context(), parent: trace.parent?.spanID, kind: .server, method: "GET", route: "/token",
+      end: 2_000_000_000, duration: .milliseconds(500), hasFailed: true,
+      attributes: [("a", .word("w")), ("b", .text("t\n")), ("c", .number(200))])
     var spans = SpanIDGenerator()
     let sent = SpanContext(traceID: try #require(TraceID(high: 0, low: 2)), spanID: spans.next(), isSampled: true)
     let client = FinishedSpan(
-      sending: sent, parent: server.context.spanID, method: "GET", route: nil, end: 5, duration: .seconds(1),
-      hasFailed: false, [])
+      context: sent, parent: server.context.spanID, kind: .client, method: "GET", route: nil, end: 5,
+      duration: .seconds(1), hasFailed: false, attributes: [])
     #expect(
       Self.text([server, client])
         == Self.head

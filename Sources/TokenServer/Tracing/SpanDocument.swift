@@ -1,10 +1,11 @@
 import Bytes
+import Tracing
 
 /// Spans in the JSON form of OTLP's `ExportTraceServiceRequest`, for one request to a collector.
 ///
 /// <https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding>: identifiers are hexadecimal, enumerations are
 /// numbers, and 64-bit integers are strings.
-public struct SpanDocument: Sendable {
+struct SpanDocument: Sendable {
   private var bytes: [UInt8] = []
   private var isEmpty = true
 
@@ -13,7 +14,7 @@ public struct SpanDocument: Sendable {
   /// - Parameters:
   ///   - resource: The properties of this process, such as `service.name`.
   ///   - scope: The name and version of the program that makes the spans.
-  public init(resource: [(key: String, value: String)], scope: (name: String, version: String)) {
+  init(resource: [(key: String, value: String)], scope: (name: String, version: String)) {
     bytes.append("{\"resourceSpans\":[{\"resource\":{\"attributes\":[")
     for (index, attribute) in resource.enumerated() {
       if index > 0 { bytes.append(",") }
@@ -30,8 +31,7 @@ public struct SpanDocument: Sendable {
     bytes.append("},\"spans\":[")
   }
 
-  /// Adds a span.
-  public mutating func add(_ span: FinishedSpan) {
+  mutating func add(_ span: FinishedSpan) {
     bytes.append(isEmpty ? "{\"traceId\":\"" : ",{\"traceId\":\"")
     isEmpty = false
     bytes.append(span.context.traceID)
@@ -90,8 +90,7 @@ public struct SpanDocument: Sendable {
     bytes.append("}}")
   }
 
-  /// Returns the whole document.
-  public consuming func finish() -> [UInt8] {
+  consuming func finish() -> [UInt8] {
     bytes.append("]}]}]}")
     return bytes
   }
@@ -99,5 +98,5 @@ public struct SpanDocument: Sendable {
 
 extension FinishedSpan {
   /// The flags of W3C, and whether the parent is remote, which is known (`SpanFlags` of OTLP).
-  fileprivate var flags: Int { (context.isSampled ? 1 : 0) | 0x100 | (hasRemoteParent ? 0x200 : 0) }
+  fileprivate var flags: Int { (context.isSampled ? 1 : 0) | 0x100 | (kind == .server && parent != nil ? 0x200 : 0) }
 }
