@@ -108,19 +108,13 @@ extension PresentedCredentials.RequestOrigin {
   /// Parses the `Origin` field of a request (RFC 6454 §7).
   init(_ request: Request, known policy: AccessPolicy) {
     switch request.field("origin") {
-    case .absent:
-      self = .absent
-    case .repeated:
-      self = .unusable("A repeated Origin")
+    case .absent: self = .absent
+    case .repeated: self = .unusable("A repeated Origin")
+    case .single(let value) where value.count > Origin.limit:
+      self = .unusable("An origin of more than \(Origin.limit) bytes")
+    case .single(let value) where !value.allSatisfy({ $0 < 0x80 }):
+      self = .unusable("An origin with bytes beyond ASCII")
     case .single(let value):
-      guard value.count <= Origin.limit else {
-        self = .unusable("An origin of more than \(Origin.limit) bytes")
-        return
-      }
-      guard value.allSatisfy({ $0 < 0x80 }) else {
-        self = .unusable("An origin with bytes beyond ASCII")
-        return
-      }
       let text = String(decoding: value, as: UTF8.self)
       // A browser sends the serialised form. Any other form is not from a browser, and the server does not normalise
       // it.
