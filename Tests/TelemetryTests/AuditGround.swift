@@ -9,7 +9,7 @@ import Testing
 final class AuditGround: Sendable {
   let directory: TemporaryDirectory
   let path: String
-  private let told = Locked<[AuditFileNotice]>([])
+  private let told = Locked<[String]>([])
 
   init() throws {
     directory = try TemporaryDirectory()
@@ -21,7 +21,12 @@ final class AuditGround: Sendable {
   }
 
   /// The notices so far.
-  var notices: [AuditFileNotice] { told.withLock { $0 } }
+  var notices: [String] { told.withLock { $0 } }
+
+  /// The notice that the file can be written again.
+  func recovery(losing lines: Int) -> String {
+    "The server can write the audit file '\(path)' again. Records lost: \(lines)."
+  }
 
   /// The lines of a file, each without its line feed.
   func lines(of name: String = "audit.log") -> [Substring] {

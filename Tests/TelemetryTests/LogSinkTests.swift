@@ -36,7 +36,7 @@ struct LogSinkTests {
       #expect(sink.append(.tokenGrant) { bytes, _, _ in bytes.append(contentsOf: record.utf8) })
       if count % 10 == 0 {
         // Without haste, the eleventh would wait for an hour, and the 36th have no room.
-        wait(for: "the records are written") { sink.waitingRecordBytes == 0 }
+        wait(for: "the records are written") { sink.waitingRecords == 0 }
         text += pipe.readAvailable()
       }
     }
@@ -111,7 +111,7 @@ struct LogSinkTests {
       Self.write("lost", to: sink)
       #expect(sink.flush(timeout: .seconds(60)))
     }
-    #expect(sink.droppedLines == 3)
+    #expect(sink.lostLines == 3)
   }
 
   @Test("survives a full disk and counts the lost lines")
@@ -122,7 +122,7 @@ struct LogSinkTests {
     let sink = LogSink(descriptor: descriptor, format: .json)
     for _ in 0..<3 { Self.write("lost", to: sink) }
     #expect(sink.flush(timeout: .seconds(60)))
-    #expect(sink.droppedLines == 3)
+    #expect(sink.lostLines == 3)
   }
 
   @Test("waits for a non-blocking descriptor and loses no line")

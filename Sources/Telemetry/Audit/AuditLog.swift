@@ -1,21 +1,30 @@
 import Bytes
 import DequeModule
+import Dispatch
 import Locks
 
 /// A log of audit records from any thread, written among the log's lines or to a separate file.
 public final class AuditLog: Sendable {
-  let sink: LogSink
+  private let sink: LogSink
   private let isFile: Bool
   /// Whether a grant that cannot be recorded must not be given.
   public let isRequired: Bool
+  private let recent: RecentAuditRecords?
+  private let refusals = Locked(RefusalSums())
+  private let sumTimer = DispatchQueue(label: "audit.sums")
+
+  private init(_ sink: LogSink, isFile: Bool, isRequired: Bool, keepsRecent: Bool) {
+    (self.sink, self.isFile, self.isRequired) = (sink, isFile, isRequired)
+    recent = keepsRecent ? RecentAuditRecords() : nil
+  }
 
   /// Creates an audit log that writes its records as lines of the log, in the log's format, with the message `audit`.
   ///
-  /// - Parameter isRequired: Whether a grant that cannot be recorded must not be given.
-  public init(onto sink: LogSink, isRequired: Bool = false) {
-    self.sink = sink
-    self.isRequired = isRequired
-    isFile = false
+  /// - Parameters:
+  ///   - isRequired: Whether a grant that cannot be recorded must not be given.
+  ///   - keepsRecent: Whether the last records stay in memory.
+  public convenience init(onto sink: LogSink, isRequired: Bool = false, keepsRecent: Bool = false) {
+    self.init(sink, isFile: false, isRequired: isRequired, keepsRecent: keepsRecent)
   }
 
   /// Creates an audit log that appends its records to a file, as JSON in any log format.
@@ -29,16 +38,15 @@ public final class AuditLog: Sendable {
   /// - Parameters:
   ///   - path: A file, or a device such as `/dev/stdout`. A FIFO works if a process already has it open for reading. A
   ///     symbolic link is followed.
-  ///   - isRequired: Whether a grant that cannot be recorded must not be given.
-  ///   - warn: Called when writing begins to fail and when it works again, with a limited rate, on the audit log's own
-  ///     thread.
+  ///   - warn: Called with a sentence when writing begins to fail and when it works again, with a limited rate, on the
+  ///     audit log's own thread.
   /// - Throws: If the file cannot be opened.
-  public init(
-    file path: String, isRequired: Bool = false, warn: @escaping @Sendable (AuditFileNotice) -> Void
+  public convenience init(
+    file path: String, isRequired: Bool = false, keepsRecent: Bool = false, warn: @escaping @Sendable (String) -> Void
   ) throws(AuditFileError) {
-    sink = LogSink(target: try AuditFile(path, warn: warn), format: .json)
-    self.isRequired = isRequired
-    isFile = true
+    self.init(
+      LogSink(target: try AuditFile(path, warn: warn), format: .json), isFile: true, isRequired: isRequired,
+      keepsRecent: keepsRecent)
   }
 
   /// Writes one record: a short critical section, and no system call unless it arms the timer of an idle sink.
@@ -47,27 +55,49 @@ public final class AuditLog: Sendable {
   ///   could not be written, or so many records wait that there is no room.
   @discardableResult
   public func write(_ record: AuditRecord) -> Bool {
-    !hasLines || sink.log(record, refusesWhileFailing: isRequired)
+    let isKept = !hasLines || sink.log(record, refusesWhileFailing: isRequired)
+    if isKept || !isRequired || record.outcome != .granted {
+      recent?.keep { record.append(to: &$0, format: .json, time: .now()) }
+    }
+    return isKept
+  }
+
+  /// Writes the record of a refusal, unless its address has many others in this second. Those are summed up.
+  ///
+  /// - Parameter address: The address for rate limits.
+  public func write(_ refusal: AuditRecord, of address: String) {
+    let (hasLine, isFirst) = refusals.withLock { $0.count(address, isLimited: refusal.outcome == .limited) }
+    if isFirst { sumTimer.asyncAfter(deadline: .now() + .seconds(1)) { self.writeSums() } }
+    if hasLine { write(refusal) }
   }
 
   /// Writes the record of a change of the signing key.
   public func write(_ record: KeyAuditRecord) {
-    guard hasLines else { return }
-    sink.append(.keyEvent) { bytes, format, time in record.append(to: &bytes, format: format, time: time) }
+    if hasLines {
+      sink.append(.keyEvent) { bytes, format, time in record.append(to: &bytes, format: format, time: time) }
+    }
+    recent?.keep { record.append(to: &$0, format: .json, time: .now()) }
   }
 
-  /// Writes the sum of refusals that have no line of their own.
-  public func write(_ sum: RefusalSums.Sum) {
-    guard hasLines else { return }
-    sink.append(.refusal) { bytes, format, time in sum.append(to: &bytes, format: format, time: time) }
+  /// Writes the sums of refusals that have no line of their own.
+  private func writeSums() {
+    for sum in refusals.withLock({ $0.take() }) where hasLines {
+      sink.append(.refusal) { bytes, format, time in sum.append(to: &bytes, format: format, time: time) }
+    }
   }
+
+  /// The last records as an array of JSON objects, the newest first.
+  public var recentRecords: [UInt8] { recent?.json ?? Array("[]".utf8) }
 
   /// Whether grants have records: a log above the level of requests has none, nor has one for a person, because the line of
   /// the request shows them.
   public var keepsGrants: Bool { hasLines && !sink.isForPerson }
 
+  /// Whether anything takes records, which need not be made otherwise.
+  public var takesRecords: Bool { hasLines || recent != nil }
+
   /// Whether the audit log has lines. A reload may change the level of the log, and a file has lines at any level.
-  public var hasLines: Bool { isFile || sink.filter.hasRequests }
+  private var hasLines: Bool { isFile || sink.filter.hasRequests }
 
   /// Whether grants are recorded.
   public struct RecordingState: Sendable, Equatable {
@@ -94,7 +124,8 @@ public final class AuditLog: Sendable {
   /// - Returns: Whether all records are written.
   @discardableResult
   public func flush(timeout: Duration = .seconds(1)) -> Bool {
-    sink.flush(timeout: timeout)
+    writeSums()
+    return sink.flush(timeout: timeout)
   }
 
   /// The number of records that wait to be written to the file. After ``flush(timeout:)``, at the end of the process, they
@@ -135,9 +166,7 @@ public struct KeyAuditRecord: Sendable {
 
   func append(to bytes: inout [UInt8], format: LogFormat, time: LineTime) {
     let texts = keyID.utf8.count + fingerprint.utf8.count + (previous ?? "").utf8.count
-    let room = LogFormat.roomForRecord + LogFormat.room(forTexts: texts)
-    bytes.append(addingCapacity: room) { (line: inout OutputSpan<UInt8>) in
-      format.begin(&line, time: time, level: "info", literal: "audit")
+    format.line(to: &bytes, time, "audit", room: LogFormat.room(forTexts: texts)) { line in
       format.field(&line, json: #","audit.event":"#, word: event)
       format.field(&line, json: #","key.id":"#, keyID)
       format.field(&line, json: #","key.fingerprint":"#, fingerprint)
@@ -145,7 +174,6 @@ public struct KeyAuditRecord: Sendable {
       if let tokensExpire {
         format.field(&line, json: #","tokens.expire":"#, "\(CivilTime(secondsSinceEpoch: tokensExpire))")
       }
-      format.end(&line)
     }
   }
 }
@@ -155,22 +183,22 @@ public struct KeyAuditRecord: Sendable {
 ///
 /// A stranger without a credential causes as many refusals as the network takes. A line for each would fill the audit log
 /// and push out what is of use to its reader. The value has no clock.
-public struct RefusalSums: Sendable {
+struct RefusalSums: Sendable {
   /// The refusals of an address in one second that have no line of their own.
-  public struct Sum: Sendable, Equatable {
+  struct Sum: Sendable, Equatable {
     /// The address or network; `other` for those beyond the maximum number of addresses.
-    public var address: String
+    var address: String
     /// The number of refused requests.
-    public var refused = 0
+    var refused = 0
     /// The number of requests beyond a rate.
-    public var limited = 0
+    var limited = 0
 
     var isEmpty: Bool { refused == 0 && limited == 0 }
   }
 
   /// The number of refusals in a second for which an address has lines. Above what a person or a test causes, and as many
   /// as an address may have failed attempts at once.
-  public static let lines = 100
+  static let lines = 100
   /// The maximum number of addresses in a second. Further ones count together.
   static let addresses = 4096
 
@@ -183,9 +211,6 @@ public struct RefusalSums: Sendable {
   /// Whether there was a refusal since the last sums.
   private var isCounting = false
 
-  /// Creates empty counts.
-  public init() {}
-
   /// Counts one refusal.
   ///
   /// - Parameters:
@@ -193,7 +218,7 @@ public struct RefusalSums: Sendable {
   ///   - isLimited: Whether the caller was beyond a rate.
   /// - Returns: Whether it has a line of its own, and whether it is the first refusal since the last sums, so that the
   ///   owner has to take them in a second.
-  public mutating func count(_ address: String, isLimited: Bool) -> (hasLine: Bool, isFirst: Bool) {
+  mutating func count(_ address: String, isLimited: Bool) -> (hasLine: Bool, isFirst: Bool) {
     let isFirst = !isCounting
     isCounting = true
     var key = ByteString(address)
@@ -209,7 +234,7 @@ public struct RefusalSums: Sendable {
   }
 
   /// Returns the sums, the largest first, and begins another second with the next refusal.
-  public mutating func take() -> [Sum] {
+  mutating func take() -> [Sum] {
     defer {
       entries.removeAll(keepingCapacity: entries.count < 64)
       isCounting = false
@@ -223,55 +248,35 @@ public struct RefusalSums: Sendable {
 extension RefusalSums.Sum {
   /// Appends the sum as a line of `format` to `bytes`.
   func append(to bytes: inout [UInt8], format: LogFormat, time: LineTime) {
-    let room = LogFormat.roomForRecord + LogFormat.room(forTexts: address.utf8.count)
-    bytes.append(addingCapacity: room) { (line: inout OutputSpan<UInt8>) in
-      format.begin(&line, time: time, level: "info", literal: "audit")
+    format.line(to: &bytes, time, "audit", room: LogFormat.room(forTexts: address.utf8.count)) { line in
       format.field(&line, json: #","audit.event":"#, word: "refusals_summed_up")
       format.field(&line, json: #","client.address":"#, address)
       format.field(&line, json: #","audit.refused":"#, refused)
       format.field(&line, json: #","audit.limited":"#, limited)
-      format.end(&line)
     }
   }
 }
 
 /// The last records of the audit log, for a person who looks at them. They have the form of the file, so they contain no
 /// token, no credential, and no subject of a caller's JWT.
-public final class RecentAuditRecords: Sendable {
+private final class RecentAuditRecords: Sendable {
   /// The number of records. A record has 20 kB at most, with 32 origins of a token, so all have 1 MB.
-  public static let capacity = 50
+  private static let capacity = 50
 
   /// The lines in JSON, without their ends, the oldest one first.
   private let lines = Locked<Deque<[UInt8]>>([])
 
-  /// Creates an empty list.
-  public init() {}
-
-  /// Keeps a record, and drops the oldest one if there are too many.
-  public func keep(_ record: AuditRecord) {
-    keep { record.append(to: &$0, format: .json, time: .now()) }
-  }
-
-  /// Keeps a record of a change of the signing key.
-  public func keep(_ record: KeyAuditRecord) {
-    keep { record.append(to: &$0, format: .json, time: .now()) }
-  }
-
   /// The records as an array of JSON objects, the newest first.
-  public var json: [UInt8] {
-    var json = Array("[".utf8)
-    for line in lines.withLock({ $0 }).reversed() {
-      if json.count > 1 { json.append(UInt8(ascii: ",")) }
-      json += line
-    }
-    return json + "]".utf8
+  var json: [UInt8] {
+    Array("[".utf8) + lines.withLock { $0 }.reversed().joined(separator: ",".utf8) + "]".utf8
   }
 
-  private func keep(_ write: (inout [UInt8]) -> Void) {
+  /// Keeps the record that `write` writes, and drops the oldest one if there are too many.
+  func keep(_ write: (inout [UInt8]) -> Void) {
     var written: [UInt8] = []
     write(&written)
     // A copy, because a record is written with room for escapes that it seldom needs.
-    let line = Array(written.last == UInt8(ascii: "\n") ? written.dropLast() : written[...])
+    let line = Array(written.dropLast())
     lines.withLock { lines in
       if lines.count == Self.capacity { lines.removeFirst() }
       lines.append(line)

@@ -22,9 +22,7 @@ public struct LineLogHandler: LogHandler {
   public var metadataProvider: Logger.MetadataProvider?
 
   /// Creates a handler for a logger called `label`.
-  public init(
-    label: String, sink: LogSink, metadataProvider: Logger.MetadataProvider? = nil
-  ) {
+  public init(label: String, sink: LogSink, metadataProvider: Logger.MetadataProvider? = nil) {
     self.label = label
     self.sink = sink
     self.metadataProvider = metadataProvider
@@ -39,9 +37,7 @@ public struct LineLogHandler: LogHandler {
   /// Writes one line.
   public func log(event: LogEvent) {
     let fields = fields(of: event)
-    sink.append { bytes, format, time in
-      append(event, fields, to: &bytes, format: format, time: time)
-    }
+    sink.append { bytes, format, time in append(event, fields, to: &bytes, format: format, time: time) }
   }
 
   func append(
@@ -49,44 +45,20 @@ public struct LineLogHandler: LogHandler {
     format: LogFormat, time: LineTime
   ) {
     let message = event.message.description
-    let fields = fields.map { (name: $0.name, value: FieldValue($0.value)) }
-    let texts = fields.reduce(message.utf8.count + label.utf8.count) { $0 + $1.name.utf8.count + $1.value.utf8Count }
-    let marks = fields.reduce(0) { $0 + $1.value.marks }
+    let fields = fields.map { (name: $0.name, texts: $0.value.texts, isList: $0.value.isList) }
+    let texts = fields.reduce(message.utf8.count + label.utf8.count) { count, field in
+      field.texts.reduce(count + field.name.utf8.count) { $0 + $1.utf8.count }
+    }
+    // The most bytes around names and texts: separators, brackets and quotes.
+    let marks = fields.reduce(0) { $0 + 8 + 3 * $1.texts.count }
     let room = LogFormat.roomForRecord + LogFormat.room(forTexts: texts) + marks
     bytes.append(addingCapacity: room) { (line: inout OutputSpan<UInt8>) in
       format.begin(&line, time: time, level: event.level.name, message: message)
       format.field(&line, "label", label)
-      for (name, value) in fields {
-        switch value {
-        case .text(let text): format.field(&line, name, text)
-        case .list(let texts): format.field(&line, name, texts)
-        }
+      for (name, texts, isList) in fields {
+        if isList { format.field(&line, name, texts) } else { format.field(&line, name, texts[0]) }
       }
       format.end(&line)
-    }
-  }
-
-  private enum FieldValue {
-    case text(String)
-    case list([String])
-
-    init(_ value: Logger.Metadata.Value) {
-      self = if case .array(let values) = value { .list(values.map(\.description)) } else { .text(value.description) }
-    }
-
-    var utf8Count: Int {
-      switch self {
-      case .text(let text): text.utf8.count
-      case .list(let texts): texts.reduce(0) { $0 + $1.utf8.count }
-      }
-    }
-
-    /// The most bytes around name and texts: separators, brackets and quotes.
-    var marks: Int {
-      switch self {
-      case .text: 8
-      case .list(let texts): 8 + 3 * texts.count
-      }
     }
   }
 
@@ -113,6 +85,15 @@ public struct LineLogHandler: LogHandler {
         fields.append((LogFormat.reservedNames.contains(name) ? "_" + name : name, value))
       }
     }
+  }
+}
+
+extension Logger.MetadataValue {
+  fileprivate var isList: Bool { if case .array = self { true } else { false } }
+
+  /// The elements of a list, or the only text of another value.
+  fileprivate var texts: [String] {
+    if case .array(let values) = self { values.map(\.description) } else { [description] }
   }
 }
 

@@ -108,10 +108,8 @@ struct LogBuffer {
     let format = format
     dropped = 0
     append { bytes in
-      bytes.append(addingCapacity: LogFormat.roomForRecord) { (line: inout OutputSpan<UInt8>) in
-        format.begin(&line, time: time, level: "warning", message: "log lines were dropped")
+      format.line(to: &bytes, time, level: "warning", "log lines were dropped") { line in
         format.field(&line, json: #","log.dropped":"#, lost)
-        format.end(&line)
       }
     }
     // If the report itself does not fit, `append` has counted it as one dropped line.

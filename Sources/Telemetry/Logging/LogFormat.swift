@@ -24,20 +24,32 @@ extension LogFormat {
   /// Returns room in bytes for texts with so many bytes in all: an escape takes six (`\u001b`).
   static func room(forTexts bytes: Int) -> Int { 6 * bytes }
 
+  /// Appends a line of the program to `bytes`, whose message and level need no escaping.
+  ///
+  /// - Parameters:
+  ///   - room: Room in bytes for the texts of the fields.
+  ///   - fields: Appends the fields.
+  @inline(__always)
+  func line(
+    to bytes: inout [UInt8], _ time: LineTime, level: StaticString = "info", _ message: StaticString, room: Int = 0,
+    fields: (inout OutputSpan<UInt8>) -> Void
+  ) {
+    bytes.append(addingCapacity: Self.roomForRecord + room) { (line: inout OutputSpan<UInt8>) in
+      begin(&line, time: time, level: level)
+      quote(&line)
+      line.append(message)
+      quote(&line)
+      fields(&line)
+      end(&line)
+    }
+  }
+
   func begin(_ line: inout OutputSpan<UInt8>, time: LineTime, level: StaticString, message: String) {
     begin(&line, time: time, level: level)
     switch self {
     case .json: line.appendJSONString(message)
     case .text: line.appendEscaped(message, quote: nil)
     }
-  }
-
-  /// Begins a line with a message of the program, which needs no escaping.
-  func begin(_ line: inout OutputSpan<UInt8>, time: LineTime, level: StaticString, literal message: StaticString) {
-    begin(&line, time: time, level: level)
-    quote(&line)
-    line.append(message)
-    quote(&line)
   }
 
   private func begin(_ line: inout OutputSpan<UInt8>, time: LineTime, level: StaticString) {
@@ -66,18 +78,12 @@ extension LogFormat {
 
   /// Appends a field with a word of the program, such as a route's template. Its characters are safe in both formats.
   func field(_ line: inout OutputSpan<UInt8>, json name: StaticString, word: StaticString) {
-    begin(&line, json: name)
-    quote(&line)
-    line.append(word)
-    quote(&line)
+    quoted(&line, json: name) { $0.append(word) }
   }
 
   /// Appends a field with a token's digest, in hexadecimal.
   func field(_ line: inout OutputSpan<UInt8>, json name: StaticString, _ digest: TokenDigest) {
-    begin(&line, json: name)
-    quote(&line)
-    line.append(hexadecimal: digest.bytes.span)
-    quote(&line)
+    quoted(&line, json: name) { $0.append(hexadecimal: digest.bytes.span) }
   }
 
   func field(_ line: inout OutputSpan<UInt8>, json name: StaticString, _ value: Int) {
@@ -92,22 +98,23 @@ extension LogFormat {
   }
 
   func field(_ line: inout OutputSpan<UInt8>, json name: StaticString, _ id: RequestID) {
-    begin(&line, json: name)
-    // Its characters are safe in both formats.
-    quote(&line)
-    line.append(id)
-    quote(&line)
+    quoted(&line, json: name) { $0.append(id) }
   }
 
   /// Appends the identifiers of a request's trace and of its span, by the names of OpenTelemetry.
   func field(_ line: inout OutputSpan<UInt8>, _ trace: RequestTrace) {
-    begin(&line, json: #","trace_id":"#)
+    quoted(&line, json: #","trace_id":"#) { $0.append(trace.traceID) }
+    quoted(&line, json: #","span_id":"#) { $0.append(trace.spanID) }
+  }
+
+  /// Appends a field with a text that needs no escaping in either format.
+  @inline(__always)
+  private func quoted(
+    _ line: inout OutputSpan<UInt8>, json name: StaticString, _ append: (inout OutputSpan<UInt8>) -> Void
+  ) {
+    begin(&line, json: name)
     quote(&line)
-    line.append(trace.traceID)
-    quote(&line)
-    begin(&line, json: #","span_id":"#)
-    quote(&line)
-    line.append(trace.spanID)
+    append(&line)
     quote(&line)
   }
 
@@ -322,20 +329,11 @@ struct LineTime: Sendable {
   private static func digit(_ number: Int) -> UInt8 { UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: number % 10) }
 }
 
-extension OutputSpan<UInt8> {
-  /// Appends the time of day: `23:59:59`.
-  mutating func appendClock(_ time: LineTime) {
-    append(copying: time.text.span.extracting(11..<19))
-  }
-}
-
 extension [UInt8] {
   /// Appends the time of day for a person: `15:04:05Z` and two spaces.
   mutating func appendClock(_ time: LineTime) {
-    append(addingCapacity: 11) { (line: inout OutputSpan<UInt8>) in
-      line.appendClock(time)
-      line.append("Z  ")
-    }
+    append(copying: time.text.span.extracting(11..<19))
+    append("Z  ")
   }
 
   /// Appends the first `limit` bytes of `text`. Bytes that are not printable ASCII become `?`.

@@ -23,31 +23,9 @@ public struct AccessRecord: Sendable {
   public var bytes: Int
   /// The time from the request's first byte to its response, before the response is written.
   public var duration: Duration
-  /// What the upstream said in the response that the server has replaced; nil if it has replaced none.
-  public var upstream: Upstream?
-
-  /// What an upstream said, in printable texts.
-  public struct Upstream: Sendable {
-    let status: Int
-    let texts: [(name: StaticString, value: String)]
-
-    /// Creates a record of one response.
-    public init(
-      status: Int, code: String?, id: String?, title: String?, correlationKey: String?, requestUUID: String?,
-      retryAfter: String?
-    ) {
-      self.status = status
-      let texts: [(StaticString, String?)] = [
-        (#","upstream.code":"#, code), (#","upstream.id":"#, id), (#","upstream.title":"#, title),
-        (#","upstream.correlation_key":"#, correlationKey), (#","upstream.request_uuid":"#, requestUUID),
-        (#","upstream.retry_after":"#, retryAfter),
-      ]
-      self.texts = texts.compactMap { name, value in value.map { (name, $0) } }
-    }
-
-    /// Room in bytes for the names and the status.
-    fileprivate static let room = 256
-  }
+  /// What the upstream said in the response that the server has replaced, in printable texts; nil if it has replaced none.
+  /// The name of a text is what precedes it in JSON.
+  public var upstream: (status: Int, texts: [(name: StaticString, value: String?)])?
 
   /// Creates a record of one request.
   public init(
@@ -67,10 +45,9 @@ public struct AccessRecord: Sendable {
 
   func append(to bytes: inout [UInt8], format: LogFormat, time: LineTime) {
     var texts = client.utf8.count + method.utf8.count
-    if let upstream { texts += Upstream.room + upstream.texts.reduce(0) { $0 + $1.value.utf8.count } }
-    let room = LogFormat.roomForRecord + LogFormat.room(forTexts: texts)
-    bytes.append(addingCapacity: room) { (line: inout OutputSpan<UInt8>) in
-      format.begin(&line, time: time, level: "info", literal: "access")
+    // The names of the fields and the status have fewer than 256 bytes.
+    if let upstream { texts += 256 + upstream.texts.reduce(0) { $0 + ($1.value?.utf8.count ?? 0) } }
+    format.line(to: &bytes, time, "access", room: LogFormat.room(forTexts: texts)) { line in
       format.field(&line, json: #","request.id":"#, requestID)
       format.field(&line, trace)
       format.field(&line, json: #","client.address":"#, client)
@@ -79,11 +56,9 @@ public struct AccessRecord: Sendable {
       format.field(&line, json: #","http.status":"#, status)
       format.field(&line, json: #","response.bytes":"#, self.bytes)
       format.field(&line, json: #","duration.ms":"#, milliseconds: duration)
-      if let upstream {
-        format.field(&line, json: #","upstream.status":"#, upstream.status)
-        for (name, value) in upstream.texts { format.field(&line, json: name, value) }
-      }
-      format.end(&line)
+      guard let upstream else { return }
+      format.field(&line, json: #","upstream.status":"#, upstream.status)
+      for case (let name, let value?) in upstream.texts { format.field(&line, json: name, value) }
     }
   }
 }
@@ -101,11 +76,7 @@ extension AccessRecord {
     bytes.appendWord(method, atMost: 8)
     bytes.append(" ")
     // The other parts have at most 44 columns: time 11, status 5, method 9, and a duration below 100 days 19.
-    if path.isEmpty {
-      bytes.appendWord(route.description, atMost: Self.columns - 44)
-    } else {
-      bytes.appendWord(path, atMost: Self.columns - 44)
-    }
+    bytes.appendWord(path.isEmpty ? Array(route.description.utf8) : path, atMost: Self.columns - 44)
     bytes.append("  ")
     bytes.append(addingCapacity: 32) { (line: inout OutputSpan<UInt8>) in
       line.appendMilliseconds(duration)
@@ -138,7 +109,7 @@ public struct AuditRecord: Sendable {
     /// The digest that identifies the token.
     public var digest: TokenDigest
 
-    /// Creates a token description with these properties.
+    /// Creates a description.
     public init(keyID: String, origins: [String], expiry: Int, digest: TokenDigest) {
       self.keyID = keyID
       self.origins = origins
@@ -209,9 +180,8 @@ public enum AuditOutcome: Sendable, CaseIterable {
 extension AuditRecord {
   func append(to bytes: inout [UInt8], format: LogFormat, time: LineTime) {
     let texts = client.utf8.count + address.utf8.count + (origin ?? "").utf8.count
-    let room = LogFormat.roomForRecord + LogFormat.room(forTexts: texts) + (token?.room ?? 0)
-    bytes.append(addingCapacity: room) { (line: inout OutputSpan<UInt8>) in
-      format.begin(&line, time: time, level: "info", literal: "audit")
+    let room = LogFormat.room(forTexts: texts) + (token?.room ?? 0)
+    format.line(to: &bytes, time, "audit", room: room) { line in
       format.field(&line, json: #","request.id":"#, requestID)
       format.field(&line, trace)
       format.field(&line, json: #","client.id":"#, client)
@@ -220,8 +190,11 @@ extension AuditRecord {
       format.field(&line, json: #","audit.outcome":"#, word: outcome.name)
       if let reason { format.field(&line, json: #","audit.reason":"#, word: reason) }
       if let origin { format.field(&line, json: #","request.origin":"#, origin) }
-      if let token { token.append(to: &line, format: format) }
-      format.end(&line)
+      guard let token else { return }
+      format.field(&line, json: #","token.key_id":"#, token.keyID)
+      format.field(&line, json: #","token.origins":"#, token.origins)
+      format.field(&line, json: #","token.expiry":"#, token.expiry)
+      format.field(&line, json: #","token.sha256":"#, token.digest)
     }
   }
 }
@@ -249,13 +222,6 @@ extension AuditRecord {
 }
 
 extension AuditRecord.Token {
-  fileprivate func append(to line: inout OutputSpan<UInt8>, format: LogFormat) {
-    format.field(&line, json: #","token.key_id":"#, keyID)
-    format.field(&line, json: #","token.origins":"#, origins)
-    format.field(&line, json: #","token.expiry":"#, expiry)
-    format.field(&line, json: #","token.sha256":"#, digest)
-  }
-
   /// Room in bytes for its texts: quotes and a comma around each origin.
   fileprivate var room: Int {
     origins.reduce(LogFormat.room(forTexts: keyID.utf8.count)) { $0 + LogFormat.room(forTexts: $1.utf8.count) + 3 }

@@ -181,14 +181,8 @@ public final class LogSink: @unchecked Sendable {
     }
   }
 
-  /// The number of bytes of records that wait, also while they are being written.
-  var waitingRecordBytes: Int { waiting.withLock { $0.buffer.recordBytes } }
-
   /// The number of records that wait, also while they are being written.
   var waitingRecords: Int { waiting.withLock { $0.buffer.recordCount } }
-
-  /// The number of lost lines that the log has not reported yet.
-  var droppedLines: Int { waiting.withLock { $0.buffer.dropped } }
 
   /// The number of lost lines since the start.
   public var lostLines: Int { waiting.withLock { $0.buffer.droppedInAll } }

@@ -32,11 +32,12 @@ final class FixedTarget: LogTarget {
 }
 
 /// A filter for failures of a file: it reports that they begin and that they are over, but not ten times a second. It
-/// is a value that maps errors and times to notices.
+/// is a value that maps errors and times to sentences for the log.
 struct FailureWatch {
-  private let path: String
+  let path: String
   /// The error of the last notice of failure; 0 before, and after the recovery.
   private var toldError: Int32 = 0
+  /// The number of lines lost since the last recovery.
   private var lostLines = 0
   private var quietUntil: UInt64 = 0
 
@@ -52,19 +53,19 @@ struct FailureWatch {
   /// - Parameters:
   ///   - error: An error number, or 0.
   ///   - now: The time in nanoseconds of a monotonic clock.
-  mutating func note(error: Int32, lostLines lost: Int, now: UInt64) -> AuditFileNotice? {
+  mutating func note(error: Int32, lostLines lost: Int, now: UInt64) -> String? {
     lostLines += lost
     if error != 0 {
       // Another error may need another action.
       guard error != toldError, now >= quietUntil else { return nil }
       toldError = error
       quietUntil = now + Self.pause
-      return .failing(AuditFileError(path: path, code: error))
+      return AuditFileError(path: path, code: error).description
     }
     guard toldError != 0 else { return nil }
     toldError = 0
     defer { lostLines = 0 }
-    return .recovered(path: path, lostLines: lostLines)
+    return "The server can write the audit file '\(path)' again. Records lost: \(lostLines)."
   }
 }
 
@@ -78,9 +79,9 @@ final class AuditFile: LogTarget {
   private var identity: FileIdentity?
   private var openError: Int32 = 0
   private var watch: FailureWatch
-  private let warn: @Sendable (AuditFileNotice) -> Void
+  private let warn: @Sendable (String) -> Void
 
-  init(_ path: String, warn: @escaping @Sendable (AuditFileNotice) -> Void) throws(AuditFileError) {
+  init(_ path: String, warn: @escaping @Sendable (String) -> Void) throws(AuditFileError) {
     descriptor = Self.open(path)
     guard descriptor >= 0 else { throw AuditFileError(path: path, code: errno) }
     identity = FileIdentity(descriptor: descriptor)
@@ -162,22 +163,6 @@ extension AuditFileError {
   private var isLink: Bool {
     var status = stat()
     return unsafe lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFLNK
-  }
-}
-
-/// A notice to the operator about the audit file.
-public enum AuditFileNotice: Sendable, Equatable, CustomStringConvertible {
-  case failing(AuditFileError)
-  /// The file can be written again. `lostLines` is the number of records lost since the previous recovery.
-  case recovered(path: String, lostLines: Int)
-
-  /// A sentence for the log.
-  public var description: String {
-    switch self {
-    case .failing(let error): "\(error)"
-    case .recovered(let path, let lostLines):
-      "The server can write the audit file '\(path)' again. Records lost: \(lostLines)."
-    }
   }
 }
 

@@ -250,7 +250,7 @@ struct AccessGate: Sendable {
   /// - Returns: The refusal if the grant cannot be recorded and `audit.required` is true; nil if the caller gets it.
   func grant(_ admitted: AuthorizedCaller, token: @autoclosure () -> AuditRecord.Token? = nil) -> Response? {
     let (client, auditContext) = (admitted.caller.client.id, admitted.auditContext)
-    let isRecorded = service.recordGrant(auditContext.record(.granted, of: client, token: token()))
+    let isRecorded = service.record(auditContext.record(.granted, of: client, token: token()))
     guard isRecorded else { return refuse(Self.unrecordable, admitted) }
     service.tally.count(client: client, .granted, reason: nil)
     return nil
@@ -263,7 +263,7 @@ struct AccessGate: Sendable {
 
   /// Records a refusal after admission, and returns the response.
   func refuse(_ denial: Denial, _ admitted: AuthorizedCaller) -> Response {
-    record(denial.outcome, denial.reason, admitted.caller.client.id, admitted.auditContext, origin: denial.origin)
+    record(denial, of: admitted.caller.client.id, admitted.auditContext)
     var response = Self.response(denial, admitted.auditContext)
     admitted.mark(&response)
     return response
@@ -271,7 +271,7 @@ struct AccessGate: Sendable {
 
   private func refuse(_ denial: Denial, _ auditContext: AuditContext) -> Response {
     let denial = slowedDown(denial, auditContext)
-    record(denial.outcome, denial.reason, denial.client ?? "-", auditContext, origin: denial.origin)
+    record(denial, of: denial.client ?? "-", auditContext)
     return Self.response(denial, auditContext)
   }
 
@@ -321,13 +321,12 @@ struct AccessGate: Sendable {
       retryAfter: seconds, client: client, origin: origin)
   }
 
-  private func record(
-    _ outcome: AuditOutcome, _ reason: StaticString?, _ client: String, _ auditContext: AuditContext,
-    origin: String? = nil
-  ) {
-    service.tally.count(client: client, outcome, reason: reason)
+  private func record(_ denial: Denial, of client: String, _ auditContext: AuditContext) {
+    let outcome: AuditOutcome = denial.response.code == .rateLimited ? .limited : .refused
+    service.tally.count(client: client, outcome, reason: denial.reason)
     service.recordRefusal(
-      auditContext.record(outcome, of: client, reason: reason, origin: origin), of: auditContext.rateLimitPrefix)
+      auditContext.record(outcome, of: client, reason: denial.reason, origin: denial.origin),
+      of: auditContext.rateLimitPrefix)
   }
 }
 
@@ -369,9 +368,4 @@ struct AuditContext: Sendable {
       requestID: id, trace: trace, client: client, address: address, route: route, outcome: outcome, reason: reason,
       origin: origin, token: token)
   }
-}
-
-extension Denial {
-  /// The outcome in the audit log.
-  fileprivate var outcome: AuditOutcome { response.code == .rateLimited ? .limited : .refused }
 }

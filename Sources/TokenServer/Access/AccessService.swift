@@ -1,7 +1,6 @@
 import Access
 import Bytes
 import DeveloperToken
-import Dispatch
 import EventLoop
 import Locks
 import Logging
@@ -22,10 +21,6 @@ final class AccessService: Sendable {
   let tally = AccessTally()
   let keySets: KeySets
   let audit: AuditLog
-  /// The last records, for the page; nil if the admin listener serves no page.
-  let recent: RecentAuditRecords?
-  private let refusals = Locked(RefusalSums())
-  private let sumTimer = DispatchQueue(label: "audit.sums")
   private let sink: LogSink
   private let logger: Logger
   private let throttle: Throttle
@@ -44,64 +39,28 @@ final class AccessService: Sendable {
     (self.sink, self.logger, throttle) = (sink, logger, Throttle(logger))
     limiter = rates.map { RateLimiter(shared: $0.rates) } ?? RateLimiter()
     sharedRates = rates
-    recent = keepsRecent ? RecentAuditRecords() : nil
     keySets = KeySets(loops: loops, context: KeySetContext(logger: logger))
     audit =
       if let file = settings.file {
-        try AuditLog(file: file, isRequired: settings.isRequired) { notice in logger.warning("\(notice)") }
+        try AuditLog(file: file, isRequired: settings.isRequired, keepsRecent: keepsRecent) { logger.warning("\($0)") }
       } else {
-        AuditLog(onto: sink, isRequired: settings.isRequired)
+        AuditLog(onto: sink, isRequired: settings.isRequired, keepsRecent: keepsRecent)
       }
   }
 
-  /// Writes a record to the audit log, and keeps it for the page.
-  func record(_ record: @autoclosure () -> AuditRecord) {
-    guard hasRecords else { return }
-    let record = record()
-    audit.write(record)
-    recent?.keep(record)
-  }
-
-  /// Writes the record of a grant, and keeps it for the page.
+  /// Writes a record to the audit log, if anything takes it.
   ///
-  /// - Returns: Whether the caller may get what it requested: the record is kept, or `audit.required` is false.
-  func recordGrant(_ record: @autoclosure () -> AuditRecord) -> Bool {
-    guard hasRecords else { return true }
-    let record = record()
-    if !audit.write(record), audit.isRequired { return false }
-    recent?.keep(record)
-    return true
+  /// - Returns: Whether the caller of a grant may get what it requested: the record is kept, or `audit.required` is false.
+  @discardableResult
+  func record(_ record: @autoclosure () -> AuditRecord) -> Bool {
+    !audit.takesRecords || audit.write(record()) || !audit.isRequired
   }
 
-  /// Writes the record of a refusal, unless its address has many others in this second. Those are summed up.
+  /// Writes the record of a refusal, which an address with many others in this second shares with them.
   ///
   /// - Parameter address: The address for rate limits.
   func recordRefusal(_ record: @autoclosure () -> AuditRecord, of address: String) {
-    guard hasRecords else { return }
-    let record = record()
-    let (hasLine, isFirst) = refusals.withLock { $0.count(address, isLimited: record.outcome == .limited) }
-    if isFirst { sumTimer.asyncAfter(deadline: .now() + .seconds(1)) { self.writeSums() } }
-    guard hasLine else { return }
-    audit.write(record)
-    recent?.keep(record)
-  }
-
-  /// Whether anything takes records, which need not be made otherwise.
-  private var hasRecords: Bool { audit.hasLines || recent != nil }
-
-  /// Writes the sums of refusals without a line.
-  private func writeSums() {
-    for sum in refusals.withLock({ $0.take() }) { audit.write(sum) }
-  }
-
-  func flush() {
-    writeSums()
-    audit.flush()
-  }
-
-  func record(_ record: KeyAuditRecord) {
-    audit.write(record)
-    recent?.keep(record)
+    if audit.takesRecords { audit.write(record(), of: address) }
   }
 
   /// Uses the key sets, the clients and the log's lines of a generation from now on.

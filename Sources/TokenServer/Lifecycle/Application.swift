@@ -170,7 +170,7 @@ package struct Application {
     services.group?.close()
     for loop in loops.all { loop.stopAndWait() }
     logger.info("Server stopped")
-    services.access.flush()
+    services.access.audit.flush()
     let lost = services.access.audit.waitingRecords
     // Those that are being written now count, too.
     let records = lost == 1 ? "its last record" : "up to \(lost) of its last records"

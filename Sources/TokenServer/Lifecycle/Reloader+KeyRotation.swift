@@ -52,7 +52,7 @@ extension Reloader {
         "key.id": "\(key.keyID)", "key.fingerprint": "\(key.fingerprint)", "key.previous": "\(before.keyID)",
         "tokens.expire": "\(CivilTime(secondsSinceEpoch: expiry))",
       ])
-    services.access.record(
+    services.access.audit.write(
       KeyAuditRecord(
         event: event, keyID: "\(key.keyID)", fingerprint: key.fingerprint, previous: "\(before.keyID)",
         tokensExpire: expiry))
@@ -124,7 +124,7 @@ extension Reloader {
       logger.error(
         "Next signing key refused: Apple Music does not accept a token of it.",
         metadata: metadata.merging(["retry.after": "\(pause.components.seconds)s"]) { $1 })
-      services.access.record(
+      services.access.audit.write(
         KeyAuditRecord(event: "key_refused", keyID: "\(next.keyID)", fingerprint: next.fingerprint))
     case .fellBack:
       sign(withNextKey: false, "Signing key fell back: Apple Music refuses tokens of the next key.", "key_fell_back")

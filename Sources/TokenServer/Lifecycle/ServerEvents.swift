@@ -57,9 +57,12 @@ struct ServerEvents: ExchangeObserver {
       route: exchange.route ?? "-", path: exchange.path, status: exchange.status, bytes: exchange.bytes,
       duration: exchange.duration)
     if let replaced = exchange.replaced {
-      record.upstream = AccessRecord.Upstream(
-        status: replaced.status, code: replaced.code, id: replaced.id, title: replaced.title,
-        correlationKey: replaced.correlationKey, requestUUID: replaced.requestUUID, retryAfter: replaced.retryAfter)
+      let texts: [(StaticString, String?)] = [
+        (#","upstream.code":"#, replaced.code), (#","upstream.id":"#, replaced.id),
+        (#","upstream.title":"#, replaced.title), (#","upstream.correlation_key":"#, replaced.correlationKey),
+        (#","upstream.request_uuid":"#, replaced.requestUUID), (#","upstream.retry_after":"#, replaced.retryAfter),
+      ]
+      record.upstream = (replaced.status, texts)
     }
     sink.log(record)
   }

@@ -59,8 +59,7 @@ struct Page: Sendable {
   func audit(_ rule: OwnPageRule) -> Route {
     Route(get: "/page/audit") { request in
       if let refusal = rule.refusal(of: request) { return refusal.response(id: request.id) }
-      let records = gate.service.recent?.json ?? Array("[]".utf8)
-      return .json("{\"records\":".utf8 + records + "}".utf8)
+      return .json("{\"records\":".utf8 + gate.service.audit.recentRecords + "}".utf8)
     }
   }
 }
