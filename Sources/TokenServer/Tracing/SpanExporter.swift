@@ -28,8 +28,6 @@ package final class SpanExporter: Sendable {
 
   private struct State {
     var task: Task<Void, Never>?
-    var pause: Task<Void, Never>?
-    var isClosing = false
     /// Whether the collector did not take the last batch.
     var isFailing = false
     var counts = SpanCounts()
@@ -39,16 +37,13 @@ package final class SpanExporter: Sendable {
   /// delay the end of the process.
   private static let patience = DispatchTimeInterval.seconds(1)
 
-  /// Creates an exporter that has not started. Throws if the URL of the proxy or the system's store of CAs is unusable.
+  /// Throws if the URL of the proxy or the system's store of CAs is unusable.
   ///
   /// - Parameter authorities: The trusted CAs for the collector; nil for the system's.
   init(
     _ settings: Settings.SpanExport, authorities: TLSClientContext?, proxy: String?, loop: IOLoop, logger: Logger
   ) throws {
-    self.settings = settings
-    self.logger = logger
-    throttle = Throttle(logger)
-    sampler = settings.sampler
+    (self.settings, self.logger, throttle, sampler) = (settings, logger, Throttle(logger), settings.sampler)
     queue = SpanQueue(capacity: settings.queueSize, batch: settings.batchSize)
     self.authorities =
       settings.endpoint.origin.isSecure
@@ -56,8 +51,6 @@ package final class SpanExporter: Sendable {
     client = try Self.client(settings, authorities: self.authorities, proxy: proxy, loop: loop)
   }
 
-  /// Returns a client for the collector.
-  ///
   /// - Parameter authorities: Nil only without TLS.
   static func client(
     _ settings: Settings.SpanExport, authorities: TLSClientContext?, proxy: String?, loop: IOLoop
@@ -71,10 +64,8 @@ package final class SpanExporter: Sendable {
     return UpstreamClient(configuration, loop: loop)
   }
 
-  /// Takes a finished span. On any thread, without a wait.
-  func record(_ span: FinishedSpan) {
-    queue.add(span)
-  }
+  /// On any thread, without a wait.
+  func record(_ span: FinishedSpan) { queue.add(span) }
 
   var counts: SpanCounts {
     var counts = state.withLock { $0.counts }
@@ -95,13 +86,8 @@ package final class SpanExporter: Sendable {
 
   /// Sends the waiting spans once, and ends. It waits for at most one second. Do not call it on an event loop.
   func close() {
-    let (task, pause) = state.withLock { state in
-      state.isClosing = true
-      return (state.task, state.pause)
-    }
-    guard let task else { return }
     queue.endWaits()
-    pause?.cancel()
+    guard let task = state.withLock({ $0.task }) else { return }
     guard ended.wait(timeout: .now() + Self.patience) == .timedOut else { return }
     task.cancel()
     // A cancelled request ends at once, unless its loop is stuck.
@@ -110,11 +96,12 @@ package final class SpanExporter: Sendable {
 
   private func run() async {
     while true {
-      let isLast = state.withLock { $0.isClosing }
-      if !isLast { await waitForBatch() }
+      let isLast = queue.isEnding
+      if !isLast { await wait(for: settings.scheduleDelay) }
       var spans = queue.take()
       while !spans.isEmpty {
-        if let pause = await export(spans) { await wait(for: pause) }
+        // Nothing is sent for the time that the collector wants. Meanwhile spans wait in the queue.
+        if let pause = await export(spans) { await wait(for: pause, orBatch: false) }
         guard !Task.isCancelled else { return }
         // Spans that have come meanwhile wait for others, or each response would cause a request.
         spans = queue.take(isWhole: !isLast)
@@ -123,25 +110,11 @@ package final class SpanExporter: Sendable {
     }
   }
 
-  private func waitForBatch() async {
-    let wait = pause(for: settings.scheduleDelay)
-    queue.wake(wait)
+  /// Waits for this time, until `close`, or by default until there is a whole batch.
+  private func wait(for time: Duration, orBatch: Bool = true) async {
+    let wait = Task(executorPreference: client.loop) { [client] in _ = try? await client.pause(for: time) }
+    queue.wake(wait, atBatch: orBatch)
     await wait.value
-  }
-
-  /// Sends nothing for the time that the collector wants, or until `close`. Meanwhile spans wait in the queue.
-  private func wait(for time: Duration) async {
-    let pause = pause(for: time)
-    let isClosing = state.withLock { state in
-      state.pause = pause
-      return state.isClosing
-    }
-    if isClosing { pause.cancel() }
-    await pause.value
-  }
-
-  private func pause(for time: Duration) -> Task<Void, Never> {
-    Task(executorPreference: client.loop) { [client] in _ = try? await client.pause(for: time) }
   }
 
   /// Sends the spans, and again if the collector cannot take them yet. Returns the pause before the next batch that a
@@ -160,9 +133,8 @@ package final class SpanExporter: Sendable {
         fail(spans.count, reason)
         return nil
       case .failedForNow(let reason, let wanted):
-        let isClosing = state.withLock { $0.isClosing }
         let pause = max(wanted ?? .zero, backOff * Double.random(in: 0.8...1.2))
-        guard !isClosing, !Task.isCancelled, pause < end.duration(since: .now),
+        guard !queue.isEnding, !Task.isCancelled, pause < end.duration(since: .now),
           (try? await client.pause(for: pause)) != nil
         else {
           fail(spans.count, reason)
@@ -250,12 +222,10 @@ package final class SpanExporter: Sendable {
 
 extension SpanExporter {
   /// Sends the collector one request without any span on a loop of its own, and blocks this thread until the response.
+  /// Returns the reason why the collector does not take spans, a sentence; nil if it takes them. Throws if there is no loop,
+  /// or if the URL of the proxy is unusable.
   ///
-  /// - Parameters:
-  ///   - authorities: The trusted CAs for the collector; nil only without TLS.
-  ///   - proxy: The URL of the proxy to the collector; nil for direct connections.
-  /// - Returns: The reason why the collector does not take spans, a sentence; nil if it takes them.
-  /// - Throws: `SocketError` if there is no loop, or if the URL of the proxy is unusable.
+  /// - Parameter authorities: Nil only without TLS.
   package static func refusal(
     of settings: Settings.SpanExport, authorities: TLSClientContext?, proxy: String?, within time: Duration
   ) throws -> String? {

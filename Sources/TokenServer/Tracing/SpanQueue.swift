@@ -16,6 +16,8 @@ final class SpanQueue: Sendable {
     var bytes = 0
     var dropped = 0
     var wait: Task<Void, Never>?
+    /// Whether a whole batch ends the wait.
+    var endsAtBatch = false
     /// Whether the exporter waits no more, because the process ends.
     var isEnding = false
   }
@@ -24,10 +26,8 @@ final class SpanQueue: Sendable {
   /// larger.
   static let maximumBytes = 4 << 20
 
-  /// Creates a queue for `capacity` spans. A waiting exporter wakes when there are `batch` of them.
-  init(capacity: Int, batch: Int) {
-    (self.capacity, self.batch) = (capacity, batch)
-  }
+  /// A waiting exporter wakes when there are `batch` spans.
+  init(capacity: Int, batch: Int) { (self.capacity, self.batch) = (capacity, batch) }
 
   func add(_ span: FinishedSpan) {
     let bytes = span.heldBytes
@@ -38,7 +38,7 @@ final class SpanQueue: Sendable {
       }
       state.spans.append(span)
       state.bytes += bytes
-      return state.spans.count >= batch ? state.wait.take() : nil
+      return state.endsAtBatch && state.spans.count >= batch ? state.wait.take() : nil
     }
     wait?.cancel()
   }
@@ -56,14 +56,14 @@ final class SpanQueue: Sendable {
     }
   }
 
-  /// Cancels `wait` once there is a whole batch, which may be at once.
-  func wake(_ wait: Task<Void, Never>) {
-    let isComplete = state.withLock { state in
-      guard state.spans.count < batch, !state.isEnding else { return true }
-      state.wait = wait
+  /// Cancels `wait` when all waits end, and by default once there is a whole batch. Either may be so already.
+  func wake(_ wait: Task<Void, Never>, atBatch: Bool = true) {
+    let isOver = state.withLock { state in
+      guard !(atBatch && state.spans.count >= batch), !state.isEnding else { return true }
+      (state.wait, state.endsAtBatch) = (wait, atBatch)
       return false
     }
-    if isComplete { wait.cancel() }
+    if isOver { wait.cancel() }
   }
 
   /// Cancels the present wait and all later ones.
@@ -74,6 +74,8 @@ final class SpanQueue: Sendable {
     }
     wait?.cancel()
   }
+
+  var isEnding: Bool { state.withLock { $0.isEnding } }
 
   var dropped: Int { state.withLock { $0.dropped } }
 }
