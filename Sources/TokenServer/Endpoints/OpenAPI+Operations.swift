@@ -162,12 +162,16 @@ extension OpenAPI {
     }
   }
 
-  private static func text(_ name: String, _ description: String, _ example: String?, isRequired: Bool = false)
-    -> JSONValue
-  {
+  private static func text(
+    _ name: String, in place: String = "query", _ description: String, _ example: String?, isRequired: Bool = false,
+    pattern: String? = nil, maxLength: Int? = nil
+  ) -> JSONValue {
     [
-      "name": .text(name), "in": "query", "required": .bool(isRequired), "description": .text(description),
-      "schema": .object(of: [("type", "string"), ("examples", example.map { [.text($0)] })]),
+      "name": .text(name), "in": .text(place), "required": .bool(isRequired), "description": .text(description),
+      "schema": .object(of: [
+        ("type", "string"), ("pattern", pattern.map { .text($0) }), ("maxLength", maxLength.map { .whole($0) }),
+        ("examples", example.map { [.text($0)] }),
+      ]),
     ]
   }
 
@@ -190,7 +194,7 @@ extension OpenAPI {
   static func components(_ facts: Facts) -> JSONValue {
     let schemes = facts.schemes
     return .object(of: [
-      ("securitySchemes", schemes.members.isEmpty ? nil : schemes), ("parameters", value(parameters)),
+      ("securitySchemes", schemes.members.isEmpty ? nil : schemes), ("parameters", parameters),
       ("schemas", value(schemas(facts))), ("responses", value(responses)),
     ])
   }
@@ -202,27 +206,20 @@ extension OpenAPI {
     return value ?? .null
   }
 
-  private static let parameters = #"""
-    {
-      "storefront": { "name": "storefront", "in": "path", "required": true, "description": "A storefront's code.",
-        "schema": { "type": "string", "pattern": "^[a-z]{2}$", "examples": ["us"] } },
-      "type": { "name": "type", "in": "path", "required": true, "description": "A type of resource.",
-        "schema": { "type": "string", "pattern": "^[a-z]+(-[a-z]+)*$", "maxLength": 64, "examples": ["albums"] } },
-      "id": { "name": "id", "in": "path", "required": true, "description": "A resource's identifier.",
-        "schema": { "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._~-]*$", "maxLength": 128,
-          "examples": ["1200868601"] } },
-      "relationship": { "name": "relationship", "in": "path", "required": true,
-        "description": "A relationship of that type of resource.",
-        "schema": { "type": "string", "pattern": "^[a-z]+(-[a-z]+)*$", "maxLength": 64, "examples": ["artists"] } },
-      "view": { "name": "view", "in": "path", "required": true, "description": "A view of that type of resource.",
-        "schema": { "type": "string", "pattern": "^[a-z]+(-[a-z]+)*$", "maxLength": 64,
-          "examples": ["appears-on"] } },
-      "path": { "name": "path", "in": "path", "required": true,
-        "description": "Apple's resource. The server also forwards the paths below it.",
-        "schema": { "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._~-]*$", "maxLength": 128,
-          "examples": ["playlists"] } }
-    }
-    """#
+  private static let parameters: JSONValue = .object(
+    of: [
+      ("storefront", "A storefront's code.", "^[a-z]{2}$", nil, "us"),
+      ("type", "A type of resource.", word, 64, "albums"),
+      ("id", "A resource's identifier.", identifier, 128, "1200868601"),
+      ("relationship", "A relationship of that type of resource.", word, 64, "artists"),
+      ("view", "A view of that type of resource.", word, 64, "appears-on"),
+      ("path", "Apple's resource. The server also forwards the paths below it.", identifier, 128, "playlists"),
+    ].map { name, description, pattern, maxLength, example in
+      (name, text(name, in: "path", description, example, isRequired: true, pattern: pattern, maxLength: maxLength))
+    })
+
+  private static let word = "^[a-z]+(-[a-z]+)*$"
+  private static let identifier = "^[A-Za-z0-9][A-Za-z0-9._~-]*$"
 
   private static func schemas(_ facts: Facts) -> String {
     """

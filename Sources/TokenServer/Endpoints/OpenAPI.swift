@@ -13,8 +13,6 @@ import ServerSettings
 struct OpenAPI: Sendable {
   let document: [UInt8]
 
-  /// Creates the document.
-  ///
   /// - Parameter patterns: The patterns of all other routes of the listener.
   init(_ patterns: [RoutePattern], of settings: Settings) {
     let facts = Facts(settings)
@@ -63,11 +61,8 @@ extension OpenAPI {
     /// The maximum lifetime of a token for any caller, and the default, in seconds.
     let maximumTTL: Int
     let defaultTTL: Int
-    /// Whether some callers need no credential: those known by their origin, or anonymous ones.
-    let servesWithoutCredential: Bool
-    let knowsAPIKeys: Bool
-    let knowsJWTs: Bool
-    let knowsCertificates: Bool
+    /// The kinds of credentials that callers have.
+    let kinds: [String]
     /// Whether requests for other hosts get 421.
     let checksHosts: Bool
 
@@ -76,37 +71,45 @@ extension OpenAPI {
       let server = Int(settings.token.maxTTL.components.seconds)
       let most = callers.filter(\.token).map { min($0.ttl ?? server, server) }.max() ?? server
       (maximumTTL, defaultTTL) = (most, min(Int(settings.token.ttl.components.seconds), most))
-      var (withoutCredential, keys, jwts, certificates) = (false, false, false, false)
-      for caller in callers {
-        switch caller.credential {
-        case .apiKeys: keys = true
-        case .jwt: jwts = true
-        case .certificate: certificates = true
-        case .origin, .anonymous: withoutCredential = true
-        }
-      }
-      (servesWithoutCredential, knowsAPIKeys) = (withoutCredential, keys)
-      (knowsJWTs, knowsCertificates) = (jwts, certificates)
+      kinds = callers.map(\.credential.kind)
       checksHosts = settings.publicHosts != nil
     }
 
+    /// Whether some callers need no credential: those known by their origin, or anonymous ones.
+    var servesWithoutCredential: Bool { kinds.contains("origin") || kinds.contains("anonymous") }
+
     /// The schemes of the credentials that the server accepts, with their definitions.
     var schemes: JSONValue {
-      let bearer = [knowsAPIKeys ? "an API key" : nil, knowsJWTs ? "a JSON Web Token of an identity provider" : nil]
-        .compactMap { $0 }.joined(separator: ", or ")
+      let bearer = [
+        kinds.contains("apiKey") ? "an API key" : nil,
+        kinds.contains("jwt") ? "a JSON Web Token of an identity provider" : nil,
+      ].compactMap { $0 }.joined(separator: ", or ")
       return .object(of: [
         (
           "bearer",
           bearer.isEmpty ? nil : ["type": "http", "scheme": "bearer", "description": "The token is \(bearer)."]
         ),
-        ("apiKey", knowsAPIKeys ? ["type": "apiKey", "in": "header", "name": "X-API-Key"] : nil),
-        ("clientCertificate", knowsCertificates ? ["type": "mutualTLS"] : nil),
+        ("apiKey", kinds.contains("apiKey") ? ["type": "apiKey", "in": "header", "name": "X-API-Key"] : nil),
+        ("clientCertificate", kinds.contains("certificate") ? ["type": "mutualTLS"] : nil),
       ])
     }
 
     var security: JSONValue {
       let none: [JSONValue] = servesWithoutCredential ? [[:]] : []
       return .array(none + schemes.members.map { JSONValue.object([JSONValue.Member(name: $0.name, value: [])]) })
+    }
+  }
+}
+
+extension Client.Credential {
+  /// The word for this kind of credential.
+  var kind: String {
+    switch self {
+    case .apiKeys: "apiKey"
+    case .jwt: "jwt"
+    case .certificate: "certificate"
+    case .origin: "origin"
+    case .anonymous: "anonymous"
     }
   }
 }

@@ -1,5 +1,6 @@
 package import Cryptography
 package import DeveloperToken
+import Dispatch
 package import EventLoop
 import Glibc
 import HTTP1
@@ -20,13 +21,12 @@ package struct Application {
   private let services: Services
   private let logger: Logger
 
-  /// Serves with these settings, which it reloads, until a signal ends the process.
+  /// Serves with these settings, which it reloads, until a signal ends the process. Returns whether all audit records are
+  /// written. Throws `InvalidSettings`, or a sentence for the operator.
   ///
   /// - Parameters:
   ///   - findings: The failures to protect the key's memory.
   ///   - announce: Called with the addresses and the settings of the listeners, once they accept connections.
-  /// - Returns: Whether all audit records are written.
-  /// - Throws: `InvalidSettings`, or a sentence for the operator.
   package static func serve(
     _ input: SettingsInput, findings: [Finding], announce: (Addresses, Settings.Server) -> Void
   ) throws -> Bool {
@@ -60,13 +60,9 @@ package struct Application {
     }
   }
 
-  /// Serves with an emulator in Apple's place, for every caller, until a signal ends the process.
+  /// Serves with an emulator in Apple's place, for every caller, as ``serve(_:findings:announce:)`` does.
   ///
-  /// - Parameters:
-  ///   - findings: The failures to protect the key's memory.
-  ///   - addressHint: The sentence that names the source of the public listener's address in errors.
-  ///   - announce: Called with the addresses, once the listeners accept connections.
-  /// - Throws: A sentence for the operator.
+  /// - Parameter addressHint: The sentence that names the source of the public listener's address in errors.
   package static func serveDemo(
     _ settings: Settings, key: SigningKey, findings: [Finding], addressHint: String, announce: (Addresses) -> Void
   ) throws {
@@ -91,9 +87,6 @@ package struct Application {
   }
 
   /// Prepares everything that needs no listener. Throws a sentence for the operator.
-  ///
-  /// - Parameter addressHint: The sentence that names the source of the public listener's address in errors; nil for the
-  ///   one that names server.host and server.port.
   init(_ source: RuntimeSnapshot.Source, addressHint: String? = nil) throws(StartError) {
     let settings = source.settings
     self.addressHint = addressHint ?? settings.server.address.settings
@@ -122,15 +115,10 @@ package struct Application {
     self.logger = logger
   }
 
-  /// Serves until a signal requests the end, and drains.
+  /// Serves until a signal requests the end, and drains. Returns whether all audit records are written.
   ///
-  /// - Parameters:
-  ///   - reload: The function that loads the settings, and the fingerprints of their files before the first read; nil
-  ///     if there is nothing to reload.
-  ///   - manager: The service manager that waits for news of the server, if there is one.
-  ///   - confinement: The files that the process may still use; nil without a restriction.
-  ///   - announce: Called with the servers' addresses once they accept connections.
-  /// - Returns: Whether all audit records are written.
+  /// - Parameter reload: The function that loads the settings, and the fingerprints of their files before the first read;
+  ///   nil if there is nothing to reload.
   func run(
     reload: (load: Reloader.Load, files: FileFingerprints)?, manager: ServiceNotifier? = nil,
     confinement: FileConfinement? = nil, announce: (Addresses) -> Void
@@ -156,7 +144,7 @@ package struct Application {
     reloader?.watch()
     let addresses = Addresses(
       public: servers.public.addresses, admin: servers.admin?.addresses ?? [], isSecure: initialSnapshot.tls != nil)
-    initialSnapshot.listeners.use(addresses)
+    initialSnapshot.publicURL.withLock { $0 = addresses.publicURL }
     announce(addresses)
     if let manager { tell(manager, addresses) }
     while goesOn(after: ProcessSignals.next(), reloader) {}
@@ -196,7 +184,7 @@ package struct Application {
     return true
   }
 
-  /// Tells the service manager that the server accepts connections, and from now on that its loops make progress.
+  /// Tells that the server accepts connections, and from now on that its loops make progress.
   private func tell(_ manager: ServiceNotifier, _ addresses: Addresses) {
     if let error = manager.ready(addresses.lines.joined(separator: ", ")) {
       logger.warning(
@@ -216,7 +204,6 @@ package struct Application {
     }
   }
 
-  /// The addresses where the server listens, for the caller of `run`.
   package struct Addresses {
     package let `public`: [SocketAddress]
     package let admin: [SocketAddress]
@@ -225,6 +212,11 @@ package struct Application {
     /// One line for each listener.
     package var lines: [String] {
       `public`.map { "Listening on \(url($0))" } + admin.map { "Admin on http://\($0)" }
+    }
+
+    /// The URL at which this machine reaches the public listener.
+    var publicURL: String? {
+      (`public`.first { $0.ipAddress?.isIPv4 ?? false } ?? `public`.first).map(url)
     }
 
     /// Whether only this machine reaches the public listener.
@@ -331,16 +323,9 @@ package struct Application {
       "Drain started", metadata: ["drain.delay": "\(durationText(Int(settings.drainDelay.components.seconds)))"])
     services.health.beginDrain()
     servers.public.beginDrain()
-    pause(settings.drainDelay)
+    _ = DispatchSemaphore(value: 0).wait(timeout: .now() + settings.drainDelay / .seconds(1))
     servers.public.drain(timeout: settings.drainTimeout)
     servers.admin?.drain(timeout: .seconds(1))
-  }
-
-  private func pause(_ duration: Duration) {
-    let (seconds, attoseconds) = duration.components
-    var left = timespec(tv_sec: Int(seconds), tv_nsec: Int(attoseconds / 1_000_000_000))
-    var rest = timespec()
-    while unsafe nanosleep(&left, &rest) != 0 { left = rest }
   }
 }
 
@@ -361,7 +346,6 @@ extension Settings.Admin {
 }
 
 extension Endpoint {
-  /// The endpoint of the public listener.
   package init(_ address: Settings.Server.Address) {
     switch address {
     case .tcp(let host, let port): self = .tcp(host: host.description, port: port)
@@ -370,7 +354,6 @@ extension Endpoint {
     }
   }
 
-  /// The endpoint of the admin listener.
   package init(_ admin: Settings.Admin) {
     self = admin.passed.isEmpty ? .tcp(host: admin.host.description, port: admin.port) : .passed(admin.passed)
   }

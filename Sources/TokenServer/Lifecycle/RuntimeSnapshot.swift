@@ -2,6 +2,7 @@ import Access
 import DeveloperToken
 package import EventLoop
 import HTTPServer
+import Locks
 import ServerSettings
 import TLS
 
@@ -22,7 +23,8 @@ struct RuntimeSnapshot: Sendable {
   let tls: TLSContext?
   let publicRouter: Router
   let adminRouter: Router
-  let listeners: BoundListeners
+  /// The URL at which this machine reaches the public listener. The system picks some ports, so it is nil before the start.
+  let publicURL: Locked<String?>
   /// The description of the public listener for callers.
   let openAPI: OpenAPI
   /// The findings for the operator, each a sentence.
@@ -72,8 +74,6 @@ struct RuntimeSnapshot: Sendable {
 
   /// Creates a generation. Unchanged parts of `previous` stay in use: cached tokens, and TLS sessions that clients may
   /// resume.
-  ///
-  /// Throws a sentence for the operator.
   init(
     _ source: Source, of services: Services, replacing previous: RuntimeSnapshot? = nil, signsWithNextKey: Bool = false
   ) throws(StartError) {
@@ -109,9 +109,9 @@ struct RuntimeSnapshot: Sendable {
     let gate = AccessGate(
       policy: policy, keys: keys, clientAuthorities: tls?.clientAuthorities, ownTokens: ownTokens,
       service: services.access)
-    listeners = previous?.listeners ?? BoundListeners()
+    publicURL = previous?.publicURL ?? Locked(nil)
     (openAPI, publicRouter, adminRouter) = Self.routes(
-      Page(settings: settings, isDemo: source.isDemo, gate: gate, keys: ownKeys, listeners: listeners),
+      Page(settings: settings, isDemo: source.isDemo, gate: gate, keys: ownKeys, publicURL: publicURL),
       Health.Job(minter: minter, services: services, fetchesKeys: named.areFetched), tls,
       SettingsEndpoint(settings: settings, entries: entries, written: written, load: services.metrics.load))
   }
@@ -192,10 +192,8 @@ package struct StartError: Error, CustomStringConvertible {
   /// Whether a later start may succeed with the same settings.
   package let isTemporary: Bool
 
-  /// Creates an error.
   package init(_ description: String, isTemporary: Bool = false) {
-    self.description = description
-    self.isTemporary = isTemporary
+    (self.description, self.isTemporary) = (description, isTemporary)
   }
 
   /// Creates the error of a listener, with a sentence about the settings of its address.

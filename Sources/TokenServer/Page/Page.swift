@@ -20,7 +20,7 @@ struct Page: Sendable {
   let isDemo: Bool
   let gate: AccessGate
   let keys: [SigningKey]
-  let listeners: BoundListeners
+  let publicURL: Locked<String?>
 
   var publicRoutes: [Route] {
     files(PageSecurity(publicPageOf: settings, isDemo: isDemo)) + describedRoutes.dropFirst()
@@ -49,10 +49,30 @@ struct Page: Sendable {
 
   /// - Parameter rule: The rule of the admin listener, whose facts name the clients; nil for the public listener.
   private func facts(_ rule: OwnPageRule?) -> Route {
-    let facts = PageFacts(settings, isDemo: isDemo, isAdmin: rule != nil)
+    let facts = facts(isAdmin: rule != nil)
     return Route(get: "/page/facts") { request in
-      rule?.refusal(of: request)?.response(id: request.id) ?? .json(facts.json(listeners).utf8)
+      if let refusal = rule?.refusal(of: request) { return refusal.response(id: request.id) }
+      let url = rule == nil ? nil : publicURL.withLock { $0 }
+      return .json(JSONValue.object(of: facts + [("publicURL", url.map { JSONValue.text($0) })]).ascii.utf8)
     }
+  }
+
+  /// What the page of a listener can offer, from the settings. On the public listener, they say what `/openapi.json` says
+  /// too; only the admin listener and the demo name clients.
+  private func facts(isAdmin: Bool) -> [(String, JSONValue?)] {
+    let known = OpenAPI.Facts(settings)
+    let callers = settings.access.clients + [settings.access.anonymous].compactMap { $0 }
+    let clients = callers.map { client -> JSONValue in
+      ["id": .text(client.id), "kind": .text(client.credential.kind), "origins": .strings(client.origins.patterns)]
+    }
+    return [
+      ("listener", isAdmin ? "admin" : "public"), ("demo", .bool(isDemo)), ("catalog", .bool(settings.catalog != nil)),
+      ("me", .bool(settings.catalog?.me ?? false)), ("explains", .bool(isAdmin || isDemo)),
+      ("live", .bool(isAdmin || isDemo)), ("anonymous", .bool(known.servesWithoutCredential)),
+      ("credentials", .strings(["apiKey", "jwt", "certificate"].filter(known.kinds.contains))),
+      ("lifetime", ["default": .whole(known.defaultTTL), "maximum": .whole(known.maximumTTL)]),
+      ("clients", isAdmin || isDemo ? .array(clients) : nil),
+    ]
   }
 
   /// The last audit records, for the page of the listener alone.
@@ -64,74 +84,12 @@ struct Page: Sendable {
   }
 }
 
-/// What the page of a listener can offer, from the settings. On the public listener, they say what `/openapi.json` says
-/// too; only the admin listener and the demo name clients.
-struct PageFacts: Sendable {
-  private let members: [(String, JSONValue?)]
-  private let isDemo: Bool
-  private let isAdmin: Bool
-
-  init(_ settings: Settings, isDemo: Bool, isAdmin: Bool) {
-    (self.isDemo, self.isAdmin) = (isDemo, isAdmin)
-    let known = OpenAPI.Facts(settings)
-    let callers = settings.access.clients + [settings.access.anonymous].compactMap { $0 }
-    let kinds = [
-      known.knowsAPIKeys ? "apiKey" : nil, known.knowsJWTs ? "jwt" : nil,
-      known.knowsCertificates ? "certificate" : nil,
-    ]
-    members = [
-      ("listener", isAdmin ? "admin" : "public"), ("demo", .bool(isDemo)), ("catalog", .bool(settings.catalog != nil)),
-      ("me", .bool(settings.catalog?.me ?? false)), ("explains", .bool(isAdmin || isDemo)),
-      ("live", .bool(isAdmin || isDemo)), ("anonymous", .bool(known.servesWithoutCredential)),
-      ("credentials", .strings(kinds.compactMap { $0 })),
-      ("lifetime", ["default": .whole(known.defaultTTL), "maximum": .whole(known.maximumTTL)]),
-      ("clients", isAdmin || isDemo ? .array(callers.map(Self.object)) : nil),
-    ]
-  }
-
-  func json(_ listeners: BoundListeners) -> String {
-    let url = isAdmin ? listeners.publicURL : nil
-    return JSONValue.object(of: members + [("publicURL", url.map { JSONValue.text($0) })]).ascii
-  }
-
-  private static func object(_ client: Client) -> JSONValue {
-    [
-      "id": .text(client.id), "kind": .text(client.credential.name), "origins": .strings(client.origins.patterns),
-    ]
-  }
-}
-
-extension Client.Credential {
-  fileprivate var name: String {
-    switch self {
-    case .apiKeys: "apiKey"
-    case .jwt: "jwt"
-    case .certificate: "certificate"
-    case .origin: "origin"
-    case .anonymous: "anonymous"
-    }
-  }
-}
-
 extension AllowedOrigins {
   fileprivate var patterns: [String] {
     switch self {
     case .only(let patterns): patterns.map { "\($0)" }
     case .any, .loopback: []
     }
-  }
-}
-
-/// The URL at which this machine reaches the public listener. The system picks some ports, so it is known after the start.
-final class BoundListeners: Sendable {
-  private let known = Locked<String?>(nil)
-
-  /// The URL; nil before the start.
-  var publicURL: String? { known.withLock { $0 } }
-
-  func use(_ addresses: Application.Addresses) {
-    let first = addresses.public.first { $0.ipAddress?.isIPv4 ?? false } ?? addresses.public.first
-    known.withLock { $0 = first.map(addresses.url) }
   }
 }
 
