@@ -4,11 +4,11 @@ import Dispatch
 import Locks
 
 /// A log of audit records from any thread, written among the log's lines or to a separate file.
-public final class AuditLog: Sendable {
+package final class AuditLog: Sendable {
   private let sink: LogSink
   private let isFile: Bool
   /// Whether a grant that cannot be recorded must not be given.
-  public let isRequired: Bool
+  package let isRequired: Bool
   private let recent: RecentAuditRecords?
   private let refusals = Locked(RefusalSums())
   private let sumTimer = DispatchQueue(label: "audit.sums")
@@ -20,10 +20,8 @@ public final class AuditLog: Sendable {
 
   /// Creates an audit log that writes its records as lines of the log, in the log's format, with the message `audit`.
   ///
-  /// - Parameters:
-  ///   - isRequired: Whether a grant that cannot be recorded must not be given.
-  ///   - keepsRecent: Whether the last records stay in memory.
-  public convenience init(onto sink: LogSink, isRequired: Bool = false, keepsRecent: Bool = false) {
+  /// - Parameter keepsRecent: Whether the last records stay in memory.
+  package convenience init(onto sink: LogSink, isRequired: Bool = false, keepsRecent: Bool = false) {
     self.init(sink, isFile: false, isRequired: isRequired, keepsRecent: keepsRecent)
   }
 
@@ -40,8 +38,7 @@ public final class AuditLog: Sendable {
   ///     symbolic link is followed.
   ///   - warn: Called with a sentence when writing begins to fail and when it works again, with a limited rate, on the
   ///     audit log's own thread.
-  /// - Throws: If the file cannot be opened.
-  public convenience init(
+  package convenience init(
     file path: String, isRequired: Bool = false, keepsRecent: Bool = false, warn: @escaping @Sendable (String) -> Void
   ) throws(AuditFileError) {
     self.init(
@@ -54,7 +51,7 @@ public final class AuditLog: Sendable {
   /// - Returns: Whether the record is kept. A grant that is not must not be given if the audit log is required: the file
   ///   could not be written, or so many records wait that there is no room.
   @discardableResult
-  public func write(_ record: AuditRecord) -> Bool {
+  package func write(_ record: AuditRecord) -> Bool {
     let isKept = !hasLines || sink.log(record, refusesWhileFailing: isRequired)
     if isKept || !isRequired || record.outcome != .granted {
       recent?.keep { record.append(to: &$0, format: .json, time: .now()) }
@@ -62,17 +59,14 @@ public final class AuditLog: Sendable {
     return isKept
   }
 
-  /// Writes the record of a refusal, unless its address has many others in this second. Those are summed up.
-  ///
-  /// - Parameter address: The address for rate limits.
-  public func write(_ refusal: AuditRecord, of address: String) {
+  /// Writes the record of a refusal, unless its address for rate limits has many others in this second, which are summed up.
+  package func write(_ refusal: AuditRecord, of address: String) {
     let (hasLine, isFirst) = refusals.withLock { $0.count(address, isLimited: refusal.outcome == .limited) }
     if isFirst { sumTimer.asyncAfter(deadline: .now() + .seconds(1)) { self.writeSums() } }
     if hasLine { write(refusal) }
   }
 
-  /// Writes the record of a change of the signing key.
-  public func write(_ record: KeyAuditRecord) {
+  package func write(_ record: KeyAuditRecord) {
     if hasLines {
       sink.append(.keyEvent) { bytes, format, time in record.append(to: &bytes, format: format, time: time) }
     }
@@ -87,81 +81,74 @@ public final class AuditLog: Sendable {
   }
 
   /// The last records as an array of JSON objects, the newest first.
-  public var recentRecords: [UInt8] { recent?.json ?? Array("[]".utf8) }
+  package var recentRecords: [UInt8] { recent?.json ?? Array("[]".utf8) }
 
   /// Whether grants have records: a log above the level of requests has none, nor has one for a person, because the line of
   /// the request shows them.
-  public var keepsGrants: Bool { hasLines && !sink.isForPerson }
+  package var keepsGrants: Bool { hasLines && !sink.isForPerson }
 
   /// Whether anything takes records, which need not be made otherwise.
-  public var takesRecords: Bool { hasLines || recent != nil }
+  package var takesRecords: Bool { hasLines || recent != nil }
 
   /// Whether the audit log has lines. A reload may change the level of the log, and a file has lines at any level.
   private var hasLines: Bool { isFile || sink.filter.hasRequests }
 
-  /// Whether grants are recorded.
-  public struct RecordingState: Sendable, Equatable {
+  package struct RecordingState: Sendable, Equatable {
     /// Whether the last write failed. Grants wait meanwhile.
-    public var isFailing: Bool
+    package var isFailing: Bool
     /// Whether so many records wait that there is no room for another grant.
-    public var isFull: Bool
+    package var isFull: Bool
     /// The number of grants and key events that the audit log lost since the start.
-    public var unrecorded: Int
-    /// The time since the last one; nil if there was none.
-    public var sinceUnrecorded: Duration?
-    /// The time since the last record of any kind was lost; nil if none was.
-    public var sinceLost: Duration?
+    package var unrecorded: Int
+    /// The time since the last one.
+    package var sinceUnrecorded: Duration?
+    /// The time since the last record of any kind was lost.
+    package var sinceLost: Duration?
   }
 
-  /// Whether grants are recorded at present.
-  public var state: RecordingState { sink.recordingState(hasOnlyRecords: isFile) }
+  package var state: RecordingState { sink.recordingState(hasOnlyRecords: isFile) }
 
   /// The number of grants and key events without a record since the start.
-  public var unrecordedGrants: Int { state.unrecorded }
+  package var unrecordedGrants: Int { state.unrecorded }
 
-  /// Waits until all records so far are written, or until `timeout` has passed, for the end of the process.
-  ///
-  /// - Returns: Whether all records are written.
+  /// Waits until all records so far are written, or until `timeout` has passed, for the end of the process. Returns whether
+  /// all records are written.
   @discardableResult
-  public func flush(timeout: Duration = .seconds(1)) -> Bool {
+  package func flush(timeout: Duration = .seconds(1)) -> Bool {
     writeSums()
     return sink.flush(timeout: timeout)
   }
 
   /// The number of records that wait to be written to the file. After ``flush(timeout:)``, at the end of the process, they
   /// are lost. Without a file it is 0: a log that cannot be written has no place for the number.
-  public var waitingRecords: Int { isFile ? sink.waitingRecords : 0 }
+  package var waitingRecords: Int { isFile ? sink.waitingRecords : 0 }
 
   /// Opens the file again if it was moved or removed, without a wait for the next record.
-  public func reopen() { sink.reopen() }
+  package func reopen() { sink.reopen() }
 
   /// The number of records that the file lost since the start. Without a file it is 0, because the log counts its own
   /// lost lines.
-  public var lostLines: Int { isFile ? sink.lostLines : 0 }
+  package var lostLines: Int { isFile ? sink.lostLines : 0 }
 }
 
 /// The audit record of a change of the signing key.
-public struct KeyAuditRecord: Sendable {
-  /// The event in one word, such as `key_promoted`.
-  public var event: StaticString
+package struct KeyAuditRecord: Sendable {
+  /// One word, such as `key_promoted`.
+  package var event: StaticString
   /// The ID of the key: the one that signs now, or the one that Apple Music refused.
-  public var keyID: String
+  package var keyID: String
   /// The SHA-256 of the key's public half, in hexadecimal.
-  public var fingerprint: String
+  package var fingerprint: String
   /// The ID of the key that signed before. Nil if the same key still signs.
-  public var previous: String?
+  package var previous: String?
   /// The time until which callers may hold tokens of that key, in seconds since 1970.
-  public var tokensExpire: Int?
+  package var tokensExpire: Int?
 
-  /// Creates a record of one event.
-  public init(
+  package init(
     event: StaticString, keyID: String, fingerprint: String, previous: String? = nil, tokensExpire: Int? = nil
   ) {
-    self.event = event
-    self.keyID = keyID
-    self.fingerprint = fingerprint
-    self.previous = previous
-    self.tokensExpire = tokensExpire
+    (self.event, self.keyID, self.fingerprint) = (event, keyID, fingerprint)
+    (self.previous, self.tokensExpire) = (previous, tokensExpire)
   }
 
   func append(to bytes: inout [UInt8], format: LogFormat, time: LineTime) {
@@ -211,11 +198,8 @@ struct RefusalSums: Sendable {
   /// Whether there was a refusal since the last sums.
   private var isCounting = false
 
-  /// Counts one refusal.
+  /// Counts one refusal of an address, or of the smallest network that one customer holds.
   ///
-  /// - Parameters:
-  ///   - address: The address, or the smallest network that one customer holds.
-  ///   - isLimited: Whether the caller was beyond a rate.
   /// - Returns: Whether it has a line of its own, and whether it is the first refusal since the last sums, so that the
   ///   owner has to take them in a second.
   mutating func count(_ address: String, isLimited: Bool) -> (hasLine: Bool, isFirst: Bool) {
@@ -246,7 +230,6 @@ struct RefusalSums: Sendable {
 }
 
 extension RefusalSums.Sum {
-  /// Appends the sum as a line of `format` to `bytes`.
   func append(to bytes: inout [UInt8], format: LogFormat, time: LineTime) {
     format.line(to: &bytes, time, "audit", room: LogFormat.room(forTexts: address.utf8.count)) { line in
       format.field(&line, json: #","audit.event":"#, word: "refusals_summed_up")

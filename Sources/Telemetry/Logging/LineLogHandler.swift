@@ -1,41 +1,33 @@
 import Bytes
-public import Logging
+package import Logging
 
 /// A swift-log handler that writes events as lines of JSON or text to a ``LogSink``.
 ///
 /// Nested metadata gets dotted keys: `["request": ["id": "7"]]` is the field `request.id`.
-public struct LineLogHandler: LogHandler {
-  /// The name of the logger.
-  public let label: String
-  /// The destination of the lines.
+package struct LineLogHandler: LogHandler {
+  package let label: String
   private let sink: LogSink
 
   /// The lowest level that is logged: that of the sink, unless this copy of the handler has another one.
-  public var logLevel: Logger.Level {
+  package var logLevel: Logger.Level {
     get { ownLevel ?? sink.filter.level }
     set { ownLevel = newValue }
   }
   private var ownLevel: Logger.Level?
-  /// The metadata on every line.
-  public var metadata: Logger.Metadata = [:]
+  package var metadata: Logger.Metadata = [:]
   /// The provider of task-local metadata for every line, which overrides ``metadata``.
-  public var metadataProvider: Logger.MetadataProvider?
+  package var metadataProvider: Logger.MetadataProvider?
 
-  /// Creates a handler for a logger called `label`.
-  public init(label: String, sink: LogSink, metadataProvider: Logger.MetadataProvider? = nil) {
-    self.label = label
-    self.sink = sink
-    self.metadataProvider = metadataProvider
+  package init(label: String, sink: LogSink, metadataProvider: Logger.MetadataProvider? = nil) {
+    (self.label, self.sink, self.metadataProvider) = (label, sink, metadataProvider)
   }
 
-  /// Accesses one item of ``metadata``.
-  public subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+  package subscript(metadataKey key: String) -> Logger.Metadata.Value? {
     get { metadata[key] }
     set { metadata[key] = newValue }
   }
 
-  /// Writes one line.
-  public func log(event: LogEvent) {
+  package func log(event: LogEvent) {
     let fields = fields(of: event)
     sink.append { bytes, format, time in append(event, fields, to: &bytes, format: format, time: time) }
   }

@@ -21,19 +21,13 @@ struct LogBuffer {
   /// The number of lost lines since the start.
   private(set) var droppedInAll = 0
 
-  init(capacity: Int, format: LogFormat) {
-    self.capacity = capacity
-    self.format = format
-  }
+  init(capacity: Int, format: LogFormat) { (self.capacity, self.format) = (capacity, format) }
 
-  /// Whether there is room for a line of this rank.
   func hasRoom(for rank: LineRank) -> Bool {
     (rank.isRecord ? recordBytes : lineBytes) < rank.room(in: capacity)
   }
 
-  /// Appends the line that `write` writes, if there is room for it.
-  ///
-  /// - Returns: Whether there was.
+  /// Appends the line that `write` writes, if there is room for it. Returns whether there was.
   @discardableResult
   mutating func append(_ rank: LineRank = .message, _ write: (inout [UInt8]) -> Void) -> Bool {
     let before = bytes.count
@@ -98,9 +92,7 @@ struct LogBuffer {
     droppedInAll += lines
   }
 
-  /// Appends a line with the number of lost lines, if any were lost and the line fits.
-  ///
-  /// - Returns: The number in the line, or 0.
+  /// Appends a line with the number of lost lines, if any were lost and the line fits. Returns that number, or 0.
   @discardableResult
   mutating func reportDropped(time: LineTime) -> Int {
     guard dropped > 0 else { return 0 }

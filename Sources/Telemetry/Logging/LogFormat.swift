@@ -61,9 +61,7 @@ extension LogFormat {
     line.append(isJSON ? "\",\"message\":" : " ")
   }
 
-  func end(_ line: inout OutputSpan<UInt8>) {
-    line.append(self == .json ? "}\n" : "\n")
-  }
+  func end(_ line: inout OutputSpan<UInt8>) { line.append(self == .json ? "}\n" : "\n") }
 
   func field(_ line: inout OutputSpan<UInt8>, _ name: String, _ value: String) {
     begin(&line, field: name)
@@ -165,9 +163,7 @@ extension LogFormat {
   }
 
   /// Appends the quotation mark around text that needs no escaping.
-  private func quote(_ line: inout OutputSpan<UInt8>) {
-    if self == .json { line.append(UInt8(ascii: "\"")) }
-  }
+  private func quote(_ line: inout OutputSpan<UInt8>) { if self == .json { line.append(UInt8(ascii: "\"")) } }
 
   private func string(_ line: inout OutputSpan<UInt8>, _ value: String) {
     switch self {
@@ -337,9 +333,7 @@ extension [UInt8] {
   }
 
   /// Appends the first `limit` bytes of `text`. Bytes that are not printable ASCII become `?`.
-  mutating func appendWord(_ text: String, atMost limit: Int) {
-    appendWord(text.utf8, atMost: limit)
-  }
+  mutating func appendWord(_ text: String, atMost limit: Int) { appendWord(text.utf8, atMost: limit) }
 
   mutating func appendWord(_ text: some Sequence<UInt8>, atMost limit: Int) {
     for byte in text.prefix(limit) { append((0x21..<0x7F).contains(byte) ? byte : UInt8(ascii: "?")) }

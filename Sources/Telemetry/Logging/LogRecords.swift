@@ -1,46 +1,36 @@
 import Bytes
-public import Logging
+package import Logging
 import Synchronization
-public import Tracing
+package import Tracing
 
 /// The access log record of one request. It contains no query, token or credential.
-public struct AccessRecord: Sendable {
-  /// The request's identifier.
-  public var requestID: RequestID
+package struct AccessRecord: Sendable {
+  package var requestID: RequestID
   /// The request's trace, and the server's span in it.
-  public var trace: RequestTrace
+  package var trace: RequestTrace
   /// The client's address, without the port.
-  public var client: String
+  package var client: String
   /// The request method. The caller replaces unknown methods, because a client may send any text.
-  public var method: String
+  package var method: String
   /// The route's template such as `/token`, never the path as it was sent.
-  public var route: StaticString
+  package var route: StaticString
   /// The path as it was sent, for a person at a terminal; empty for all other logs.
-  public var path: [UInt8]
-  /// The response's status code.
-  public var status: Int
+  package var path: [UInt8]
+  package var status: Int
   /// The response's content in bytes.
-  public var bytes: Int
+  package var bytes: Int
   /// The time from the request's first byte to its response, before the response is written.
-  public var duration: Duration
+  package var duration: Duration
   /// What the upstream said in the response that the server has replaced, in printable texts; nil if it has replaced none.
   /// The name of a text is what precedes it in JSON.
-  public var upstream: (status: Int, texts: [(name: StaticString, value: String?)])?
+  package var upstream: (status: Int, texts: [(name: StaticString, value: String?)])?
 
-  /// Creates a record of one request.
-  public init(
+  package init(
     requestID: RequestID, trace: RequestTrace, client: String, method: String, route: StaticString, path: [UInt8] = [],
     status: Int, bytes: Int, duration: Duration
   ) {
-    self.requestID = requestID
-    self.trace = trace
-    self.client = client
-    self.method = method
-    self.route = route
-    self.path = path
-    self.status = status
-    self.bytes = bytes
-    self.duration = duration
+    (self.requestID, self.trace, self.client, self.method) = (requestID, trace, client, method)
+    (self.route, self.path, self.status, self.bytes, self.duration) = (route, path, status, bytes, duration)
   }
 
   func append(to bytes: inout [UInt8], format: LogFormat, time: LineTime) {
@@ -66,7 +56,7 @@ public struct AccessRecord: Sendable {
 /// A record for a person at a terminal: `15:04:05Z  200  GET /v1/catalog/us/songs/1  1.234 ms`, with a colour for the status.
 extension AccessRecord {
   /// The maximum number of columns in a line, without escape sequences.
-  public static let columns = 120
+  package static let columns = 120
 
   func appendForPerson(to bytes: inout [UInt8], time: LineTime) {
     bytes.appendClock(time)
@@ -97,77 +87,62 @@ extension AccessRecord {
 /// The audit record of one access decision.
 ///
 /// A record contains no token, no credential, and no subject of a caller's JWT, which identifies a person.
-public struct AuditRecord: Sendable {
+package struct AuditRecord: Sendable {
   /// The developer token that the server issued.
-  public struct Token: Sendable {
+  package struct Token: Sendable {
     /// The ID of the key that signed it.
-    public var keyID: String
+    package var keyID: String
     /// The origins in the token; empty if the token is bound to no origin.
-    public var origins: [String]
+    package var origins: [String]
     /// Its `exp`, in seconds since 1970.
-    public var expiry: Int
+    package var expiry: Int
     /// The digest that identifies the token.
-    public var digest: TokenDigest
+    package var digest: TokenDigest
 
-    /// Creates a description.
-    public init(keyID: String, origins: [String], expiry: Int, digest: TokenDigest) {
-      self.keyID = keyID
-      self.origins = origins
-      self.expiry = expiry
-      self.digest = digest
+    package init(keyID: String, origins: [String], expiry: Int, digest: TokenDigest) {
+      (self.keyID, self.origins, self.expiry, self.digest) = (keyID, origins, expiry, digest)
     }
   }
 
-  /// The request's identifier.
-  public var requestID: RequestID
+  package var requestID: RequestID
   /// The request's trace, and the server's span in it.
-  public var trace: RequestTrace
+  package var trace: RequestTrace
   /// The client's id in the settings; `-` if the caller belongs to no client.
-  public var client: String
+  package var client: String
   /// The caller's address, without the port.
-  public var address: String
+  package var address: String
   /// The route's template, never the path as it was sent.
-  public var route: StaticString
-  /// The outcome of the decision.
-  public var outcome: AuditOutcome
+  package var route: StaticString
+  package var outcome: AuditOutcome
   /// The reason in one word such as `origin_not_allowed`, or nil if there is nothing to explain.
-  public var reason: StaticString?
+  package var reason: StaticString?
   /// The refused web origin, or nil if the reason is another. It is a checked ASCII origin, or `null`.
-  public var origin: String?
+  package var origin: String?
   /// The issued token, or nil if the server issued none.
-  public var token: Token?
+  package var token: Token?
 
-  /// Creates a record of one decision.
-  public init(
+  package init(
     requestID: RequestID, trace: RequestTrace, client: String, address: String, route: StaticString,
     outcome: AuditOutcome, reason: StaticString? = nil, origin: String? = nil, token: Token? = nil
   ) {
-    self.requestID = requestID
-    self.trace = trace
-    self.client = client
-    self.address = address
-    self.route = route
-    self.outcome = outcome
-    self.reason = reason
-    self.origin = origin
-    self.token = token
+    (self.requestID, self.trace, self.client, self.address) = (requestID, trace, client, address)
+    (self.route, self.outcome, self.reason, self.origin, self.token) = (route, outcome, reason, origin, token)
   }
 }
 
-/// The outcome of a decision.
-public enum AuditOutcome: Sendable, CaseIterable {
+package enum AuditOutcome: Sendable, CaseIterable {
   /// The caller has access. The request may still fail for another reason.
   case granted
   /// The caller has no access, or the server does not know the caller.
   case refused
-  /// The caller has access, but sends too many requests.
+  /// The caller sends too many requests.
   case limited
   /// An operator asked for the decision about a request that no caller sent. The reason is that of the refusal; nil if
   /// the server would grant the request.
   case explained
 
   /// The name in logs and metrics.
-  public var name: StaticString {
+  package var name: StaticString {
     switch self {
     case .granted: "granted"
     case .refused: "refused"
@@ -231,13 +206,10 @@ extension AuditRecord.Token {
 /// The SHA-256 of a token in its compact form, which identifies the token where the token itself must not appear.
 ///
 /// A separate type instead of text, so that no token can be passed by mistake.
-public struct TokenDigest: Sendable {
+package struct TokenDigest: Sendable {
   let bytes: InlineArray<32, UInt8>
 
-  /// Creates the digest with these bytes.
-  public init(_ bytes: InlineArray<32, UInt8>) {
-    self.bytes = bytes
-  }
+  package init(_ bytes: InlineArray<32, UInt8>) { self.bytes = bytes }
 }
 
 /// What a line is, in the order in which lines give way if a log has no room for all.
@@ -286,21 +258,19 @@ enum LineRank: Sendable, CaseIterable {
 }
 
 /// Which lines a log has. A reload may change it at any time, and every line asks it, so there is no lock.
-public final class LogFilter: Sendable {
+package final class LogFilter: Sendable {
   private let leastLevel: Atomic<Int>
   /// The bits of the part of all requests that have a line.
   private let accessPart: Atomic<UInt64>
 
-  /// Creates a filter.
-  ///
   /// - Parameter access: The part of the requests without an error that have an access line, from 0 to 1.
-  public init(level: Logger.Level = .info, access: Double = 1) {
+  package init(level: Logger.Level = .info, access: Double = 1) {
     leastLevel = Atomic(Self.index(of: level))
     accessPart = Atomic(access.bitPattern)
   }
 
   /// Changes what the log has from now on.
-  public func set(level: Logger.Level, access: Double) {
+  package func set(level: Logger.Level, access: Double) {
     leastLevel.store(Self.index(of: level), ordering: .relaxed)
     accessPart.store(access.bitPattern, ordering: .relaxed)
   }
@@ -311,15 +281,15 @@ public final class LogFilter: Sendable {
   private static func index(of level: Logger.Level) -> Int { levels.firstIndex(of: level) ?? 0 }
 
   /// The least severe level that the log has.
-  public var level: Logger.Level { Self.levels[leastLevel.load(ordering: .relaxed)] }
+  package var level: Logger.Level { Self.levels[leastLevel.load(ordering: .relaxed)] }
 
   /// Whether the log has lines of requests and decisions at all.
-  public var hasRequests: Bool { leastLevel.load(ordering: .relaxed) <= Self.info }
+  package var hasRequests: Bool { leastLevel.load(ordering: .relaxed) <= Self.info }
   private static let info = index(of: .info)
 
   /// Returns whether a request has an access line. Errors always have one. The choice depends on the trace, by the rule of
   /// spans, so that services with one part have lines of the same requests.
-  public func hasAccessLine(status: Int, of trace: RequestTrace) -> Bool {
+  package func hasAccessLine(status: Int, of trace: RequestTrace) -> Bool {
     guard hasRequests else { return false }
     let part = Double(bitPattern: accessPart.load(ordering: .relaxed))
     return part >= 1 || status >= 400 || Sampler(.ratio(part), isParentBased: false).records(trace)

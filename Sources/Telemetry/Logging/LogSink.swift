@@ -13,14 +13,13 @@ import Locks
 /// Failing writes only lose lines, which are counted. Records of the audit log have room of their own, which no other line
 /// can use, and stay until they are written (``LineRank``). The process must ignore `SIGPIPE`, as every server does, so that
 /// a closed pipe is a failing write.
-public final class LogSink: @unchecked Sendable {
+package final class LogSink: @unchecked Sendable {
   // Sendable: `target` and the variables are touched only on `queue`, which is serial.
   private let target: any LogTarget
   private let format: LogFormat
-  /// Whether a person reads the lines at a terminal.
-  public let isForPerson: Bool
-  /// Which lines the log has.
-  public let filter: LogFilter
+  /// Whether a person reads the lines at a terminal. Then a request is a short line with a colour.
+  package let isForPerson: Bool
+  package let filter: LogFilter
   private let queue = DispatchQueue(label: "log")
   private let waiting: Locked<Pending>
   private var batch = LogBuffer.Batch()
@@ -46,8 +45,6 @@ public final class LogSink: @unchecked Sendable {
     var lastLost: UInt64?
     var lastLostRecord: UInt64?
 
-    /// Notes that a line had no room.
-    ///
     /// - Parameter isRefused: Whether what the line is about is not given either.
     mutating func noteLoss(of rank: LineRank, isRefused: Bool) {
       let now = DispatchTime.now().uptimeNanoseconds
@@ -66,11 +63,9 @@ public final class LogSink: @unchecked Sendable {
 
   /// Creates a sink for `descriptor`, which the caller still owns and must keep open.
   ///
-  /// - Parameters:
-  ///   - isForPerson: Whether a person reads the lines at a terminal. Then a request is a short line with a colour.
-  ///   - capacity: The maximum number of waiting bytes, and of waiting bytes of records. Lines beyond it are dropped
-  ///     and counted.
-  public convenience init(
+  /// - Parameter capacity: The maximum number of waiting bytes, and of waiting bytes of records. Lines beyond it are
+  ///   dropped and counted.
+  package convenience init(
     descriptor: Int32, format: LogFormat, isForPerson: Bool = false, filter: LogFilter = LogFilter(),
     capacity: Int = 1 << 20
   ) {
@@ -83,16 +78,13 @@ public final class LogSink: @unchecked Sendable {
     target: any LogTarget, format: LogFormat, isForPerson: Bool = false, filter: LogFilter = LogFilter(),
     capacity: Int = 1 << 20, delay: DispatchTimeInterval = .milliseconds(10)
   ) {
-    self.delay = delay
-    self.filter = filter
-    self.target = target
-    self.format = format
-    self.isForPerson = isForPerson
+    (self.target, self.format, self.isForPerson) = (target, format, isForPerson)
+    (self.filter, self.delay) = (filter, delay)
     waiting = Locked(Pending(buffer: LogBuffer(capacity: capacity, format: format)))
   }
 
   /// Logs one request, without allocating memory.
-  public func log(_ record: AccessRecord) {
+  package func log(_ record: AccessRecord) {
     append(.access) { bytes, format, time in
       if isForPerson {
         record.appendForPerson(to: &bytes, time: time)
@@ -115,13 +107,10 @@ public final class LogSink: @unchecked Sendable {
     }
   }
 
-  /// Appends the one line that `write` writes, with the present time.
+  /// Appends the one line that `write` writes, with the present time. Returns whether the line was taken.
   ///
-  /// - Parameters:
-  ///   - rank: What the line is.
-  ///   - refusesWhileFailing: Whether to take no line of a grant after a failed write. Then a grant that is not taken is
-  ///     not given either, so it does not count as unrecorded.
-  /// - Returns: Whether the line was taken.
+  /// - Parameter refusesWhileFailing: Whether to take no line of a grant after a failed write. Then a grant that is not
+  ///   taken is not given either, so it does not count as unrecorded.
   @discardableResult
   func append(
     _ rank: LineRank = .message, refusesWhileFailing: Bool = false,
@@ -144,8 +133,6 @@ public final class LogSink: @unchecked Sendable {
     return isTaken
   }
 
-  /// Returns the state of the records.
-  ///
   /// - Parameter hasOnlyRecords: Whether every line is an audit record.
   func recordingState(hasOnlyRecords: Bool) -> AuditLog.RecordingState {
     func since(_ time: UInt64?) -> Duration? {
@@ -159,11 +146,10 @@ public final class LogSink: @unchecked Sendable {
     }
   }
 
-  /// Waits until all lines so far are written, or until `timeout` has passed, for the end of the process.
-  ///
-  /// - Returns: Whether all lines are written.
+  /// Waits until all lines so far are written, or until `timeout` has passed, for the end of the process. Returns whether
+  /// all lines are written.
   @discardableResult
-  public func flush(timeout: Duration = .seconds(1)) -> Bool {
+  package func flush(timeout: Duration = .seconds(1)) -> Bool {
     let done = DispatchSemaphore(value: 0)
     // Not `async`, which blocks as long as the system grants no thread.
     queue.asyncAfter(deadline: .now() + .milliseconds(1)) {
@@ -184,12 +170,10 @@ public final class LogSink: @unchecked Sendable {
   /// The number of records that wait, also while they are being written.
   var waitingRecords: Int { waiting.withLock { $0.buffer.recordCount } }
 
-  /// The number of lost lines since the start.
-  public var lostLines: Int { waiting.withLock { $0.buffer.droppedInAll } }
+  /// Since the start.
+  package var lostLines: Int { waiting.withLock { $0.buffer.droppedInAll } }
 
-  private func schedule() {
-    queue.asyncAfter(deadline: .now() + delay) { self.drainAndReschedule() }
-  }
+  private func schedule() { queue.asyncAfter(deadline: .now() + delay) { self.drainAndReschedule() } }
 
   /// Tries again later, as long as the sink has an owner: nothing else ends these attempts.
   private func scheduleAfterFailure() {

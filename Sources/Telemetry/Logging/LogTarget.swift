@@ -6,16 +6,12 @@ protocol LogTarget: AnyObject {
   /// The present descriptor, or -1 if the file is not open.
   var descriptor: Int32 { get }
 
-  /// Prepares the destination for lines that the sink is about to write.
-  ///
-  /// - Returns: Whether these lines go to another file than the lines before.
+  /// Prepares the destination for lines that the sink is about to write. Returns whether they go to another file than the
+  /// lines before.
   func prepare() -> Bool
 
-  /// Receives the result of writing these lines.
-  ///
-  /// - Parameters:
-  ///   - lostLines: The number of lines lost since the last call: those that could not be written, and those without room.
-  ///   - error: The error number of the failed write, or 0.
+  /// Receives the result of writing these lines: the number of lines lost since the last call, those without room too, and
+  /// the error number of the failed write, or 0.
   func finish(lostLines: Int, error: Int32)
 }
 
@@ -23,9 +19,7 @@ protocol LogTarget: AnyObject {
 final class FixedTarget: LogTarget {
   let descriptor: Int32
 
-  init(_ descriptor: Int32) {
-    self.descriptor = descriptor
-  }
+  init(_ descriptor: Int32) { self.descriptor = descriptor }
 
   func prepare() -> Bool { false }
   func finish(lostLines: Int, error: Int32) {}
@@ -44,15 +38,10 @@ struct FailureWatch {
   /// The minimum time between two notices of failure, in nanoseconds.
   static let pause: UInt64 = 10_000_000_000
 
-  init(path: String) {
-    self.path = path
-  }
+  init(path: String) { self.path = path }
 
-  /// Records the result of writing a batch of lines, and returns the notice to report, if any.
-  ///
-  /// - Parameters:
-  ///   - error: An error number, or 0.
-  ///   - now: The time in nanoseconds of a monotonic clock.
+  /// Records the result of writing a batch of lines at a monotonic time in nanoseconds, and returns the notice to report,
+  /// if any. The error is its number, or 0.
   mutating func note(error: Int32, lostLines lost: Int, now: UInt64) -> String? {
     lostLines += lost
     if error != 0 {
@@ -75,7 +64,6 @@ struct FailureWatch {
 /// open file. Lines from before the check are in the old file, and later lines are in the new file.
 final class AuditFile: LogTarget {
   private(set) var descriptor: Int32
-  private let path: String
   private var identity: FileIdentity?
   private var openError: Int32 = 0
   private var watch: FailureWatch
@@ -86,18 +74,17 @@ final class AuditFile: LogTarget {
     guard descriptor >= 0 else { throw AuditFileError(path: path, code: errno) }
     identity = FileIdentity(descriptor: descriptor)
     watch = FailureWatch(path: path)
-    self.path = path
     self.warn = warn
   }
 
   deinit { if descriptor >= 0 { close(descriptor) } }
 
   func prepare() -> Bool {
-    if descriptor >= 0, let identity, identity == FileIdentity(path: path) {
+    if descriptor >= 0, let identity, identity == FileIdentity(path: watch.path) {
       openError = 0
       return false
     }
-    let new = Self.open(path)
+    let new = Self.open(watch.path)
     guard new >= 0 else {
       openError = errno
       // The path cannot be opened. A file that was moved still receives lines. A removed file would lose them.
@@ -129,15 +116,12 @@ final class AuditFile: LogTarget {
   }
 }
 
-/// The error when the audit file cannot be written.
-public struct AuditFileError: Error, Equatable, CustomStringConvertible {
-  /// The path of the audit file.
-  public let path: String
-  /// The error number of the system.
-  public let code: Int32
+/// The audit file cannot be written.
+package struct AuditFileError: Error, Equatable, CustomStringConvertible {
+  package let path: String
+  package let code: Int32
 
-  /// A sentence for the operator.
-  public var description: String {
+  package var description: String {
     // Opening a FIFO without a reader fails with ENXIO, and so does opening a socket, which `/dev/stdout` may be.
     let reason =
       switch code {
@@ -171,14 +155,14 @@ struct FileIdentity: Equatable {
   private let device: dev_t
   private let number: ino_t
 
-  /// Returns the identity of an open file, or nil if the descriptor is not open.
+  /// Returns nil if the descriptor is not open.
   init?(descriptor: Int32) {
     var status = stat()
     guard unsafe fstat(descriptor, &status) == 0 else { return nil }
     (device, number) = (status.st_dev, status.st_ino)
   }
 
-  /// Returns the identity of the file at a path, following symbolic links, or nil if there is no accessible file.
+  /// Follows symbolic links. Returns nil if there is no accessible file.
   init?(path: String) {
     var status = stat()
     guard unsafe stat(path, &status) == 0 else { return nil }

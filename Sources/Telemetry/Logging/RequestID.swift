@@ -28,9 +28,7 @@ public struct RequestID: Sendable, Hashable, CustomStringConvertible {
   }
 
   /// Creates an identifier from this server. A trace that the request begins has the same.
-  public init(_ own: TraceID) {
-    content = .own(own)
-  }
+  public init(_ own: TraceID) { content = .own(own) }
 
   /// 32 hexadecimal digits, or the text that the proxy sent.
   public var description: String {
