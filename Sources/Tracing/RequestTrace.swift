@@ -10,12 +10,7 @@ public struct RequestTrace: Sendable {
   /// Whether a trusted proxy wrote the fields of the parent.
   let isParentTrusted: Bool
 
-  /// Creates the trace of a request.
-  ///
-  /// - Parameters:
-  ///   - own: An identifier that no other request has.
-  ///   - parent: The span of the caller, or nil to begin a trace.
-  ///   - isParentTrusted: Whether a trusted proxy wrote the fields of the parent.
+  /// Creates the trace of a request. No other request has the identifier `own`. Without a parent it begins a trace.
   public init(_ own: TraceID, parent: SpanContext? = nil, isParentTrusted: Bool = false) {
     (self.own, self.parent, self.isParentTrusted) = (own, parent, isParentTrusted)
   }

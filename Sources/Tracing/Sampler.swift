@@ -18,9 +18,7 @@ public struct Sampler: Sendable, Equatable {
   public let isParentBased: Bool
 
   /// Creates a sampler.
-  public init(_ root: Root, isParentBased: Bool) {
-    (self.root, self.isParentBased) = (root, isParentBased)
-  }
+  public init(_ root: Root, isParentBased: Bool) { (self.root, self.isParentBased) = (root, isParentBased) }
 
   /// Returns whether the server records its spans of the request.
   ///

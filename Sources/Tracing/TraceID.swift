@@ -5,15 +5,12 @@ public struct TraceID: Sendable, Hashable, CustomStringConvertible {
   let high: UInt64
   let low: UInt64
 
-  /// Creates an identifier, or returns nil if all bits are zero, which is invalid.
   init?(high: UInt64, low: UInt64) {
     guard high | low != 0 else { return nil }
     (self.high, self.low) = (high, low)
   }
 
-  fileprivate init(generated high: UInt64, _ low: UInt64) {
-    (self.high, self.low) = (high, low)
-  }
+  fileprivate init(generated high: UInt64, _ low: UInt64) { (self.high, self.low) = (high, low) }
 
   /// 32 lower-case hexadecimal digits.
   public var description: String {
@@ -27,7 +24,6 @@ public struct TraceID: Sendable, Hashable, CustomStringConvertible {
 public struct SpanID: Sendable, Hashable, CustomStringConvertible {
   let bits: UInt64
 
-  /// Creates an identifier, or returns nil if all bits are zero, which is invalid.
   init?(_ bits: UInt64) {
     guard bits != 0 else { return nil }
     self.bits = bits
@@ -35,9 +31,7 @@ public struct SpanID: Sendable, Hashable, CustomStringConvertible {
 
   /// Creates the identifier of the span that the server makes for the request with this own identifier. Both are a
   /// bijection of one counter, so no two requests of a generator have the same.
-  init(ofRequest own: TraceID) {
-    self.init(generated: SplitMix64.mix(own.low ^ 0x9E37_79B9_7F4A_7C15))
-  }
+  init(ofRequest own: TraceID) { self.init(generated: SplitMix64.mix(own.low ^ 0x9E37_79B9_7F4A_7C15)) }
 
   fileprivate init(generated bits: UInt64) {
     // One output in 2^64 is the invalid one.
@@ -60,9 +54,7 @@ extension OutputSpan<UInt8> {
   }
 
   /// Appends the identifier as 16 lower-case hexadecimal digits. Traps without room for them.
-  public mutating func append(_ id: SpanID) {
-    append(hexadecimal: id.bits)
-  }
+  public mutating func append(_ id: SpanID) { append(hexadecimal: id.bits) }
 }
 
 extension [UInt8] {
@@ -72,9 +64,7 @@ extension [UInt8] {
   }
 
   /// Appends the identifier as 16 lower-case hexadecimal digits.
-  public mutating func append(_ id: SpanID) {
-    append(hexadecimal: id.bits)
-  }
+  public mutating func append(_ id: SpanID) { append(hexadecimal: id.bits) }
 }
 
 /// A generator of identifiers of requests and traces without a lock or a system call. Each event loop has its own.
@@ -98,9 +88,7 @@ public struct TraceIDGenerator: Sendable {
   }
 
   /// Returns an identifier that this generator has not returned before.
-  public mutating func next() -> TraceID {
-    TraceID(generated: high, numbers.next())
-  }
+  public mutating func next() -> TraceID { TraceID(generated: high, numbers.next()) }
 }
 
 /// A generator of identifiers of spans without a system call.
@@ -114,7 +102,5 @@ public struct SpanIDGenerator: Sendable {
   }
 
   /// Returns the next identifier. 2^64 of them differ.
-  public mutating func next() -> SpanID {
-    SpanID(generated: numbers.next())
-  }
+  public mutating func next() -> SpanID { SpanID(generated: numbers.next()) }
 }

@@ -9,9 +9,8 @@ import HTTPTypes
 import Telemetry
 import Tracing
 
-/// The gate of every request for a token or for the catalog, with the policy of one generation. It identifies the
-/// caller, applies the rate limits, and writes the result to the audit log. The admitted caller's ``Principal`` states
-/// what the caller may have.
+/// The gate of every request for a token or for the catalog, with the policy of one generation. It identifies the caller,
+/// applies the rate limits, and writes the audit log. The ``Principal`` of a caller states what the caller may have.
 struct AccessGate: Sendable {
   let policy: AccessPolicy
   let keys: KeySetTable
@@ -21,10 +20,8 @@ struct AccessGate: Sendable {
   let ownTokens: OwnDeveloperTokens
   let service: AccessService
 
-  /// The decision, if the gate can decide at once.
   enum DeferrableDecision {
     case immediate(AccessDecision)
-    /// The server must first wait.
     case deferred(Wait)
   }
 
@@ -90,9 +87,7 @@ struct AccessGate: Sendable {
     }
   }
 
-  /// Decides about a request after a wait, whether that succeeded or failed.
-  ///
-  /// - Parameter loop: The loop of the request.
+  /// Decides about a request after a wait, whether that succeeded or failed, on the loop of the request.
   func admit(after wait: Wait, _ auditContext: AuditContext, on loop: IOLoop) async -> AccessDecision {
     switch wait {
     case .store(let take, let caller): return await count(caller, auditContext, take, on: loop)
@@ -130,8 +125,6 @@ struct AccessGate: Sendable {
     }
   }
 
-  /// Identifies the caller.
-  ///
   /// - Parameter isDescribed: Whether an operator describes the request, so that nothing is postponed.
   private func identification(
     of presented: PresentedCredentials, _ auditContext: AuditContext, after wanted: AccessPolicy.WantedKeys? = nil,
@@ -297,8 +290,7 @@ struct AccessGate: Sendable {
   /// Records that an operator asked for the decision about a request, which grants nothing. The record shows who uses
   /// the admin listener to find valid credentials. The counts leave it out, because no caller sent the request.
   func recordExplanation(client: String?, _ denial: Denial?, _ auditContext: AuditContext) {
-    service.record(
-      auditContext.record(.explained, of: client ?? "-", reason: denial?.reason, origin: denial?.origin))
+    service.record(auditContext.record(.explained, of: client ?? "-", reason: denial?.reason, origin: denial?.origin))
   }
 
   /// Returns a 429 for an address with many invalid credentials. Only failed attempts count. A valid API key or

@@ -29,9 +29,7 @@ final class AccessService: Sendable {
 
   /// Opens the audit log. Throws a sentence if the server cannot write its file.
   ///
-  /// - Parameters:
-  ///   - rates: The rates of callers that all replicas share; nil if this process counts alone.
-  ///   - keepsRecent: Whether the last records stay in memory, for the page.
+  /// - Parameter keepsRecent: Whether the last records stay in memory, for the page.
   init(
     _ settings: Settings.Audit, rates: GroupRates? = nil, keepsRecent: Bool = false, loops: [IOLoop], sink: LogSink,
     logger: Logger

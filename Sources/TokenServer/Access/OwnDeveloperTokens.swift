@@ -46,10 +46,8 @@ final class OwnDeveloperTokens: Sendable {
 
   /// Judges a bearer token.
   ///
-  /// - Parameters:
-  ///   - now: Seconds since 1970.
-  ///   - mayVerify: Whether the sender may cause another verification, which costs processor time. Called only for a
-  ///     token that passes every cheap check, and that was not verified before.
+  /// - Parameter mayVerify: Whether the sender may cause another verification, which costs processor time. Called only for
+  ///   a token that passes every cheap check, and that was not verified before.
   func judge(_ token: ArraySlice<UInt8>, now: Int, mayVerify: () -> Bool) -> Recognition {
     guard token.count <= JWS.limit, token.count(where: { $0 == UInt8(ascii: ".") }) == 2,
       let digest = try? SHA256.digest(of: token.span)

@@ -8,10 +8,8 @@ import TLS
 extension PresentedCredentials {
   /// Reads the credential and the origin of a request. A credential of a kind that the policy does not use is left out.
   ///
-  /// - Parameters:
-  ///   - authorities: The present CAs for client certificates.
-  ///   - isOwnToken: Whether a bearer token is a developer token of this server, which counts as no credential. Called only
-  ///     for a token beside another credential.
+  /// - Parameter isOwnToken: Whether a bearer token is a developer token of this server, which counts as no credential.
+  ///   Called only for a token beside another credential.
   init(
     _ request: Request, to policy: AccessPolicy, authorities: [UInt8]?,
     isOwnToken: (ArraySlice<UInt8>) -> Bool = { _ in false }

@@ -64,17 +64,12 @@ final class CatalogEndpoint: Sendable {
     return method
   }
 
-  struct Destination {
-    fileprivate let method: HTTPRequest.Method
-    fileprivate let path: CatalogPath
-  }
+  typealias Destination = (method: HTTPRequest.Method, path: CatalogPath)
 
-  /// Returns the destination of a request, and sets its route.
-  ///
-  /// - Throws: The error if the server forwards it for no caller.
+  /// Returns the destination of a request, and sets its route. Throws the error if the server forwards it for no caller.
   func destination(of request: Request) throws(ErrorResponse) -> Destination {
     let path = try path(of: request)
-    return Destination(method: try Self.method(of: request, on: path), path: path)
+    return (try Self.method(of: request, on: path), path)
   }
 
   /// Checks whether the server forwards a request for the caller, and forwards nothing.
@@ -133,21 +128,15 @@ final class CatalogEndpoint: Sendable {
     }
   }
 
-  /// Parses what the server may forward.
-  ///
   /// - Parameter payer: The caller that the quota is charged to; nil if it is not known yet.
   private func call(
     _ method: HTTPRequest.Method, _ path: CatalogPath, of request: Request, charging payer: QuotaCaller? = nil
   ) throws(ErrorResponse) -> CatalogCall {
     let target: CatalogTarget
+    let query = request.query
     do throws(TargetDefect) {
-      let hasUserToken = request.head.hasUserToken
-      if let query = request.query {
-        target = try CatalogTarget(path, query: query.span, hasUserToken: hasUserToken)
-      } else {
-        target = try CatalogTarget(path, query: nil, hasUserToken: hasUserToken)
-      }
-    } catch { throw error.response(quoting: request.query ?? []) }
+      target = try CatalogTarget(path, query: query?.span, hasUserToken: request.head.hasUserToken)
+    } catch { throw error.response(quoting: query ?? []) }
     return try CatalogCall(
       method, target, of: request, charging: payer, policy: service.proxy.policy,
       span: request.trace.context(service.spans?.sampler))
@@ -169,9 +158,7 @@ final class CatalogEndpoint: Sendable {
       return .immediate(gate.refuse(error, admitted))
     }
     if let refusal = gate.grant(admitted) { return .immediate(refusal) }
-    if let reply = service.proxy.respondImmediately(
-      permitted, refresh: { service.refresh(permitted, on: loop) })
-    {
+    if let reply = service.proxy.respondImmediately(permitted, refresh: { service.refresh(permitted, on: loop) }) {
       return .immediate(response(reply, admitted))
     }
     let waiting = WaitingCaller(permitted, admitted, of: self)
@@ -233,14 +220,13 @@ extension CatalogCall {
     request.forEach("accept-encoding") { coding = ContentCoding.preferred(acceptEncoding: $0) }
     do throws(FieldRefusal) {
       let fields = try policy.requestFields(
-        for: target, from: request, hasContent: request.head.framing != .none,
-        acceptsGzip: coding == .gzip)
+        for: target, from: request, hasContent: request.head.framing != .none, acceptsGzip: coding == .gzip)
       self.init(
         method, target,
         caller: payer
           ?? QuotaCaller(client: HashedText(Client.anonymousID), identity: ByteString(request.rateLimitPrefix)),
-        directives: directives, preconditions: preconditions, coding: coding, fields: fields,
-        span: span, holder: request.holder)
+        directives: directives, preconditions: preconditions, coding: coding, fields: fields, span: span,
+        holder: request.holder)
     } catch {
       throw error.response
     }

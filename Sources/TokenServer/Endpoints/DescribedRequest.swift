@@ -28,9 +28,7 @@ struct DescribedRequest: Sendable {
   private static let methods: [ByteString] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
   private static let mostValues = 512
 
-  /// Reads the description.
-  ///
-  /// - Throws: The error for the operator. It quotes no value.
+  /// Throws the error for the operator. It quotes no value.
   init(_ content: [UInt8]) throws(ErrorResponse) {
     guard let object = JSONReader.read(content, values: Self.mostValues), object.isObject else {
       throw ErrorResponse(
@@ -96,18 +94,12 @@ struct DescribedRequest: Sendable {
 
   var hasCredential: Bool { credential != nil || certificate != nil }
 
-  var certificate: PresentedCredentials.Credential? {
-    certificateNames.map { .certificate($0) }
-  }
+  var certificate: PresentedCredentials.Credential? { certificateNames.map { .certificate($0) } }
 
-  var head: [UInt8] {
-    head(method, [credential.map { ("Authorization", "Bearer \($0)") }, originLine])
-  }
+  var head: [UInt8] { head(method, [credential.map { ("Authorization", "Bearer \($0)") }, originLine]) }
 
   /// The head of the preflight request that a browser sends before it.
-  var preflightHead: [UInt8] {
-    head("OPTIONS", [originLine, ("Access-Control-Request-Method", method)])
-  }
+  var preflightHead: [UInt8] { head("OPTIONS", [originLine, ("Access-Control-Request-Method", method)]) }
 
   private typealias FieldLine = (name: StaticString, value: ByteString)
 

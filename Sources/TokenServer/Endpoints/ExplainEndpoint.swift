@@ -21,7 +21,6 @@ package struct ExplainEndpoint: Sendable {
   let catalog: CatalogEndpoint?
   let limits: HTTP1Limits
 
-  /// The path of the route.
   package static let path: StaticString = "/access/explain"
   /// The maximum length of the description in bytes: room for the longest JWT, with escapes.
   private static let bodyLimit = 40_960
@@ -97,7 +96,7 @@ package struct ExplainEndpoint: Sendable {
       let routed = Result { () throws(ErrorResponse) in try self.destination(of: request) }
       // This sets its route. A preflight request needs no operation of its path.
       _ = try? self.destination(of: preflight)
-      explanation.crossOrigin = CrossOriginVerdict(request, preflight: preflight, policy: gate.policy)
+      explanation.crossOrigin = CrossOrigin(policy: gate.policy).verdict(on: request, preflight: preflight)
       destination = try routed.get()
     } catch {
       explanation.refusal = error
@@ -155,34 +154,28 @@ struct AccessExplanation {
   var evidence: [String] = []
   /// What the operator can do about the refusal; nil if there is nothing, or the error says it.
   var fix: String?
-  /// The verdict for the page of the request; nil if the request has no `Origin`.
-  var crossOrigin: CrossOriginVerdict?
+  /// Whether the browser lets a page read the response; nil if the request has no `Origin`.
+  var crossOrigin: JSONValue?
 
-  /// The content of a response.
   var json: String {
     JSONValue.object(of: [
       ("allowed", .bool(refusal == nil)), ("client", client.map { .text($0) }),
       ("status", refusal.map { .whole($0.status.code) }), ("code", refusal.map { .text($0.code.rawValue) }),
       ("reason", reason.map { .text($0.description) }), ("detail", refusal.map { .text($0.detail) }),
-      ("evidence", .strings(evidence)), ("fix", fix.map { .text($0) }), ("cors", crossOrigin?.json),
+      ("evidence", .strings(evidence)), ("fix", fix.map { .text($0) }), ("cors", crossOrigin),
     ]).ascii
   }
 }
 
-/// Whether the browser lets a page read the response (the Fetch standard, §3.3).
-struct CrossOriginVerdict {
-  /// The CORS fields of the response to a preflight request.
-  let preflight: HTTPFields
-  let response: HTTPFields
-  let detail: String
-
-  /// Returns the verdict for a request with an `Origin`; nil if it has none.
+extension CrossOrigin {
+  /// Returns whether the browser lets a page read the response (the Fetch standard, §3.3), with the fields of both
+  /// responses; nil if the request has no `Origin`.
   ///
   /// - Parameter preflight: The preflight request that browsers send before it.
-  init?(_ request: Request, preflight: Request, policy: AccessPolicy) {
-    let crossOrigin = CrossOrigin(policy: policy)
-    (self.preflight, response) = (crossOrigin.fields(preflight), crossOrigin.fields(request))
+  fileprivate func verdict(on request: Request, preflight: Request) -> JSONValue? {
+    let response = fields(request)
     let isReadable = response[.accessControlAllowOrigin] != nil
+    let detail: String
     switch PresentedCredentials.RequestOrigin(request, known: policy) {
     case .absent: return nil
     case .present(let origin):
@@ -193,25 +186,20 @@ struct CrossOriginVerdict {
     case .unusable:
       detail = "The Origin is not one that browsers send for a page, so it gets no CORS fields."
     }
-  }
-
-  fileprivate var json: JSONValue {
-    [
-      "allowed": .bool(response[.accessControlAllowOrigin] != nil), "detail": .text(detail),
-      "preflight": Self.object(preflight), "response": Self.object(response),
+    return [
+      "allowed": .bool(isReadable), "detail": .text(detail), "preflight": Self.object(fields(preflight)),
+      "response": Self.object(response),
     ]
   }
 
-  private static func object(_ fields: HTTPFields) -> JSONValue {
-    .object(of: fields.map { ($0.name.rawName, .text($0.value)) })
-  }
-}
-
-extension CrossOrigin {
-  fileprivate func fields(_ request: Request) -> HTTPFields {
+  private func fields(_ request: Request) -> HTTPFields {
     var response = Response(.ok)
     finish(&response, request)
     response.fields[.vary] = nil
     return response.fields
+  }
+
+  private static func object(_ fields: HTTPFields) -> JSONValue {
+    .object(of: fields.map { ($0.name.rawName, .text($0.value)) })
   }
 }

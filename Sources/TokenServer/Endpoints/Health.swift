@@ -15,17 +15,11 @@ final class Health: Sendable {
   private let loops: [IOLoop]
   private let group: ReplicaGroup?
 
-  /// - Parameters:
-  ///   - loops: The loops on whose progress the admin listener's `/healthz` depends.
-  ///   - group: The replicas whose store `/readyz` reports on; nil without one.
-  init(_ loops: [IOLoop] = [], group: ReplicaGroup? = nil) {
-    (self.loops, self.group) = (loops, group)
-  }
+  /// - Parameter loops: The loops on whose progress the admin listener's `/healthz` depends.
+  init(_ loops: [IOLoop] = [], group: ReplicaGroup? = nil) { (self.loops, self.group) = (loops, group) }
 
   /// Makes `/readyz` report that the server is not ready, so that load balancers send no new requests.
-  func beginDrain() {
-    draining.withLock { $0 = true }
-  }
+  func beginDrain() { draining.withLock { $0 = true } }
 
   /// Returns whether no loop has been in the same turn for `longest`. A turn under full load takes a tenth of a second.
   func loopsMakeProgress(within longest: Duration = .seconds(10)) -> Bool {
@@ -40,9 +34,7 @@ final class Health: Sendable {
     }
   }
 
-  var liveness: Route {
-    Route(get: "/healthz") { _ in Self.alive }
-  }
+  var liveness: Route { Route(get: "/healthz") { _ in Self.alive } }
 
   /// The parts of a generation of settings that readiness depends on.
   struct Job: Sendable {
@@ -66,7 +58,7 @@ final class Health: Sendable {
     return Self.response(report.isReady ? .ok : .serviceUnavailable, json(report))
   }
 
-  /// Returns the results of all checks, for `/readyz` and for the metrics.
+  /// For `/readyz` and for the metrics.
   func report(_ job: Job) -> ReadinessReport {
     let (services, audit) = (job.services, job.services.access.audit)
     var checks = [ReadinessReport.Check(name: "signingKey", detail: "key \(job.minter.key.keyID)", result: .good)]
@@ -107,7 +99,6 @@ final class Health: Sendable {
   ])
 }
 
-/// The results of all readiness checks.
 package struct ReadinessReport {
   struct Check {
     let name: StaticString

@@ -10,10 +10,8 @@ struct OwnPageRule: Sendable {
 
   /// Returns the error for a request of a page of another site; nil for any other request.
   func refusal(of request: Request) -> ErrorResponse? {
-    guard isOwnOrigin(request), isOwnSite(request) else {
-      return ErrorResponse(.originNotAllowed, "No page of another origin can use this path.")
-    }
-    return nil
+    isOwnOrigin(request) && isOwnSite(request)
+      ? nil : ErrorResponse(.originNotAllowed, "No page of another origin can use this path.")
   }
 
   /// Returns the error for a request without JSON; nil for one with JSON, which no page of another site can send without

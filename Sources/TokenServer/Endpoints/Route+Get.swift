@@ -37,9 +37,7 @@ extension Response {
       body: Array(text) + "\n".utf8)
   }
 
-  static func onThread(
-    requestID: RequestID, _ make: @escaping @Sendable () -> Response
-  ) async -> Response {
+  static func onThread(requestID: RequestID, _ make: @escaping @Sendable () -> Response) async -> Response {
     await withCheckedContinuation { continuation in
       let number = responseThreads.withLock { count in
         count += 1

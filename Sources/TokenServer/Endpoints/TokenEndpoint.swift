@@ -20,12 +20,7 @@ final class TokenEndpoint: Sendable {
   }
 
   var route: Route {
-    Route(
-      "/token",
-      [
-        .get(reply: { self.reply(to: $0) }),
-        .post(bodyLimit: bodyLimit, judge: { self.judge($0) }),
-      ])
+    Route("/token", [.get(reply: { self.reply(to: $0) }), .post(bodyLimit: bodyLimit, judge: { self.judge($0) })])
   }
 
   /// Responds to a request. The order of checks is identity, rate, permission. The query and the content are parsed

@@ -21,7 +21,6 @@ package struct KeySetDiscovery: Sendable {
 /// The document is due with each regular fetch. A fetch for an unknown key uses the address that the server knows, unless
 /// it is older than five minutes or failed, so that invented keys cost the provider one request and not two.
 package struct KeySetFetch: Sendable {
-  /// The result of a fetch.
   package struct Fetched: Sendable {
     package let keys: JSONWebKeySet
     /// The lifetime in seconds that the provider states (RFC 9111 §4.2.1); nil if it states none.

@@ -5,9 +5,7 @@ import Locks
 import Logging
 
 /// The keys that verify JWTs, for the whole process: those from files as last read, and those of providers, which the
-/// server fetches and refreshes in the background. There is one instance; a reload changes its sources.
-///
-/// No fetch starts before `begin`, so a failed start leaves no fetch in flight.
+/// server fetches and refreshes in the background. No fetch starts before `begin`, so a failed start leaves none in flight.
 final class KeySets: Sendable {
   private let loops: [IOLoop]
   private let context: KeySetContext
@@ -25,10 +23,7 @@ final class KeySets: Sendable {
   /// The maximum time that `close` waits for cancelled fetches to end.
   private static let patience = DispatchTimeInterval.seconds(1)
 
-  init(loops: [IOLoop], context: KeySetContext) {
-    self.loops = loops
-    self.context = context
-  }
+  init(loops: [IOLoop], context: KeySetContext) { (self.loops, self.context) = (loops, context) }
 
   var table: KeySetTable { state.withLock { $0.current } }
 
@@ -75,7 +70,6 @@ final class KeySets: Sendable {
     }
   }
 
-  /// Fetches the keys that are due, now and periodically.
   func begin() {
     state.withLock { state in
       let timer = DispatchSource.makeTimerSource(queue: queue)
@@ -131,18 +125,15 @@ struct KeySetContext: Sendable {
   let underWay = DispatchGroup()
 }
 
-/// Two totals, and then two present values.
 struct KeySetCounts: Sendable, Equatable {
-  /// The fetches that have ended, whether they succeeded or failed.
+  /// The total of fetches that have ended, whether they succeeded or failed.
   var fetches = 0
   var failures = 0
-
   /// The providers without any keys yet. The server refuses all of their JWTs.
   var missing = 0
   /// The seconds since the oldest set in use was fetched; nil if none was.
   var oldestAge: Int?
 
-  /// Adds the totals of other key sets, but not their present values.
   mutating func addTotals(of others: KeySetCounts) {
     fetches += others.fetches
     failures += others.failures
@@ -156,16 +147,12 @@ struct KeySetTable: Sendable {
     case read(JSONWebKeySet)
     case remote(RemoteKeySet)
 
-    var remote: RemoteKeySet? {
-      if case .remote(let remote) = self { remote } else { nil }
-    }
+    var remote: RemoteKeySet? { if case .remote(let remote) = self { remote } else { nil } }
   }
 
   let entries: [KeySetSource: Entry]
 
-  init(_ entries: [KeySetSource: Entry] = [:]) {
-    self.entries = entries
-  }
+  init(_ entries: [KeySetSource: Entry] = [:]) { self.entries = entries }
 
   /// Returns the present keys of a source; nil if the server has fetched none yet. Never waits.
   func present(_ source: KeySetSource) -> JSONWebKeySet? {
@@ -176,8 +163,8 @@ struct KeySetTable: Sendable {
     }
   }
 
-  /// Returns the keys of a source after a fetch, if one is in flight or the schedule allows one. Otherwise returns the
-  /// present keys at once. Waits for at most ten seconds, and ends early if the task is cancelled.
+  /// Returns the keys of a source after a fetch, if one is in flight or the schedule allows one; otherwise at once. Waits
+  /// for at most ten seconds, and ends early if the task is cancelled.
   ///
   /// - Parameter isFirst: Whether the caller found no keys. If the first ones have arrived since, they are fresh.
   func fresh(_ source: KeySetSource, isFirst: Bool = false) async -> JSONWebKeySet? {

@@ -19,16 +19,9 @@ package struct NamedKeySets: Sendable {
   let entries: [KeySetSource: Entry]
 
   /// Whether the server must fetch any of the sets.
-  package var areFetched: Bool {
-    entries.values.contains { if case .remote = $0 { true } else { false } }
-  }
+  package var areFetched: Bool { entries.values.contains { if case .remote = $0 { true } else { false } } }
 
-  /// Checks all sources.
-  ///
-  /// - Parameters:
-  ///   - files: The contents of the files in `sources`.
-  ///   - proxies: The proxies in the environment.
-  /// - Throws: All errors, a sentence for each.
+  /// Checks all sources, of which `files` has the contents of files. Throws all errors, a sentence for each.
   package init(_ sources: Set<KeySetSource>, files: KeySetFiles, proxies: ProxyEnvironment) throws(StartError) {
     var entries: [KeySetSource: Entry] = [:]
     var errors: [String] = []
@@ -41,13 +34,10 @@ package struct NamedKeySets: Sendable {
     self.entries = entries
   }
 
-  /// The result for each source that the server fetches.
   package typealias Results = [KeySetSource: Result<KeySetFetch.Fetched, KeySetFetch.Failure>]
 
   /// Fetches all of these sets at once on a loop of its own, for at most the time of one, and blocks this thread until
-  /// then.
-  ///
-  /// - Throws: `SocketError` if there is no loop.
+  /// then. Throws `SocketError` if there is no loop.
   package func fetch() throws -> Results {
     let loop = try IOLoop.start(label: "doctor")
     defer { loop.stopAndWait() }
@@ -72,9 +62,7 @@ package struct NamedKeySets: Sendable {
 }
 
 extension NamedKeySets.Entry {
-  fileprivate init(
-    _ source: KeySetSource, _ files: KeySetFiles, _ proxies: ProxyEnvironment
-  ) throws(StartError) {
+  fileprivate init(_ source: KeySetSource, _ files: KeySetFiles, _ proxies: ProxyEnvironment) throws(StartError) {
     switch source {
     case .file(let path):
       guard let keys = files.keys[path] else { throw StartError("The server has not read the key set '\(path)'.") }
@@ -113,7 +101,7 @@ struct KeySetPlace: Sendable, CustomStringConvertible {
   private let authorities: TLSClientContext
   private let proxies: ProxyEnvironment
 
-  /// Creates a place, and checks the proxy in front of it.
+  /// Checks the proxy in front of the place.
   init(_ address: Address, authorities: TLSClientContext, proxies: ProxyEnvironment) throws(StartError) {
     (self.address, self.authorities, self.proxies) = (address, authorities, proxies)
     _ = try configuration(for: url)

@@ -4,9 +4,8 @@ import EventLoop
 import Locks
 import Logging
 
-/// The key set of one provider. The server fetches it by its schedule, and keeps it until a newer one arrives.
-///
-/// Many callers share one fetch.
+/// The key set of one provider. The server fetches it by its schedule, and keeps it until a newer one arrives. Many callers
+/// share one fetch.
 final class RemoteKeySet: Sendable {
   private let loop: IOLoop
   private let context: KeySetContext
@@ -33,15 +32,9 @@ final class RemoteKeySet: Sendable {
   /// strangers with invented tokens cannot fill the server while a provider is slow.
   private static let mostWaiting = 1000
 
-  /// Creates a key set without keys.
-  ///
-  /// - Parameter ended: Called on the loop after each fetch.
   init(_ place: KeySetPlace, loop: IOLoop, context: KeySetContext, ended: @escaping @Sendable () -> Void) {
-    state = Locked(State(place: place))
-    self.loop = loop
-    self.context = context
-    throttle = Throttle(context.logger)
-    self.ended = ended
+    (state, throttle) = (Locked(State(place: place)), Throttle(context.logger))
+    (self.loop, self.context, self.ended) = (loop, context, ended)
   }
 
   /// The present keys; nil before the first successful fetch.
@@ -53,19 +46,14 @@ final class RemoteKeySet: Sendable {
   var counts: KeySetCounts {
     state.withLock { state in
       let age = state.schedule.fetchedAt.map { context.clock() - $0 }
-      return KeySetCounts(
-        fetches: state.fetches, failures: state.failures, missing: age == nil ? 1 : 0, oldestAge: age)
+      return KeySetCounts(fetches: state.fetches, failures: state.failures, missing: age == nil ? 1 : 0, oldestAge: age)
     }
   }
 
   /// Uses other CAs or another proxy for further fetches.
-  func use(_ place: KeySetPlace) {
-    state.withLock { $0.place = place }
-  }
+  func use(_ place: KeySetPlace) { state.withLock { $0.place = place } }
 
-  func refresh(_ occasion: KeySetSchedule.Occasion) {
-    state.withLock { begin(occasion, &$0) }
-  }
+  func refresh(_ occasion: KeySetSchedule.Occasion) { state.withLock { begin(occasion, &$0) } }
 
   /// Whether a fetch is in flight, or may begin for a JWT that the present keys do not verify.
   var mayFetch: Bool {

@@ -26,10 +26,9 @@ final class CatalogService: Sendable {
   private let clients: [UpstreamClient]
   private let routes: [ObjectIdentifier: UpstreamRoute]
 
-  /// Creates the service. Throws a sentence if the proxy to the upstream is unusable.
+  /// Throws a sentence if the proxy to the upstream is unusable.
   ///
   /// - Parameters:
-  ///   - authorities: The trusted CAs for the upstream.
   ///   - burst: How long requests may wait for a place among those at the upstream before it counts as overload.
   ///   - shared: Returns the cache that the replicas share, for a loop; nil without one.
   init(
@@ -106,9 +105,7 @@ final class CatalogService: Sendable {
     }
   }
 
-  func close() {
-    for client in clients { client.close() }
-  }
+  func close() { for client in clients { client.close() } }
 }
 
 extension CatalogGateway.Configuration {
@@ -127,9 +124,7 @@ extension CatalogGateway.Configuration {
 }
 
 extension UpstreamClient.Configuration {
-  /// Creates the configuration of a client for the upstream in the settings.
-  ///
-  /// - Throws: `UpstreamProxy.InvalidURL` if the proxy is unusable.
+  /// Throws `UpstreamProxy.InvalidURL` if the proxy is unusable.
   package init(_ settings: Settings.Catalog, _ authorities: TLSClientContext) throws {
     let upstream = settings.upstream
     self.init(
@@ -147,7 +142,6 @@ extension UpstreamClient.Configuration {
 package struct CatalogTokens: TokenSource {
   let minter: TokenMinter
 
-  /// Creates the source of one generation.
   package init(minter: TokenMinter) { self.minter = minter }
 
   /// The lifetime of such a token in seconds; a new one is minted after half of it. A clock that is off by minutes does

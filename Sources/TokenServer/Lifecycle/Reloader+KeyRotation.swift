@@ -12,9 +12,8 @@ import UpstreamAdmission
 
 /// The rotation from the active key to the next one, on the reloader's queue.
 extension Reloader {
-  /// Adopts the keys of the current snapshot: continues the rotation if they are the same, or begins one.
-  ///
-  /// - Parameter previous: The snapshot that the current one replaced; nil at the start.
+  /// Adopts the keys of the current snapshot: continues the rotation if they are the same as those of the one before, or
+  /// begins one.
   func adoptKeys(insteadOf previous: RuntimeSnapshot?) {
     if previous != nil { loadedAt = Glibc.time(nil) }
     if let before = previous?.minter.key, !current.minter.key.isSame(as: before) {
@@ -137,8 +136,7 @@ extension Reloader {
   private func sign(withNextKey: Bool, _ message: Logger.Message, _ event: StaticString) {
     let before = current.minter.key
     do {
-      install(
-        try RuntimeSnapshot(current.source, of: services, replacing: current, signsWithNextKey: withNextKey))
+      install(try RuntimeSnapshot(current.source, of: services, replacing: current, signsWithNextKey: withNextKey))
     } catch {
       logger.error("Signing key not changed", metadata: ["reason": "\(error)"])
       rotation = KeyRotation(notBefore: rotation?.notBefore, now: monotonicTime + KeyRotation.firstPause)
@@ -196,7 +194,6 @@ final class SigningKeys: Sendable {
     let id: KeyID
     var state: SigningKeyState
     /// The time at which the key was last proved, in seconds since 1970: for the active key, when it signed its probe.
-    /// Nil if it was not.
     var lastProof: Int?
     /// Why the last proof was not accepted: a sentence or more. Nil if it was, or if there was none.
     var finding: String?

@@ -43,20 +43,13 @@ final class Reloader: @unchecked Sendable {
   /// The interval between checks of the files. Rotated secrets overlap for longer than that.
   private static let interval = DispatchTimeInterval.seconds(5)
 
-  /// Creates a reloader.
-  ///
   /// - Parameter files: The fingerprints of the files of `current` from before they were read.
   init(
     _ current: RuntimeSnapshot, files: FileFingerprints, servers: (public: Server, admin: Server?),
     services: Services, logger: Logger, manager: ServiceNotifier?, load: @escaping Load
   ) {
-    self.current = current
-    self.servers = servers
-    self.services = services
-    self.logger = logger
-    self.manager = manager
-    self.load = load
-    self.files = files
+    (self.current, self.servers, self.services, self.files) = (current, servers, services, files)
+    (self.logger, self.manager, self.load) = (logger, manager, load)
   }
 
   func watch() {
@@ -75,9 +68,7 @@ final class Reloader: @unchecked Sendable {
   }
 
   /// Reloads because of a signal, on the calling thread, so that the process needs no other thread.
-  func reloadOnSignal() {
-    queue.sync { reload(because: "SIGHUP") }
-  }
+  func reloadOnSignal() { queue.sync { reload(because: "SIGHUP") } }
 
   /// Ends the watch, and returns when no reload is in progress.
   func stop() {
@@ -163,10 +154,8 @@ struct FileFingerprints {
 
   private var files: [String: Fingerprint?] = [:]
 
-  /// Records the present state of the files at `paths`. A missing file also has a state.
-  init(_ paths: [String]) {
-    watch(paths)
-  }
+  /// Records the present state of the files. A missing file also has a state.
+  init(_ paths: [String]) { watch(paths) }
 
   /// Records the state of further files. A file that is already watched keeps its known state, so that a change since
   /// then is still found.
@@ -174,18 +163,12 @@ struct FileFingerprints {
     for path in paths where files[path] == nil { files[path] = .some(Self.fingerprint(path)) }
   }
 
-  mutating func keepOnly(_ paths: [String]) {
-    files = files.filter { paths.contains($0.key) }
-  }
+  mutating func keepOnly(_ paths: [String]) { files = files.filter { paths.contains($0.key) } }
 
-  mutating func look() {
-    for path in files.keys { files[path] = .some(Self.fingerprint(path)) }
-  }
+  mutating func look() { for path in files.keys { files[path] = .some(Self.fingerprint(path)) } }
 
   /// Whether the state of any file differs from the recorded one.
-  var haveChanged: Bool {
-    files.contains { path, known in Self.fingerprint(path) != known }
-  }
+  var haveChanged: Bool { files.contains { path, known in Self.fingerprint(path) != known } }
 
   /// Returns nil for a missing file. Symbolic links are followed, because Kubernetes and Docker replace a secret by a new
   /// link.

@@ -15,7 +15,7 @@ struct ServerEvents: ExchangeObserver {
   let sink: LogSink
   let logger: Logger
   private let metrics: ServerMetrics?
-  /// The tally of one loop; nil until there is a loop.
+  /// The tally of one loop.
   private var tally: RequestTally?
   private let spans: SpanExporter?
   private let throttle: Throttle
@@ -23,11 +23,8 @@ struct ServerEvents: ExchangeObserver {
   private let handshakes = FailedHandshakes()
 
   init(sink: LogSink, logger: Logger, metrics: ServerMetrics? = nil, spans: SpanExporter? = nil) {
-    self.sink = sink
-    self.logger = logger
-    throttle = Throttle(logger)
-    self.metrics = metrics
-    self.spans = spans
+    (self.sink, self.logger, throttle) = (sink, logger, Throttle(logger))
+    (self.metrics, self.spans) = (metrics, spans)
   }
 
   func forOneLoop() -> any ExchangeObserver {
@@ -78,8 +75,7 @@ struct ServerEvents: ExchangeObserver {
     metrics?.connections.count(notice)
     switch notice {
     case .acceptPaused(let error):
-      throttle.log(
-        "acceptPaused", "The server pauses accepting connections: \(error.shortage)", ["error": "\(error)"])
+      throttle.log("acceptPaused", "The server pauses accepting connections: \(error.shortage)", ["error": "\(error)"])
     case .connectionRecycled(let peer):
       throttle.log(
         "recycled",
@@ -193,9 +189,7 @@ extension RequestHead.Method {
 }
 
 /// Decides which failed TLS sessions get a log line: one for each cause and peer, then no line about both for ten
-/// minutes.
-///
-/// The number of remembered peers is bounded. Beyond it, each cause gets one line in ten seconds.
+/// minutes. Beyond a number of remembered peers, each cause gets one line in ten seconds.
 final class FailedHandshakes: Sendable {
   private let state = Locked(State())
 

@@ -17,8 +17,6 @@ final class ServiceNotifier: Sendable {
 
   /// Takes the service manager's variables from the environment. Returns nil if no service manager waits. Call it once,
   /// while there is one thread.
-  ///
-  /// - Throws: `StartError` if the variables are invalid.
   static func take() throws(StartError) -> ServiceNotifier? {
     let names = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"]
     let values = names.map { name in

@@ -31,12 +31,8 @@ struct Services: Sendable {
 }
 
 extension Services {
-  /// Creates the services of a process that begins with these settings.
-  ///
   /// - Parameter loops: The loops of the public listener.
-  init(
-    _ source: RuntimeSnapshot.Source, loops: [IOLoop], memory: MemoryBudget, sink: LogSink, logger: Logger
-  ) throws {
+  init(_ source: RuntimeSnapshot.Source, loops: [IOLoop], memory: MemoryBudget, sink: LogSink, logger: Logger) throws {
     (self.memory, self.sink) = (memory, sink)
     let settings = source.settings
     let spans = try Self.exporter(source, loops, logger)

@@ -41,9 +41,7 @@ struct MetricsText {
 
 extension Double {
   /// The number in the syntax of Go's `ParseFloat`, which the format requires.
-  fileprivate var exposition: String {
-    isNaN ? "NaN" : isInfinite ? (self > 0 ? "+Inf" : "-Inf") : "\(self)"
-  }
+  fileprivate var exposition: String { isNaN ? "NaN" : isInfinite ? (self > 0 ? "+Inf" : "-Inf") : "\(self)" }
 }
 
 extension [UInt8] {
@@ -94,20 +92,18 @@ enum MetricLabel {
   }
 }
 
+/// A line of a value: what follows the metric's name, the label `le`, and the number.
+typealias MetricPart = (suffix: String, bound: String?, number: Double)
+
 /// A value of a metric: a number, a condition (1 or 0), a histogram, or nil for no sample.
 protocol MetricValue: Sendable {
-  /// The lines of the value, each with what follows the metric's name, and the label `le`.
-  var parts: [(suffix: String, bound: String?, number: Double)] { get }
+  var parts: [MetricPart] { get }
 }
 
-extension Double: MetricValue { var parts: [(suffix: String, bound: String?, number: Double)] { [("", nil, self)] } }
-extension Int: MetricValue { var parts: [(suffix: String, bound: String?, number: Double)] { Double(self).parts } }
-extension Bool: MetricValue {
-  var parts: [(suffix: String, bound: String?, number: Double)] { (self ? 1 : 0).parts }
-}
-extension Optional: MetricValue where Wrapped: MetricValue {
-  var parts: [(suffix: String, bound: String?, number: Double)] { self?.parts ?? [] }
-}
+extension Double: MetricValue { var parts: [MetricPart] { [("", nil, self)] } }
+extension Int: MetricValue { var parts: [MetricPart] { Double(self).parts } }
+extension Bool: MetricValue { var parts: [MetricPart] { (self ? 1 : 0).parts } }
+extension Optional: MetricValue where Wrapped: MetricValue { var parts: [MetricPart] { self?.parts ?? [] } }
 
 /// A metric and the function that reads its samples: definition and measurement in one place.
 struct MetricReading<Source>: Sendable {
@@ -127,10 +123,7 @@ struct MetricReading<Source>: Sendable {
   }
 
   /// Creates a metric with one sample.
-  init(
-    _ kind: Metric.Kind, _ name: String, _ help: String,
-    _ value: @escaping @Sendable (Source) -> some MetricValue
-  ) {
+  init(_ kind: Metric.Kind, _ name: String, _ help: String, _ value: @escaping @Sendable (Source) -> some MetricValue) {
     self.init(kind, name, help, labels: []) { [([], value($0))] }
   }
 

@@ -5,7 +5,6 @@ import Locks
 final class RequestMetrics: Sendable {
   private let tallies = Locked<[RequestTally]>([])
 
-  /// Creates the tally of another event loop.
   func makeTally() -> RequestTally {
     let tally = RequestTally()
     tallies.withLock { $0.append(tally) }
@@ -60,15 +59,10 @@ final class RequestTally: Sendable {
     var clients = ClientTallies(DurationHistogram())
   }
 
-  /// Counts one response.
+  /// Counts one response. The route and the method are literals of the program, so they never contain anything that a
+  /// client sent.
   ///
-  /// - Parameters:
-  ///   - route: The route's template, a literal of the program, so it never contains anything that a client sent.
-  ///   - method: The method's name, also a literal.
-  ///   - status: The status code.
-  ///   - bytes: The bytes of content.
-  ///   - duration: The time from the first byte of the request to its response.
-  ///   - client: The client's id in the settings; nil if access control has admitted none.
+  /// - Parameter client: The client's id in the settings; nil if access control has admitted none.
   func count(
     route: StaticString, method: StaticString, status: Int, bytes: Int, duration: Duration, client: String? = nil
   ) {
@@ -104,9 +98,7 @@ struct RouteTally: Sendable {
   private(set) var durations = DurationHistogram()
   private(set) var bytes = 0
 
-  init(_ route: StaticString) {
-    self.route = route
-  }
+  init(_ route: StaticString) { self.route = route }
 
   mutating func count(method: StaticString, status: Int, bytes: Int, duration: Duration) {
     add(1, method: method, status: status)
@@ -144,18 +136,6 @@ struct DurationHistogram: Sendable {
   private var buckets = InlineArray<9, Int>(repeating: 0)
   private(set) var sum = Duration.zero
 
-  var count: Int { buckets.indices.reduce(0) { $0 &+ buckets[$1] } }
-
-  /// The number of durations up to each bound in seconds. The last element, without a bound, is the number of all
-  /// durations.
-  var cumulative: [(bound: Double?, count: Int)] {
-    var count = 0
-    return buckets.indices.map { index in
-      count &+= buckets[index]
-      return (index < Self.bounds.count ? Self.bounds[index].seconds : nil, count)
-    }
-  }
-
   mutating func add(_ duration: Duration) {
     var index = 0
     while index < Self.bounds.count, duration > Self.bounds[index] { index += 1 }
@@ -170,9 +150,14 @@ struct DurationHistogram: Sendable {
 }
 
 extension DurationHistogram: MetricValue {
-  var parts: [(suffix: String, bound: String?, number: Double)] {
-    cumulative.map { ("_bucket", $0.bound.map { "\($0)" } ?? "+Inf", Double($0.count)) }
-      + [("_sum", nil, sum.seconds), ("_count", nil, Double(count))]
+  /// Each bucket counts the durations up to its bound, the last one all durations.
+  var parts: [MetricPart] {
+    var count = 0
+    let cumulative = buckets.indices.map { index -> MetricPart in
+      count &+= buckets[index]
+      return ("_bucket", index < Self.bounds.count ? "\(Self.bounds[index].seconds)" : "+Inf", Double(count))
+    }
+    return cumulative + [("_sum", nil, sum.seconds), ("_count", nil, Double(count))]
   }
 }
 
@@ -212,12 +197,8 @@ struct ClientTallies<Value: Sendable>: Sendable {
   private var places: [String: Int] = [:]
   private var latest = 0
 
-  init(_ initial: Value) {
-    self.initial = initial
-  }
+  init(_ initial: Value) { self.initial = initial }
 
-  /// Changes the value of a client.
-  ///
   /// - Parameter client: A client's id in the settings, or a placeholder; never a part of a request.
   mutating func update(_ client: String, _ change: (inout Value) -> Void) {
     let place = place(of: client)

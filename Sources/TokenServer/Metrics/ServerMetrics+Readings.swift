@@ -269,8 +269,7 @@ extension ServerMetrics {
   ]
 
   private static let log: [MetricReading<LogSink>] = [
-    .init(
-      .counter, "musickit_log_lines_dropped_total", "Log lines lost because the reader was too slow.", \.lostLines)
+    .init(.counter, "musickit_log_lines_dropped_total", "Log lines lost because the reader was too slow.", \.lostLines)
   ]
 
   private static let start: [MetricReading<Int>] = [

@@ -13,9 +13,8 @@ import Telemetry
 
 /// The page `/metrics`: counts and present values, for Prometheus and readers of its format.
 ///
-/// The server counts very little for these metrics: most values are read from their owners at each scrape. Requests and
-/// connections are those of the public listener. Probes and scrapes at the admin listener do not count, because they
-/// would blur the numbers.
+/// Most values are read from their owners at each scrape. Requests and connections are those of the public listener.
+/// Probes and scrapes at the admin listener do not count, because they would blur the numbers.
 final class ServerMetrics: Sendable {
   let requests = RequestMetrics()
   let connections = ConnectionTally()
@@ -36,13 +35,8 @@ final class ServerMetrics: Sendable {
   /// files.
   private let queue = DispatchQueue(label: "metrics")
 
-  /// Reports the connections of this server from now on.
-  func watch(_ server: Server) {
-    watched.withLock { $0.server = server }
-  }
+  func watch(_ server: Server) { watched.withLock { $0.server = server } }
 
-  /// Returns the route, for the tokens and the certificate of one generation.
-  ///
   /// - Parameter readiness: Returns the report of `/readyz`. It renews the callers' token if that is due, so the
   ///   token's metrics do not depend on callers.
   func route(

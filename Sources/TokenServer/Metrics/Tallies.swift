@@ -36,11 +36,7 @@ final class AccessTally: Sendable {
     }
   ]
 
-  /// Counts one decision.
-  ///
-  /// - Parameters:
-  ///   - client: A client's id in the settings, or a placeholder; never a part of a request.
-  ///   - reason: The reason in one word, or nil.
+  /// - Parameter client: A client's id in the settings, or a placeholder; never a part of a request.
   func count(client: String, _ outcome: AuditOutcome, reason: StaticString?) {
     clients.withLock { $0.update(client) { Self.add(1, outcome, reason ?? "-", to: &$0) } }
   }
@@ -103,10 +99,7 @@ final class ConnectionTally: Sendable {
     }
   }
 
-  /// Counts a request that the server refused because it lacked something.
-  func count(_ shortage: Shortage) {
-    total.withLock { $0.shortages[shortage, default: 0] += 1 }
-  }
+  func count(_ shortage: Shortage) { total.withLock { $0.shortages[shortage, default: 0] += 1 } }
 
   var counts: Counts { total.withLock { $0 } }
 }
@@ -127,8 +120,6 @@ final class ReloadTally: Sendable {
     var lastSuccess = Glibc.time(nil)
   }
 
-  /// Counts a reload that has succeeded.
-  ///
   /// - Parameter settings: The paths of the changed settings that need a restart.
   func succeeded(needingRestart settings: [String]) {
     total.withLock { total in
@@ -157,7 +148,7 @@ final class UpstreamTally: Sendable {
     fileprivate(set) var errors: [Cause: Int] = [:]
   }
 
-  /// The cause of a failed attempt, as in the metric's label.
+  /// The value is that of the metric's label.
   enum Cause: String, CaseIterable {
     case dns, connect, tls, timeout, broken
     case protocolViolation = "protocol"
@@ -185,9 +176,7 @@ final class UpstreamTally: Sendable {
     }
   }
 
-  private func count(_ cause: Cause) {
-    state.withLock { $0.errors[cause, default: 0] &+= 1 }
-  }
+  private func count(_ cause: Cause) { state.withLock { $0.errors[cause, default: 0] &+= 1 } }
 
   var counts: State { state.withLock { $0 } }
 }

@@ -25,9 +25,7 @@ struct InspectionEndpoint: Sendable {
   private static let mostValues = 4
   private static let rates = ClientRates(client: "inspections", perCaller: RateLimits.inspections, total: nil)
 
-  var route: Route {
-    Route("/page/inspect", [.post(bodyLimit: Self.bodyLimit, judge: { judge($0) })])
-  }
+  var route: Route { Route("/page/inspect", [.post(bodyLimit: Self.bodyLimit, judge: { judge($0) })]) }
 
   private func judge(_ request: Request) -> HeadReply {
     if let refusal = OwnPageRule.refusalWithoutJSON(request) ?? rule?.refusal(of: request) {

@@ -6,10 +6,7 @@ package struct InspectionReport {
   private let inspection: Inspection
   private let now: Int
 
-  package init(_ inspection: Inspection, now: Int) {
-    self.inspection = inspection
-    self.now = now
-  }
+  package init(_ inspection: Inspection, now: Int) { (self.inspection, self.now) = (inspection, now) }
 
   /// The report for people: the content of the token, then each check, then the verdict.
   package var lines: [String] {

@@ -80,10 +80,7 @@ package final class WholeContent: ContentReader, @unchecked Sendable {
   // Sendable by confinement: only the task that sends the request reads it.
   private var bytes: [UInt8]?
 
-  /// Creates content of these bytes.
-  package init(_ bytes: [UInt8]) {
-    self.bytes = bytes
-  }
+  package init(_ bytes: [UInt8]) { self.bytes = bytes }
 
   package func read() async throws(ContentError) -> [UInt8]? { bytes.take() }
 

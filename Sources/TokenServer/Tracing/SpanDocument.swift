@@ -9,11 +9,7 @@ struct SpanDocument: Sendable {
   private var bytes: [UInt8] = []
   private var isEmpty = true
 
-  /// Begins a document.
-  ///
-  /// - Parameters:
-  ///   - resource: The properties of this process, such as `service.name`.
-  ///   - scope: The name and version of the program that makes the spans.
+  /// Begins a document with the properties of this process, such as `service.name`, and the program that makes the spans.
   init(resource: [(key: String, value: String)], scope: (name: String, version: String)) {
     bytes.append("{\"resourceSpans\":[{\"resource\":{\"attributes\":[")
     for (index, attribute) in resource.enumerated() {
