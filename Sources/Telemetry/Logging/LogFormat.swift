@@ -116,13 +116,11 @@ extension LogFormat {
     quote(&line)
   }
 
-  /// Appends a field with a list of texts, and a name that needs no escaping.
   func field(_ line: inout OutputSpan<UInt8>, json name: StaticString, _ values: [String]) {
     begin(&line, json: name)
     list(&line, values)
   }
 
-  /// Appends a field with a list of texts.
   func field(_ line: inout OutputSpan<UInt8>, _ name: String, _ values: [String]) {
     begin(&line, field: name)
     list(&line, values)
@@ -232,7 +230,6 @@ extension OutputSpan<UInt8> {
 }
 
 extension Span<UInt8> {
-  /// Whether all bytes are plain.
   fileprivate var isPlain: Bool {
     var index = firstMark(from: 0, to: count) { word in
       word | word.marksOfControls | word.marks(of: 0x7F) | word.marks(of: UInt8(ascii: "\""))
@@ -266,7 +263,6 @@ extension UnicodeScalar {
 ///
 /// Lines follow each other quickly, so only another second makes the whole text again.
 struct LineTime: Sendable {
-  /// The text in ASCII.
   private(set) var text: InlineArray<24, UInt8>
   /// Seconds since 1970-01-01T00:00:00Z, without leap seconds.
   private var second: Int

@@ -195,9 +195,7 @@ struct AccessGate: Sendable {
 
   private func count(_ caller: Principal, _ auditContext: AuditContext) -> AccessDecision {
     let client = caller.client
-    guard !client.rates.isUnlimited else {
-      return .admitted(AuthorizedCaller(caller: caller, auditContext: auditContext, limit: nil))
-    }
+    guard !client.rates.isUnlimited else { return admit(caller, auditContext, .unlimited) }
     let verdict = service.limiter.take(
       client.rates, for: caller.identity(at: auditContext.rateLimitPrefix), now: Deadline.now.nanoseconds)
     return admit(caller, auditContext, verdict)
@@ -220,20 +218,18 @@ struct AccessGate: Sendable {
   }
 
   private func admit(_ caller: Principal, _ auditContext: AuditContext, _ verdict: RateVerdict) -> AccessDecision {
-    let client = caller.client
     switch verdict {
     case .unlimited: return .admitted(AuthorizedCaller(caller: caller, auditContext: auditContext, limit: nil))
     case .allowed(let limit):
       return .admitted(AuthorizedCaller(caller: caller, auditContext: auditContext, limit: limit))
     case .limited(let limit):
-      let subject = limit.policy == .total ? "All callers of client \(client.id) together" : "The caller"
+      let client = caller.client.id
+      let subject = limit.policy == .total ? "All callers of client \(client) together" : "The caller"
       let denial = Denial(
         .rateLimited, limit.policy == .total ? "client_rate" : "caller_rate",
         "\(subject) exceeded the rate limit. Send the request again in \(limit.seconds) s.", retryAfter: limit.seconds,
-        client: client.id)
-      var response = refuse(denial, auditContext)
-      AuthorizedCaller(caller: caller, auditContext: auditContext, limit: limit).mark(&response)
-      return .refused(response)
+        client: client)
+      return .refused(refuse(denial, AuthorizedCaller(caller: caller, auditContext: auditContext, limit: limit)))
     }
   }
 

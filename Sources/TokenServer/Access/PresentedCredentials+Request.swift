@@ -36,8 +36,8 @@ extension PresentedCredentials.Credential {
   fileprivate init?(
     _ request: Request, _ certificate: PresentedCredentials.Credential?, _ isOwnToken: (ArraySlice<UInt8>) -> Bool
   ) {
-    var authorization = Self.authorization(request.field("authorization"))
-    let apiKey = Self.apiKey(request.field("x-api-key"))
+    var authorization = Self.read(request.field("authorization"), "Authorization", Self.authorization)
+    let apiKey = Self.read(request.field("x-api-key"), "X-API-Key") { .apiKey($0) }
     if case .bearer(let token)? = authorization, apiKey != nil || certificate != nil, isOwnToken(token) {
       authorization = nil
     }
@@ -60,19 +60,14 @@ extension PresentedCredentials.Credential {
     self = holds ? .certificate(certificate.subjectNames) : .outdatedCertificate
   }
 
-  private static func apiKey(_ field: FieldOccurrence<ArraySlice<UInt8>>) -> PresentedCredentials.Credential? {
+  @inline(__always)
+  private static func read(
+    _ field: FieldOccurrence<ArraySlice<UInt8>>, _ name: StaticString, _ parse: (ArraySlice<UInt8>) -> Self
+  ) -> Self? {
     switch field {
     case .absent: nil
-    case .repeated: .malformed("The request has X-API-Key twice. Send one credential.")
-    case .single(let value): .apiKey(value)
-    }
-  }
-
-  private static func authorization(_ field: FieldOccurrence<ArraySlice<UInt8>>) -> PresentedCredentials.Credential? {
-    switch field {
-    case .absent: nil
-    case .repeated: .malformed("The request has Authorization twice. Send one credential.")
-    case .single(let value): authorization(value)
+    case .repeated: .malformed("The request has \(name) twice. Send one credential.")
+    case .single(let value): parse(value)
     }
   }
 

@@ -68,7 +68,7 @@ final class Health: Sendable {
     } catch {
       checks.append(.init(name: "token", detail: "\(error)", result: .failed))
     }
-    checks.append(.init(services.metrics.reloads.counts))
+    checks.append(.init(services.metrics.reloads.withLock { $0 }))
     if let (detail, needsOperator) = services.metrics.signingKeys.rotation {
       checks.append(.init(name: "keyRotation", detail: detail, result: needsOperator ? .degraded : .good))
     }
@@ -136,7 +136,7 @@ package struct ReadinessReport {
 
 extension ReadinessReport.Check {
   /// Checks whether the settings in use are those in the files.
-  fileprivate init(_ reloads: ReloadTally.Counts) {
+  fileprivate init(_ reloads: ReloadTally) {
     name = "settings"
     let pending = reloads.needingRestart.joined(separator: ", ")
     if let refusal = reloads.refusal {

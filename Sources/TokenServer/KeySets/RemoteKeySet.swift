@@ -120,27 +120,22 @@ final class RemoteKeySet: Sendable {
     case .failure(let failure): tell(failure, of: fetch.place, keeping: earlier)
     }
     let waiting = state.withLock { state in
-      note(result, &state)
+      state.fetches += 1
+      switch result {
+      case .success(let fetched):
+        (state.keys, state.discovered) = (fetched.keys, fetched.discovered)
+        state.schedule.succeeded(now: context.clock(), maxAge: fetched.maxAge)
+      case .failure:
+        state.failures += 1
+        // The keys may have moved: the next fetch asks the provider where they are.
+        state.discovered?.isDoubtful = true
+        state.schedule.failed(now: context.clock())
+      }
       defer { (state.waiting, state.fetch) = ([:], nil) }
       return state.waiting
     }
     for continuation in waiting.values { continuation.resume() }
     ended()
-  }
-
-  private func note(_ result: Result<KeySetFetch.Fetched, KeySetFetch.Failure>, _ state: inout State) {
-    state.fetches += 1
-    switch result {
-    case .success(let fetched):
-      state.keys = fetched.keys
-      state.discovered = fetched.discovered
-      state.schedule.succeeded(now: context.clock(), maxAge: fetched.maxAge)
-    case .failure:
-      state.failures += 1
-      // The keys may have moved: the next fetch asks the provider where they are.
-      state.discovered?.isDoubtful = true
-      state.schedule.failed(now: context.clock())
-    }
   }
 
   private func tell(_ fetched: KeySetFetch.Fetched, of place: KeySetPlace, after earlier: JSONWebKeySet?) {

@@ -7,6 +7,7 @@ import HTTPCache
 package import HTTPClient
 import HTTPMessages
 import HTTPServer
+import Locks
 import Logging
 import Memory
 package import ServerSettings
@@ -18,7 +19,7 @@ import UpstreamAdmission
 /// tokens, Apple's CAs, and whether responses are public.
 final class CatalogService: Sendable {
   let proxy: CatalogGateway
-  let tally = UpstreamTally()
+  let tally = Locked(UpstreamTally())
   /// The trusted CAs for the upstream, which a reload replaces.
   let authorities: TLSClientContext
   let spans: SpanExporter?
@@ -158,11 +159,11 @@ package struct CatalogTokens: TokenSource {
 /// Counts the events of the upstream and logs them at a limited rate.
 struct CatalogEvents: CatalogObserver {
   private let throttle: Throttle
-  private let tally: UpstreamTally
+  private let tally: Locked<UpstreamTally>
   private let record: @Sendable (UpstreamAttempt) -> Void
 
   init(
-    logger: Logger, tally: UpstreamTally = UpstreamTally(),
+    logger: Logger, tally: Locked<UpstreamTally> = Locked(UpstreamTally()),
     record: @escaping @Sendable (UpstreamAttempt) -> Void = { _ in }
   ) {
     throttle = Throttle(logger)
@@ -171,7 +172,7 @@ struct CatalogEvents: CatalogObserver {
   }
 
   func noticed(_ notice: CatalogNotice) {
-    tally.count(notice)
+    tally.withLock { $0.count(notice) }
     switch notice {
     case .responded: break
     case .attempted(let attempt): record(attempt)

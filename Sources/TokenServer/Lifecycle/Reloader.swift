@@ -2,6 +2,7 @@ import DeveloperToken
 import Dispatch
 import Glibc
 import HTTPServer
+import Locks
 import Logging
 import ServerSettings
 import TLS
@@ -121,7 +122,7 @@ final class Reloader: @unchecked Sendable {
       for notice in next.notices { logger.warning("\(notice)") }
       install(next)
       files.keepOnly(source.paths)
-      services.metrics.reloads.succeeded(needingRestart: pending)
+      services.metrics.reloads.withLock { $0.succeed(needingRestart: pending) }
       logger.notice(
         "Configuration reloaded",
         metadata: [
@@ -132,7 +133,7 @@ final class Reloader: @unchecked Sendable {
       manager?.ready("Configuration reloaded")
     } catch {
       let sentences = (error as? InvalidSettings)?.errors.lines ?? ["\(error)"]
-      services.metrics.reloads.refused(sentences.first ?? "")
+      services.metrics.reloads.withLock { $0.refuse(sentences.first ?? "") }
       for sentence in sentences {
         logger.error("The new settings are invalid, so the old ones stay in use.", metadata: ["reason": "\(sentence)"])
       }

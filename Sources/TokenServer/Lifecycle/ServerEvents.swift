@@ -44,7 +44,7 @@ struct ServerEvents: ExchangeObserver {
     tally?.count(
       route: exchange.route ?? "-", method: method, status: exchange.status, bytes: exchange.bytes,
       duration: exchange.duration, client: exchange.client)
-    if let shortage = exchange.shortage { metrics?.connections.count(shortage) }
+    if let shortage = exchange.shortage { metrics?.connections.withLock { $0.shortages[shortage, default: 0] += 1 } }
     if let spans, spans.sampler.records(exchange.trace) { spans.record(FinishedSpan(exchange)) }
     guard sink.filter.hasAccessLine(status: exchange.status, of: exchange.trace), !isLook(exchange) else { return }
     // At a terminal, a visit of the page has the line of its document only.
@@ -72,7 +72,7 @@ struct ServerEvents: ExchangeObserver {
   }
 
   func noticed(_ notice: ServerNotice) {
-    metrics?.connections.count(notice)
+    metrics?.connections.withLock { $0.count(notice) }
     switch notice {
     case .acceptPaused(let error):
       throttle.log("acceptPaused", "The server pauses accepting connections: \(error.shortage)", ["error": "\(error)"])

@@ -5,6 +5,7 @@ import Glibc
 import HTTPCache
 import HTTPClient
 import HTTPServer
+import Locks
 import Memory
 import TLS
 import Telemetry
@@ -20,7 +21,7 @@ extension ServerMetrics {
     MetricGroup(AccessTally.readings) { $0.services.access.tally },
     MetricGroup(audit) { $0.services.access.audit },
     MetricGroup(keySets) { $0.services.access.keySets.counts },
-    MetricGroup(reloads) { $0.metrics.reloads.counts },
+    MetricGroup(reloads) { $0.metrics.reloads.withLock { $0 } },
     MetricGroup(refusals) { $0.connections },
     MetricGroup(loops) { $0.server?.loopLags },
     MetricGroup(openConnections) { $0.server },
@@ -34,7 +35,7 @@ extension ServerMetrics {
     MetricGroup(certificate) { $0.tls },
     MetricGroup(otherCertificates) { ($0.tls, $0.services.catalog?.authorities) },
     MetricGroup(catalog) { $0.services.catalog?.proxy.status },
-    MetricGroup(UpstreamTally.readings) { $0.services.catalog?.tally.counts },
+    MetricGroup(UpstreamTally.readings) { $0.services.catalog?.tally.withLock { $0 } },
     MetricGroup(upstreamConnections) { $0.services.catalog?.counters },
     MetricGroup(group) { $0.services.group },
     MetricGroup(sharedRates) { $0.services.rates },
@@ -61,7 +62,7 @@ extension ServerMetrics {
       \.unrecordedGrants),
   ]
 
-  private static let tlsFailures: [MetricReading<ConnectionTally.Counts>] = [
+  private static let tlsFailures: [MetricReading<ConnectionTally>] = [
     .init(
       .counter, "musickit_tls_failures_total", "TLS sessions that failed, mostly handshakes, by cause.",
       by: "cause", of: TLSFailure.self, named: { "\($0.label)" }
@@ -86,7 +87,7 @@ extension ServerMetrics {
     ) { $0.refusals(for: $1) },
   ]
 
-  private static let failedConnections: [MetricReading<ConnectionTally.Counts>] = [
+  private static let failedConnections: [MetricReading<ConnectionTally>] = [
     .init(
       .counter, "musickit_connections_refused_total", "Connections refused because of server.limits.connections.",
       \.refused),
@@ -123,7 +124,7 @@ extension ServerMetrics {
     ) { $0.oldestAge ?? 0 },
   ]
 
-  private static let reloads: [MetricReading<ReloadTally.Counts>] = [
+  private static let reloads: [MetricReading<ReloadTally>] = [
     .init(
       .counter, "musickit_reloads_total", "Reloads of settings, key and certificates, failed ones included.", \.reloads),
     .init(

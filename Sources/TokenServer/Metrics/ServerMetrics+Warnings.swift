@@ -88,7 +88,7 @@ extension ServerMetrics {
     .init(kind, name, help, labels: ["loop"]) { lags in lags.enumerated().map { ([.number($0)], value($1)) } }
   }
 
-  static let refusals: [MetricReading<ConnectionTally.Counts>] = [
+  static let refusals: [MetricReading<ConnectionTally>] = [
     .init(
       .counter, "musickit_unavailable_total",
       "Connections and requests that the server refused because it lacked something, by cause.",

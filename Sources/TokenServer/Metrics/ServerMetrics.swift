@@ -17,9 +17,9 @@ import Telemetry
 /// Probes and scrapes at the admin listener do not count, because they would blur the numbers.
 final class ServerMetrics: Sendable {
   let requests = RequestMetrics()
-  let connections = ConnectionTally()
+  let connections = Locked(ConnectionTally())
   let signingKeys = SigningKeys()
-  let reloads = ReloadTally()
+  let reloads = Locked(ReloadTally())
   /// Reads the settings as a reload does, for `/config`.
   let load = Locked<Reloader.Load?>(nil)
 
@@ -47,7 +47,7 @@ final class ServerMetrics: Sendable {
       self.queue.sync {
         let scrape = Scrape(
           metrics: self, server: self.watched.withLock { $0.server }, minter: minter, tls: tls, services: services,
-          readiness: readiness(), connections: self.connections.counts)
+          readiness: readiness(), connections: self.connections.withLock { $0 })
         let text = Self.groups.reduce(into: MetricsText()) { $1.write(scrape, &$0) }
         return Response(.ok, prepared: Self.fields, body: text.bytes)
       }
@@ -70,7 +70,7 @@ struct Scrape {
   let tls: TLSContext?
   let services: Services
   let readiness: ReadinessReport
-  let connections: ConnectionTally.Counts
+  let connections: ConnectionTally
 }
 
 /// Metrics of one part of the server, without lines if the server has no such part.
@@ -97,7 +97,8 @@ struct ProcessFigures: Sendable {
 
   init() {
     residentBytes = Self.residentPages() * sysconf(Int32(_SC_PAGESIZE))
-    cpuSeconds = Self.cpuTime()
+    // In microseconds (clock(3)).
+    cpuSeconds = Double(clock()) / 1e6
     openDescriptors = Self.countDescriptors()
     var limit = rlimit()
     maximumDescriptors =
@@ -109,12 +110,6 @@ struct ProcessFigures: Sendable {
     guard let text = try? SmallFile.read("/proc/self/statm", atMost: 4096) else { return 0 }
     let pages = String(decoding: text, as: UTF8.self).split(separator: " ")
     return pages.count > 1 ? Int(pages[1]) ?? 0 : 0
-  }
-
-  private static func cpuTime() -> Double {
-    var time = timespec()
-    guard unsafe clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time) == 0 else { return 0 }
-    return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
   }
 
   private static func countDescriptors() -> Int {

@@ -60,93 +60,69 @@ final class AccessTally: Sendable {
   }
 }
 
-/// Counts the failures of connections, and the forwarding fields and PROXY headers that the server did not accept.
-final class ConnectionTally: Sendable {
-  private let total = Locked(Counts())
+/// The failures of connections, and the forwarding fields and PROXY headers that the server did not accept.
+struct ConnectionTally: Sendable {
+  var refused = 0
+  var refusedPerAddress = 0
+  var tlsFailures: [TLSFailure: Int] = [:]
+  var recycled = 0
+  var acceptPauses = 0
+  var proxyHeadersRefused = 0
+  var forwardingIgnored = 0
+  /// What the server lacked when it refused connections and requests.
+  var shortages: [Shortage: Int] = [:]
+  var http2Misconduct: [HTTP2Misconduct: Int] = [:]
 
-  struct Counts: Sendable {
-    var refused = 0
-    var refusedPerAddress = 0
-    var tlsFailures: [TLSFailure: Int] = [:]
-    var recycled = 0
-    var acceptPauses = 0
-    var proxyHeadersRefused = 0
-    var forwardingIgnored = 0
-    /// What the server lacked when it refused connections and requests.
-    var shortages: [Shortage: Int] = [:]
-    var http2Misconduct: [HTTP2Misconduct: Int] = [:]
-  }
-
-  func count(_ notice: ServerNotice) {
-    total.withLock { total in
-      switch notice {
-      case .acceptPaused: total.acceptPauses += 1
-      case .connectionRecycled: total.recycled += 1
-      case .tooManyConnections:
-        total.refused += 1
-        total.shortages[.connections, default: 0] += 1
-      case .tooManyConnectionsFromAddress:
-        total.refusedPerAddress += 1
-        total.shortages[.connectionsOfAddress, default: 0] += 1
-      case .tooLittleMemoryForConnection: total.shortages[.memory, default: 0] += 1
-      case .handshakeShed, .connectionShed: total.shortages[.processorTime, default: 0] += 1
-      case .memoryRefused, .requestShed: break
-      case .tlsFailed(_, let error): total.tlsFailures[error.failure, default: 0] += 1
-      case .proxyHeaderRefused: total.proxyHeadersRefused += 1
-      case .http2Misconduct(_, let misconduct): total.http2Misconduct[misconduct, default: 0] += 1
-      case .forwardingIgnored, .forwardingContradictory: total.forwardingIgnored += 1
-      }
+  mutating func count(_ notice: ServerNotice) {
+    switch notice {
+    case .acceptPaused: acceptPauses += 1
+    case .connectionRecycled: recycled += 1
+    case .tooManyConnections:
+      refused += 1
+      shortages[.connections, default: 0] += 1
+    case .tooManyConnectionsFromAddress:
+      refusedPerAddress += 1
+      shortages[.connectionsOfAddress, default: 0] += 1
+    case .tooLittleMemoryForConnection: shortages[.memory, default: 0] += 1
+    case .handshakeShed, .connectionShed: shortages[.processorTime, default: 0] += 1
+    case .memoryRefused, .requestShed: break
+    case .tlsFailed(_, let error): tlsFailures[error.failure, default: 0] += 1
+    case .proxyHeaderRefused: proxyHeadersRefused += 1
+    case .http2Misconduct(_, let misconduct): http2Misconduct[misconduct, default: 0] += 1
+    case .forwardingIgnored, .forwardingContradictory: forwardingIgnored += 1
     }
   }
-
-  func count(_ shortage: Shortage) { total.withLock { $0.shortages[shortage, default: 0] += 1 } }
-
-  var counts: Counts { total.withLock { $0 } }
 }
 
-/// Counts reloads, and stores the result of the last one.
-final class ReloadTally: Sendable {
-  private let total = Locked(Counts())
-
-  struct Counts: Sendable, Equatable {
-    var reloads = 0
-    /// The number of refused reloads, after which all old settings stayed.
-    var refused = 0
-    /// Why the last reload was refused; nil if it was not.
-    var refusal: String?
-    /// The settings that the last successful reload found changed, and that need a restart.
-    var needingRestart: [String] = []
-    /// When the settings in use were read, in seconds since 1970: at the last successful reload, or at the start.
-    var lastSuccess = Glibc.time(nil)
-  }
+/// The number of reloads, and the result of the last one.
+struct ReloadTally: Sendable {
+  var reloads = 0
+  /// The number of refused reloads, after which all old settings stayed.
+  var refused = 0
+  /// Why the last reload was refused; nil if it was not.
+  var refusal: String?
+  /// The settings that the last successful reload found changed, and that need a restart.
+  var needingRestart: [String] = []
+  /// When the settings in use were read, in seconds since 1970: at the last successful reload, or at the start.
+  var lastSuccess = Glibc.time(nil)
 
   /// - Parameter settings: The paths of the changed settings that need a restart.
-  func succeeded(needingRestart settings: [String]) {
-    total.withLock { total in
-      total.reloads += 1
-      (total.refusal, total.needingRestart, total.lastSuccess) = (nil, settings, Glibc.time(nil))
-    }
+  mutating func succeed(needingRestart settings: [String]) {
+    reloads += 1
+    (refusal, needingRestart, lastSuccess) = (nil, settings, Glibc.time(nil))
   }
 
-  func refused(_ reason: String) {
-    total.withLock { total in
-      total.reloads += 1
-      total.refused += 1
-      total.refusal = reason
-    }
+  mutating func refuse(_ reason: String) {
+    reloads += 1
+    refused += 1
+    refusal = reason
   }
-
-  var counts: Counts { total.withLock { $0 } }
 }
 
-/// Counts the attempts at Apple Music: the time until the response began, or the cause of the failure.
-final class UpstreamTally: Sendable {
-  private let state = Locked(State())
-
-  struct State: Sendable {
-    fileprivate(set) var durations = DurationHistogram()
-    fileprivate(set) var errors: [Cause: Int] = [:]
-  }
+/// The attempts at Apple Music: the time until the response began, or the cause of the failure.
+struct UpstreamTally: Sendable {
+  private var durations = DurationHistogram()
+  private var errors: [Cause: Int] = [:]
 
   /// The value is that of the metric's label.
   enum Cause: String, CaseIterable {
@@ -155,7 +131,7 @@ final class UpstreamTally: Sendable {
     case status, other
   }
 
-  static let readings: [MetricReading<State>] = [
+  static let readings: [MetricReading<UpstreamTally>] = [
     .init(
       .histogram, "musickit_upstream_response_seconds",
       "Time from an attempt's start to the head of Apple Music's response, including the wait for a connection.",
@@ -167,18 +143,14 @@ final class UpstreamTally: Sendable {
   ]
 
   /// Counts a notice about an attempt, and ignores all others.
-  func count(_ notice: CatalogNotice) {
+  mutating func count(_ notice: CatalogNotice) {
     switch notice {
-    case .responded(let duration): state.withLock { $0.durations.add(duration) }
-    case .exchangeFailed(let error): count(Cause(error.cause))
-    case .upstreamStatus: count(.status)
+    case .responded(let duration): durations.add(duration)
+    case .exchangeFailed(let error): errors[Cause(error.cause), default: 0] &+= 1
+    case .upstreamStatus: errors[.status, default: 0] &+= 1
     default: break
     }
   }
-
-  private func count(_ cause: Cause) { state.withLock { $0.errors[cause, default: 0] &+= 1 } }
-
-  var counts: State { state.withLock { $0 } }
 }
 
 extension UpstreamTally.Cause {

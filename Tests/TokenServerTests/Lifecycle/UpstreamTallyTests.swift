@@ -7,7 +7,7 @@ import Testing
 @Suite struct UpstreamTallyTests {
   private func text(_ tally: UpstreamTally) -> String {
     var text = MetricsText()
-    text.add(UpstreamTally.readings, of: tally.counts)
+    text.add(UpstreamTally.readings, of: tally)
     return String(decoding: text.bytes, as: UTF8.self)
   }
 
@@ -28,7 +28,7 @@ import Testing
       (.connectionTerminated, "broken"), (.protocolError, "protocol"), (.proxyInternalError, "other"),
     ] as [(UpstreamError.Cause, String)])
   func failure(_ cause: UpstreamError.Cause, _ label: String) {
-    let tally = UpstreamTally()
+    var tally = UpstreamTally()
     tally.count(.exchangeFailed(UpstreamError(cause, .unanswered, "x")))
     #expect(text(tally).contains("musickit_upstream_errors_total{cause=\"\(label)\"} 1\n"))
     #expect(text(tally).split(separator: "\n").filter { $0.hasSuffix(" 1") }.count == 1)
@@ -36,7 +36,7 @@ import Testing
 
   @Test("the tally counts 5xx responses and the time to the first byte")
   func responses() {
-    let tally = UpstreamTally()
+    var tally = UpstreamTally()
     tally.count(.upstreamStatus(503))
     tally.count(.responded(after: .milliseconds(20)))
     tally.count(.responded(after: .milliseconds(500)))
