@@ -86,11 +86,8 @@ package final class LogSink: @unchecked Sendable {
   /// Logs one request, without allocating memory.
   package func log(_ record: AccessRecord) {
     append(.access) { bytes, format, time in
-      if isForPerson {
-        record.appendForPerson(to: &bytes, time: time)
-      } else {
-        record.append(to: &bytes, format: format, time: time)
-      }
+      isForPerson
+        ? record.appendForPerson(to: &bytes, time: time) : record.append(to: &bytes, format: format, time: time)
     }
   }
 
@@ -99,11 +96,8 @@ package final class LogSink: @unchecked Sendable {
   func log(_ record: AuditRecord, refusesWhileFailing: Bool = false) -> Bool {
     if isForPerson, record.outcome == .granted { return true }
     return append(LineRank(record), refusesWhileFailing: refusesWhileFailing) { bytes, format, time in
-      if isForPerson {
-        record.appendForPerson(to: &bytes, time: time)
-      } else {
-        record.append(to: &bytes, format: format, time: time)
-      }
+      isForPerson
+        ? record.appendForPerson(to: &bytes, time: time) : record.append(to: &bytes, format: format, time: time)
     }
   }
 

@@ -183,8 +183,7 @@ extension CrossOrigin {
         isReadable
         ? "Pages of \(origin) may read responses, errors included."
         : "No client has the origin \(origin), so browsers hide every response from its pages."
-    case .unusable:
-      detail = "The Origin is not one that browsers send for a page, so it gets no CORS fields."
+    case .unusable: detail = "The Origin is not one that browsers send for a page, so it gets no CORS fields."
     }
     return [
       "allowed": .bool(isReadable), "detail": .text(detail), "preflight": Self.object(fields(preflight)),

@@ -13,10 +13,9 @@ import Telemetry
 final class Health: Sendable {
   private let draining = Locked(false)
   private let loops: [IOLoop]
-  private let group: ReplicaGroup?
 
   /// - Parameter loops: The loops on whose progress the admin listener's `/healthz` depends.
-  init(_ loops: [IOLoop] = [], group: ReplicaGroup? = nil) { (self.loops, self.group) = (loops, group) }
+  init(_ loops: [IOLoop] = []) { self.loops = loops }
 
   /// Makes `/readyz` report that the server is not ready, so that load balancers send no new requests.
   func beginDrain() { draining.withLock { $0 = true } }
@@ -82,7 +81,7 @@ final class Health: Sendable {
     } else {
       checks.append(.init(name: "auditLog", detail: "grants have no record; see audit.file", result: .good))
     }
-    if let group { checks.append(.init(group)) }
+    if let group = services.group { checks.append(.init(group)) }
     let isDraining = draining.withLock { $0 }
     if isDraining { checks.append(.init(name: "draining", detail: "the server is shutting down", result: .failed)) }
     return ReadinessReport(checks: checks, isDraining: isDraining)
@@ -135,28 +134,28 @@ package struct ReadinessReport {
 }
 
 extension ReadinessReport.Check {
+  /// Creates a check that has found a problem which another replica would have too, or has not.
+  private init(_ name: StaticString, problem: String?, otherwise detail: String) {
+    self.init(name: name, detail: problem ?? detail, result: problem == nil ? .good : .degraded)
+  }
+
   /// Checks whether the settings in use are those in the files.
   fileprivate init(_ reloads: ReloadTally) {
-    name = "settings"
     let pending = reloads.needingRestart.joined(separator: ", ")
-    if let refusal = reloads.refusal {
-      (detail, result) = ("the last reload was refused, so older ones are in use: \(refusal)", .degraded)
-    } else if !pending.isEmpty {
-      (detail, result) = ("these have changed, and need a restart: \(pending)", .degraded)
-    } else {
-      (detail, result) = ("those in the files are in use", .good)
-    }
+    let refusal = reloads.refusal.map { "the last reload was refused, so older ones are in use: \($0)" }
+    self.init(
+      "settings", problem: refusal ?? (pending.isEmpty ? nil : "these have changed, and need a restart: \(pending)"),
+      otherwise: "those in the files are in use")
   }
 
   /// Checks the identity providers whose keys the server fetches. Only requests with JWTs depend on them, and another
   /// replica would have the same problem.
   fileprivate init(_ counts: KeySetCounts) {
-    name = "identityProviders"
-    if counts.missing > 0 {
-      (detail, result) = ("the keys of \(counts.missing) have not arrived yet; the log has the reason", .degraded)
-    } else {
-      (detail, result) = ("all keys have arrived", .good)
-    }
+    let isMissing = counts.missing > 0
+    self.init(
+      "identityProviders",
+      problem: isMissing ? "the keys of \(counts.missing) have not arrived yet; the log has the reason" : nil,
+      otherwise: "all keys have arrived")
   }
 
   /// Checks the audit log, by its last writes and by the grants of the last minute. If it is required, this server gives
@@ -178,51 +177,46 @@ extension ReadinessReport.Check {
       (detail, result) = (
         "it cannot be written, so records of grants wait in memory; the log has the reason", .degraded
       )
-    case (_, true):
-      (detail, result) = ("the server grants without a record: \(lost) none", .degraded)
+    case (_, true): (detail, result) = ("the server grants without a record: \(lost) none", .degraded)
     }
   }
 
   /// Checks the store that the replicas share. Without it the server still responds to every request.
   fileprivate init(_ group: ReplicaGroup) {
-    name = "sharedStore"
     let count = group.state.count
-    if let problem = group.problem {
-      detail = "the store is of no use: \(problem) This replica keeps limits of its own, a part of \(count)"
-      result = .degraded
-    } else if !group.differences.isEmpty {
-      detail =
+    var problem = group.problem.map {
+      "the store is of no use: \($0) This replica keeps limits of its own, a part of \(count)"
+    }
+    if problem == nil, !group.differences.isEmpty {
+      problem =
         "\(count) replicas share it, and some have \(group.differences.text): they do not share with this one what "
         + "depends on it, so limits and requests to Apple Music may double"
-      result = .degraded
-    } else {
-      (detail, result) = (count == 1 ? "this is the only replica" : "\(count) replicas share it", .good)
     }
+    self.init(
+      "sharedStore", problem: problem,
+      otherwise: count == 1 ? "this is the only replica" : "\(count) replicas share it")
   }
 
   /// Checks Apple Music, by the results of the last requests.
   fileprivate init(_ status: CatalogStatus) {
-    name = "appleMusic"
-    if status.isTokenRejected {
-      (detail, result) = ("it refuses this server's developer tokens; the log has the reason", .degraded)
-    } else if status.isCircuitOpen {
-      (detail, result) = ("it has failed repeatedly, so the server sends it only a few requests", .degraded)
-    } else {
-      (detail, result) = ("no failure is known", .good)
-    }
+    let problem: String? =
+      if status.isTokenRejected {
+        "it refuses this server's developer tokens; the log has the reason"
+      } else if status.isCircuitOpen {
+        "it has failed repeatedly, so the server sends it only a few requests"
+      } else { nil }
+    self.init("appleMusic", problem: problem, otherwise: "no failure is known")
   }
 
   /// Checks the team's quota at Apple Music, which all replicas share.
   fileprivate init(quotaOf status: CatalogStatus) {
-    name = "appleMusicQuota"
     let pace = status.rate.map { "about \($0.paceText) requests a second" }
-    if status.recentRefusals > 0 {
-      detail =
-        "Apple Music limits the team: \(status.recentRefusals) responses with 429 in the last minute"
-        + (pace.map { "; the server sends \($0)" } ?? "")
-      result = .degraded
-    } else {
-      (detail, result) = (pace.map { "Apple Music allows \($0), according to its 429s" } ?? "no limit is known", .good)
-    }
+    let refusals = status.recentRefusals
+    let problem =
+      "Apple Music limits the team: \(refusals) responses with 429 in the last minute"
+      + (pace.map { "; the server sends \($0)" } ?? "")
+    self.init(
+      "appleMusicQuota", problem: refusals > 0 ? problem : nil,
+      otherwise: pace.map { "Apple Music allows \($0), according to its 429s" } ?? "no limit is known")
   }
 }

@@ -77,8 +77,7 @@ extension OpenAPI {
         isForEverybody: true)
     case ("get", "/openapi.json"): open("This document")
     case ("get", "/"): open("A page for browsers", "Page")
-    case ("get", "/musickit-token.js"):
-      open("A module for web apps, which keeps a valid token", "Module")
+    case ("get", "/musickit-token.js"): open("A module for web apps, which keeps a valid token", "Module")
     case ("get", "/musickit-token.d.ts"): open("The types of the module for TypeScript", "Types")
     case ("post", "/page/inspect"):
       Operation(
@@ -97,8 +96,7 @@ extension OpenAPI {
         refusals: catalogRefusals)
     case (_, let path) where path.hasPrefix("/v1/me/"): user(method, path)
     case ("get", let path) where path.hasPrefix("/v1/"): resource(at: path)
-    default:
-      Operation(summary: "\(method.uppercased()) \(path)")
+    default: Operation(summary: "\(method.uppercased()) \(path)")
     }
   }
 

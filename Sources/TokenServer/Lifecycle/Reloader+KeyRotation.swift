@@ -112,8 +112,7 @@ extension Reloader {
     var metadata: Logger.Metadata = ["key.id": "\(next.keyID)", "key.fingerprint": "\(next.fingerprint)"]
     if let reason = result.reason { metadata["reason"] = "\(reason)" }
     switch change {
-    case .accepted:
-      logger.notice("Next signing key proved", metadata: metadata)
+    case .accepted: logger.notice("Next signing key proved", metadata: metadata)
     case .confirmed: break
     case .undecided(let pause):
       logger.warning(

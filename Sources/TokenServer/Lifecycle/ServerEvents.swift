@@ -19,8 +19,8 @@ struct ServerEvents: ExchangeObserver {
   private var tally: RequestTally?
   private let spans: SpanExporter?
   private let throttle: Throttle
-  private let strangers = WarnedPeers()
-  private let handshakes = FailedHandshakes()
+  private let strangers = Locked(WarnedPeers())
+  private let handshakes = Locked(FailedHandshakes())
 
   init(sink: LogSink, logger: Logger, metrics: ServerMetrics? = nil, spans: SpanExporter? = nil) {
     (self.sink, self.logger, throttle) = (sink, logger, Throttle(logger))
@@ -77,30 +77,24 @@ struct ServerEvents: ExchangeObserver {
     case .acceptPaused(let error):
       throttle.log("acceptPaused", "The server pauses accepting connections: \(error.shortage)", ["error": "\(error)"])
     case .connectionRecycled(let peer):
-      throttle.log(
+      warn(
         "recycled",
         """
         The server ended a connection that only waited: it has reached server.limits.connections or server.limits.memory, \
         and another address needed the room.
-        """,
-        ["client.address": "\(peer)"])
+        """, "\(peer)")
     case .tooManyConnections(let peer):
-      throttle.log(
-        "tooMany", "The server refused a connection: it has reached server.limits.connections.",
-        ["client.address": "\(peer)"])
+      warn("tooMany", "The server refused a connection: it has reached server.limits.connections.", "\(peer)")
     case .tooManyConnectionsFromAddress(let peer):
-      throttle.log(
+      warn(
         "tooManyFromAddress",
-        "The server refused a connection: its address has reached server.limits.connectionsPerAddress.",
-        ["client.address": "\(peer)"])
+        "The server refused a connection: its address has reached server.limits.connectionsPerAddress.", "\(peer)")
     case .tooLittleMemoryForConnection(let peer), .memoryRefused(let peer):
-      throttle.log(
-        "memory", "The server refused a request or a connection: it has reached server.limits.memory.",
-        ["client.address": "\(peer)"])
-    case .handshakeShed(let peer), .connectionShed(let peer): warnOfOverload("\(peer)")
-    case .requestShed(let client): warnOfOverload(client)
-    case .tlsFailed(let peer, let error):
-      logFailedHandshake(error, peer)
+      warn(
+        "memory", "The server refused a request or a connection: it has reached server.limits.memory.", "\(peer)")
+    case .handshakeShed(let peer), .connectionShed(let peer): warn("overload", Self.overload, "\(peer)")
+    case .requestShed(let client): warn("overload", Self.overload, client)
+    case .tlsFailed(let peer, let error): logFailedHandshake(error, peer)
     case .proxyHeaderRefused(let peer, let error):
       throttle.log(
         "proxyHeaderRefused",
@@ -129,17 +123,16 @@ struct ServerEvents: ExchangeObserver {
     }
   }
 
-  private func warnOfOverload(_ client: @autoclosure () -> String) {
-    throttle.log(
-      "overload",
-      "The server refused a connection, a TLS handshake or a request: it has more work than it can do in time.",
-      ["client.address": "\(client())"])
+  private static let overload: Logger.Message =
+    "The server refused a connection, a TLS handshake or a request: it has more work than it can do in time."
+
+  private func warn(_ kind: String, _ message: @autoclosure () -> Logger.Message, _ client: @autoclosure () -> String) {
+    throttle.log(kind, message(), ["client.address": "\(client())"])
   }
 
   private func logFailedHandshake(_ error: TLSError, _ peer: SocketAddress) {
-    guard let suppressed = handshakes.admit(error.failure, of: peer.ipAddress?.rateLimitPrefix, at: .now) else {
-      return
-    }
+    let network = peer.ipAddress?.rateLimitPrefix
+    guard let suppressed = handshakes.withLock({ $0.admit(error.failure, of: network, at: .now) }) else { return }
     var metadata: Logger.Metadata = ["client.address": "\(peer)", "error": "\(error)"]
     if suppressed > 0 { metadata["suppressed"] = "\(suppressed)" }
     logger.log(
@@ -150,7 +143,7 @@ struct ServerEvents: ExchangeObserver {
   /// Logs a warning once for each peer, because the peer causes it with every request. If there are too many peers,
   /// they share one throttled warning.
   private func warnOnce(of peer: SocketAddress, _ message: @autoclosure () -> Logger.Message) {
-    switch strangers.note(peer.ipAddress?.rateLimitPrefix) {
+    switch strangers.withLock({ $0.note(peer.ipAddress?.rateLimitPrefix) }) {
     case .known: return
     case .new: logger.warning(message(), metadata: ["client.address": "\(peer.ipAddress?.description ?? "unix")"])
     case .tooMany: throttle.log("strangers", message(), ["client.address": "\(peer.ipAddress?.description ?? "unix")"])
@@ -190,21 +183,11 @@ extension RequestHead.Method {
 
 /// Decides which failed TLS sessions get a log line: one for each cause and peer, then no line about both for ten
 /// minutes. Beyond a number of remembered peers, each cause gets one line in ten seconds.
-final class FailedHandshakes: Sendable {
-  private let state = Locked(State())
-
-  private struct State {
-    var known: [Key: LogRest] = [:]
-    var others: [TLSFailure: LogRest] = [:]
-    /// Before this moment no entry of `known` expires, so a sweep would free no room.
-    var nextSweep = Deadline.never
-
-    mutating func makeRoom(at now: Deadline) {
-      guard known.count >= FailedHandshakes.maximum, now >= nextSweep else { return }
-      known = known.filter { now < $0.value.end }
-      nextSweep = known.values.map(\.end).min() ?? .never
-    }
-  }
+struct FailedHandshakes: Sendable {
+  private var known: [Key: LogRest] = [:]
+  private var others: [TLSFailure: LogRest] = [:]
+  /// Before this moment no entry of `known` expires, so a sweep would free no room.
+  private var nextSweep = Deadline.never
 
   /// The maximum number of remembered causes and peers. It also bounds the lines about single peers in ten minutes.
   static let maximum = 1024
@@ -219,22 +202,23 @@ final class FailedHandshakes: Sendable {
   /// Returns the number of suppressed lines of this kind before this one; nil if this one is suppressed too.
   ///
   /// - Parameter peer: The smallest network that one customer holds; nil for a Unix-domain socket.
-  func admit(_ failure: TLSFailure, of peer: IPAddress?, at now: Deadline) -> Int? {
-    state.withLock { state in
-      let key = Key(failure: failure, peer: peer)
-      state.makeRoom(at: now)
-      guard state.known[key] != nil || state.known.count < Self.maximum else {
-        return state.others[failure, default: LogRest()].admit(at: now, pause: Self.pauseOfOthers)
-      }
-      state.nextSweep = min(state.nextSweep, now.advanced(by: Self.pause))
-      return state.known[key, default: LogRest()].admit(at: now, pause: Self.pause)
+  mutating func admit(_ failure: TLSFailure, of peer: IPAddress?, at now: Deadline) -> Int? {
+    if known.count >= Self.maximum, now >= nextSweep {
+      known = known.filter { now < $0.value.end }
+      nextSweep = known.values.map(\.end).min() ?? .never
     }
+    let key = Key(failure: failure, peer: peer)
+    guard known[key] != nil || known.count < Self.maximum else {
+      return others[failure, default: LogRest()].admit(at: now, pause: Self.pauseOfOthers)
+    }
+    nextSweep = min(nextSweep, now.advanced(by: Self.pause))
+    return known[key, default: LogRest()].admit(at: now, pause: Self.pause)
   }
 }
 
 /// The peers that the log has mentioned already, so that it mentions each only once.
-final class WarnedPeers: Sendable {
-  private let peers = Locked<Set<IPAddress?>>([])
+struct WarnedPeers: Sendable {
+  private var peers: Set<IPAddress?> = []
 
   /// The maximum number of remembered peers: more than a deployment has proxies, and few enough to read in a log. An
   /// attacker that can forge addresses must not be able to fill memory or log with them.
@@ -243,12 +227,10 @@ final class WarnedPeers: Sendable {
   enum Familiarity { case new, known, tooMany }
 
   /// Records a peer by its address or network; nil for a peer on a Unix-domain socket.
-  func note(_ peer: IPAddress?) -> Familiarity {
-    peers.withLock { peers in
-      if peers.contains(peer) { return .known }
-      guard peers.count < Self.maximum else { return .tooMany }
-      peers.insert(peer)
-      return .new
-    }
+  mutating func note(_ peer: IPAddress?) -> Familiarity {
+    if peers.contains(peer) { return .known }
+    guard peers.count < Self.maximum else { return .tooMany }
+    peers.insert(peer)
+    return .new
   }
 }

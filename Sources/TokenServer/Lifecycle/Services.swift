@@ -54,7 +54,7 @@ extension Services {
     }
     if let group, let secret, let catalog { quota = GroupQuota(group, secret, catalog.proxy) }
     (self.catalog, self.sharedCache, self.spans) = (catalog, sharedCache, spans)
-    health = Health(loops, group: group)
+    health = Health(loops)
     access = try AccessService(
       settings.audit, rates: rates, keepsRecent: settings.admin?.page ?? false, loops: loops, sink: sink,
       logger: logger)

@@ -7,7 +7,7 @@ import Testing
 struct NotedPeersTests {
   @Test("reports each peer as new only once")
   func once() {
-    let peers = WarnedPeers()
+    var peers = WarnedPeers()
     #expect(peers.note(IPAddress("192.0.2.1")) == .new)
     #expect(peers.note(IPAddress("192.0.2.1")) == .known)
     #expect(peers.note(IPAddress("192.0.2.2")) == .new)
@@ -17,7 +17,7 @@ struct NotedPeersTests {
 
   @Test("has a bounded size and keeps its entries")
   func bound() {
-    let peers = WarnedPeers()
+    var peers = WarnedPeers()
     let addresses = (0..<WarnedPeers.maximum).map { IPAddress(v4: UInt32($0)) }
     #expect(addresses.allSatisfy { peers.note($0) == .new })
     #expect(peers.note(IPAddress("192.0.2.1")) == .tooMany)
