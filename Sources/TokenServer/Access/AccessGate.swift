@@ -6,6 +6,7 @@ import HTTP1
 import HTTPMessages
 import HTTPServer
 import HTTPTypes
+import Locks
 import Telemetry
 import Tracing
 
@@ -241,7 +242,7 @@ struct AccessGate: Sendable {
     let (client, auditContext) = (admitted.caller.client.id, admitted.auditContext)
     let isRecorded = service.record(auditContext.record(.granted, of: client, token: token()))
     guard isRecorded else { return refuse(Self.unrecordable, admitted) }
-    service.tally.count(client: client, .granted, reason: nil)
+    service.tally.withLock { $0.count(client: client, .granted, reason: nil) }
     return nil
   }
 
@@ -311,7 +312,7 @@ struct AccessGate: Sendable {
 
   private func record(_ denial: Denial, of client: String, _ auditContext: AuditContext) {
     let outcome: AuditOutcome = denial.response.code == .rateLimited ? .limited : .refused
-    service.tally.count(client: client, outcome, reason: denial.reason)
+    service.tally.withLock { $0.count(client: client, outcome, reason: denial.reason) }
     service.recordRefusal(
       auditContext.record(outcome, of: client, reason: denial.reason, origin: denial.origin),
       of: auditContext.rateLimitPrefix)

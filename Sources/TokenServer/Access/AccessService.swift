@@ -18,7 +18,7 @@ final class AccessService: Sendable {
   let explanations = RateLimiter()
   /// The limit of verified developer tokens of callers.
   let verifications = RateLimiter()
-  let tally = AccessTally()
+  let tally = Locked(AccessTally())
   let keySets: KeySets
   let audit: AuditLog
   private let sink: LogSink
@@ -65,7 +65,7 @@ final class AccessService: Sendable {
   func use(_ snapshot: RuntimeSnapshot) {
     sink.filter.set(level: snapshot.settings.log.level, access: snapshot.settings.log.access)
     keySets.use(snapshot.keys)
-    tally.expect(snapshot.settings.access.clients.map(\.id))
+    tally.withLock { $0.expect(snapshot.settings.access.clients.map(\.id)) }
   }
 
   /// Logs that a client has an API key that a program can guess: once for each of the first thousand clients.

@@ -18,7 +18,7 @@ extension ServerMetrics {
     MetricGroup(build) { _ in Release.version },
     MetricGroup(readiness) { $0.readiness },
     MetricGroup(RequestMetrics.readings) { $0.metrics.requests.totals },
-    MetricGroup(AccessTally.readings) { $0.services.access.tally },
+    MetricGroup(AccessTally.readings) { $0.services.access.tally.withLock { $0 } },
     MetricGroup(audit) { $0.services.access.audit },
     MetricGroup(keySets) { $0.services.access.keySets.counts },
     MetricGroup(reloads) { $0.metrics.reloads.withLock { $0 } },

@@ -2,16 +2,15 @@ import CatalogProxy
 import Glibc
 import HTTPMessages
 import HTTPServer
-import Locks
 import TLS
 import Telemetry
 
-/// Counts the decisions of access control by client, outcome and reason.
+/// The decisions of access control by client, outcome and reason.
 ///
 /// All loops and all generations of settings share one tally. A decision costs a lock for some ten nanoseconds, and
 /// memory only if its combination is new.
-final class AccessTally: Sendable {
-  private let clients = Locked(ClientTallies<[DecisionCount]>([]))
+struct AccessTally: Sendable {
+  private var clients = ClientTallies<[DecisionCount]>([])
 
   /// The number of decisions about one client with the same outcome and reason. A client has only a few.
   private struct DecisionCount {
@@ -28,7 +27,7 @@ final class AccessTally: Sendable {
       "Requests granted, refused and limited. The client is its id in the settings, or `-` if no client matches the caller.",
       labels: ["client", "outcome", "reason"]
     ) { tally in
-      tally.clients.withLock({ $0.elements }).sorted { $0.client < $1.client }.flatMap { client, decisions in
+      tally.clients.elements.sorted { $0.client < $1.client }.flatMap { client, decisions in
         decisions.sorted { $0.order < $1.order }.map {
           ([.configured(client), .word($0.outcome.name), .word($0.reason)], $0.count)
         }
@@ -37,15 +36,13 @@ final class AccessTally: Sendable {
   ]
 
   /// - Parameter client: A client's id in the settings, or a placeholder; never a part of a request.
-  func count(client: String, _ outcome: AuditOutcome, reason: StaticString?) {
-    clients.withLock { $0.update(client) { Self.add(1, outcome, reason ?? "-", to: &$0) } }
+  mutating func count(client: String, _ outcome: AuditOutcome, reason: StaticString?) {
+    clients.update(client) { Self.add(1, outcome, reason ?? "-", to: &$0) }
   }
 
   /// Adds these clients with no decision, so that the monitoring sees the first grant of each as an increase from 0.
-  func expect(_ clients: [String]) {
-    self.clients.withLock { all in
-      for client in clients { all.update(client) { Self.add(0, .granted, "-", to: &$0) } }
-    }
+  mutating func expect(_ clients: [String]) {
+    for client in clients { self.clients.update(client) { Self.add(0, .granted, "-", to: &$0) } }
   }
 
   private static func add(

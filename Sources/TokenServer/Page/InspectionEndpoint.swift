@@ -15,9 +15,7 @@ import JSON
 struct InspectionEndpoint: Sendable {
   let keys: [SigningKey]
   let gate: AccessGate
-  /// Whether only callers that the gate admits may use the endpoint.
-  let asksGate: Bool
-  /// The rule for requests of pages; nil if CORS and credentials decide, as for other paths of the public listener.
+  /// The rule for requests of pages to the admin listener; nil on the public one, where the gate and CORS decide.
   let rule: OwnPageRule?
 
   /// The maximum length of the content in bytes: room for the longest token, and for an origin.
@@ -32,7 +30,7 @@ struct InspectionEndpoint: Sendable {
       return .immediate(refusal.response(id: request.id))
     }
     let context = AuditContext(request)
-    guard asksGate else { return read(context, of: nil) }
+    guard rule == nil else { return read(context, of: nil) }
     switch gate.admit(request, context, ignoresOwnOrigin: true) {
     case .immediate(.refused(let response)): return .immediate(response)
     case .immediate(.admitted(let admitted)): return read(context, of: admitted)

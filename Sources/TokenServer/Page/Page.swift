@@ -29,7 +29,7 @@ struct Page: Sendable {
   /// The routes of the public listener that are of use without the page.
   var describedRoutes: [Route] {
     let security = PageSecurity(publicPageOf: settings, isDemo: isDemo)
-    let inspection = InspectionEndpoint(keys: keys, gate: gate, asksGate: true, rule: nil)
+    let inspection = InspectionEndpoint(keys: keys, gate: gate, rule: nil)
     return [WebFileEndpoint(.page, fields: security.fields).route, facts(nil), inspection.route] + Self.moduleRoutes
   }
 
@@ -38,7 +38,7 @@ struct Page: Sendable {
 
   var adminRoutes: [Route] {
     let rule = OwnPageRule(checksHosts: settings.adminHosts != nil)
-    let inspection = InspectionEndpoint(keys: keys, gate: gate, asksGate: false, rule: rule)
+    let inspection = InspectionEndpoint(keys: keys, gate: gate, rule: rule)
     return files(PageSecurity()) + [facts(rule), inspection.route, audit(rule)]
   }
 

@@ -1,4 +1,5 @@
 import Dispatch
+import Locks
 import Telemetry
 import Testing
 
@@ -14,7 +15,7 @@ struct AccessTallyTests {
 
   @Test("count decisions by client, outcome and reason")
   func decisions() {
-    let tally = AccessTally()
+    var tally = AccessTally()
     for _ in 0..<3 { tally.count(client: "web", .granted, reason: nil) }
     tally.count(client: "web", .refused, reason: "origin_not_allowed")
     tally.count(client: "-", .refused, reason: "invalid_credentials")
@@ -36,7 +37,7 @@ struct AccessTallyTests {
 
   @Test("have a bounded number of clients and still count every decision")
   func bounded() {
-    let tally = AccessTally()
+    var tally = AccessTally()
     for number in 0..<ClientTallies<Int>.limit + 500 { tally.count(client: "\(number)", .granted, reason: nil) }
     tally.count(client: "0", .granted, reason: nil)
     let samples = Self.samples(tally)
@@ -47,13 +48,13 @@ struct AccessTallyTests {
 
   @Test("lose no count during a scrape")
   func scrapes() {
-    let tally = AccessTally()
+    let tally = Locked(AccessTally())
     DispatchQueue.concurrentPerform(iterations: 4) { index in
       for _ in 0..<1000 {
-        tally.count(client: "web", .granted, reason: nil)
-        if index == 0 { _ = Self.samples(tally) }
+        tally.withLock { $0.count(client: "web", .granted, reason: nil) }
+        if index == 0 { _ = Self.samples(tally.withLock { $0 }) }
       }
     }
-    #expect(Self.samples(tally).first?.hasSuffix(" 4000") == true)
+    #expect(Self.samples(tally.withLock { $0 }).first?.hasSuffix(" 4000") == true)
   }
 }
