@@ -114,7 +114,6 @@ struct LogBuffer {
   /// Bytes that are being written.
   struct Batch {
     fileprivate(set) var bytes: [UInt8] = []
-    /// The places of the records.
     fileprivate(set) var records: [Range<Int>] = []
     /// The number of lost lines that the batch, one line, reports; 0 for a batch of other lines.
     fileprivate(set) var reported = 0

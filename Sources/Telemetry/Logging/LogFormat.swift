@@ -68,7 +68,6 @@ extension LogFormat {
     string(&line, value)
   }
 
-  /// Appends a field with a text value. See `begin(_:json:)` for names.
   func field(_ line: inout OutputSpan<UInt8>, json name: StaticString, _ value: String) {
     begin(&line, json: name)
     string(&line, value)
@@ -79,7 +78,6 @@ extension LogFormat {
     quoted(&line, json: name) { $0.append(word) }
   }
 
-  /// Appends a field with a token's digest, in hexadecimal.
   func field(_ line: inout OutputSpan<UInt8>, json name: StaticString, _ digest: TokenDigest) {
     quoted(&line, json: name) { $0.append(hexadecimal: digest.bytes.span) }
   }
@@ -89,7 +87,6 @@ extension LogFormat {
     line.append(decimal: value)
   }
 
-  /// Appends a field with `duration` in milliseconds, with microsecond precision.
   func field(_ line: inout OutputSpan<UInt8>, json name: StaticString, milliseconds duration: Duration) {
     begin(&line, json: name)
     line.appendMilliseconds(duration)

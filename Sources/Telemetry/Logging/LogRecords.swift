@@ -90,13 +90,11 @@ extension AccessRecord {
 package struct AuditRecord: Sendable {
   /// The developer token that the server issued.
   package struct Token: Sendable {
-    /// The ID of the key that signed it.
     package var keyID: String
     /// The origins in the token; empty if the token is bound to no origin.
     package var origins: [String]
     /// Its `exp`, in seconds since 1970.
     package var expiry: Int
-    /// The digest that identifies the token.
     package var digest: TokenDigest
 
     package init(keyID: String, origins: [String], expiry: Int, digest: TokenDigest) {
@@ -222,7 +220,6 @@ enum LineRank: Sendable, CaseIterable {
   case access
   /// The audit record of a refusal.
   case refusal
-  /// A message of the server.
   case message
   /// The audit record of a grant without a token, such as a catalog request.
   case grant
@@ -280,7 +277,6 @@ package final class LogFilter: Sendable {
 
   private static func index(of level: Logger.Level) -> Int { levels.firstIndex(of: level) ?? 0 }
 
-  /// The least severe level that the log has.
   package var level: Logger.Level { Self.levels[leastLevel.load(ordering: .relaxed)] }
 
   /// Whether the log has lines of requests and decisions at all.

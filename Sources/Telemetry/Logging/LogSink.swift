@@ -31,7 +31,6 @@ package final class LogSink: @unchecked Sendable {
 
   private struct Pending {
     var buffer: LogBuffer
-    /// The time of the last line.
     var time = LineTime.now()
     var isScheduled = false
     /// Whether the next writing is ordered for now.

@@ -116,7 +116,6 @@ final class AuditFile: LogTarget {
   }
 }
 
-/// The audit file cannot be written.
 package struct AuditFileError: Error, Equatable, CustomStringConvertible {
   package let path: String
   package let code: Int32
@@ -155,7 +154,6 @@ struct FileIdentity: Equatable {
   private let device: dev_t
   private let number: ino_t
 
-  /// Returns nil if the descriptor is not open.
   init?(descriptor: Int32) {
     var status = stat()
     guard unsafe fstat(descriptor, &status) == 0 else { return nil }

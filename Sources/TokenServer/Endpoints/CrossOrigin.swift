@@ -13,7 +13,6 @@ struct CrossOrigin: Sendable {
 
   /// The only field that `finish` needs of a request, except for preflight requests, which never wait.
   static let field: StaticString = "origin"
-  /// The fields that make a request a preflight.
   static let preflightFields: [StaticString] = ["access-control-request-method", "access-control-request-headers"]
 
   /// Adds the fields that let a page of an allowed origin read the response. Errors get them too: otherwise the page

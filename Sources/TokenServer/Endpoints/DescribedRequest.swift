@@ -12,9 +12,7 @@ import TLS
 ///
 /// `client`, the ID of a client, stands for a valid credential of that client.
 struct DescribedRequest: Sendable {
-  /// The method, by default GET.
   private var method = ByteString("GET")
-  /// The path with its query, by default `/token`.
   private var path = ByteString("/token")
   /// The API key or JWT after `Authorization: Bearer`.
   private var credential: ByteString?

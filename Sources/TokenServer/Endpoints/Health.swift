@@ -57,7 +57,6 @@ final class Health: Sendable {
     return Self.response(report.isReady ? .ok : .serviceUnavailable, json(report))
   }
 
-  /// For `/readyz` and for the metrics.
   func report(_ job: Job) -> ReadinessReport {
     let (services, audit) = (job.services, job.services.access.audit)
     var checks = [ReadinessReport.Check(name: "signingKey", detail: "key \(job.minter.key.keyID)", result: .good)]
@@ -117,7 +116,6 @@ package struct ReadinessReport {
 
   var isReady: Bool { checks.allSatisfy { $0.result != .failed } }
 
-  /// All verdicts.
   package static let verdicts = ["ready", "degraded", "draining", "unavailable"]
 
   var verdict: String {

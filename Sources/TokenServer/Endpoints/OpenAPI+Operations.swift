@@ -5,7 +5,6 @@ import JSON
 extension OpenAPI {
   struct Operation {
     var summary: String
-    /// The parameters of the query.
     var query: [JSONValue] = []
     /// The schema of the request content; nil if the operation has none.
     var content: String?

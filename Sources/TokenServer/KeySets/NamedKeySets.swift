@@ -93,7 +93,6 @@ extension NamedKeySets.Entry {
 struct KeySetPlace: Sendable, CustomStringConvertible {
   enum Address: Sendable {
     case keySet(ServiceURL)
-    /// The URL of the discovery document of an issuer, which has the URL of the key set.
     case discovery(ServiceURL, issuer: String)
   }
 

@@ -341,7 +341,6 @@ extension Settings.Server.Address {
 }
 
 extension Settings.Admin {
-  /// A sentence that names the settings of the address.
   package static let addressSettings = "The settings are admin.host (ADMIN_HOST) and admin.port (ADMIN_PORT)."
 }
 

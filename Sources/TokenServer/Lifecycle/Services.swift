@@ -9,7 +9,6 @@ import Telemetry
 /// The parts of the server that last as long as the process, whatever generation of settings uses them.
 struct Services: Sendable {
   let access: AccessService
-  /// The catalog service; nil if the catalog is turned off.
   let catalog: CatalogService?
   let memory: MemoryBudget
   let sink: LogSink

@@ -68,7 +68,6 @@ struct Metric: Sendable {
   let name: String
   /// The description, on one line.
   let help: String
-  /// The names of the labels.
   let labels: [String]
 }
 

@@ -162,7 +162,6 @@ extension DurationHistogram: MetricValue {
 }
 
 extension Duration {
-  /// The duration in seconds, as the nearest `Double`.
   var seconds: Double {
     let (seconds, attoseconds) = components
     return Double(seconds) + Double(attoseconds) / 1e18

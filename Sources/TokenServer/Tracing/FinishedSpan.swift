@@ -29,7 +29,6 @@ struct FinishedSpan: Sendable {
 
   typealias Attribute = (key: StaticString, value: Value)
 
-  /// The span itself.
   let context: SpanContext
   /// The span that caused this one, or nil if this one begins the trace. Another service made that of a server's span.
   let parent: SpanID?

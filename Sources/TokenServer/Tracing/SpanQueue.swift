@@ -16,7 +16,6 @@ final class SpanQueue: Sendable {
     var bytes = 0
     var dropped = 0
     var wait: Task<Void, Never>?
-    /// Whether a whole batch ends the wait.
     var endsAtBatch = false
     /// Whether the exporter waits no more, because the process ends.
     var isEnding = false
