@@ -42,9 +42,7 @@ extension ClientCandidate {
       "jwksURL", .secureURL, example: #""https://id.example.com/.well-known/jwks.json""#,
       "Where the provider publishes its [keys](#keys-of-identity-providers). Default: as the discovery document of the "
         + "`issuer` says.")
-    static let jwksFile = Setting(
-      "jwksFile", .path, example: #""jwks.json""#,
-      "A file with a copy of the keys.")
+    static let jwksFile = Setting("jwksFile", .path, example: #""jwks.json""#, "A file with a copy of the keys.")
     static let caFile = Setting(
       "caFile", .path, example: #""internal-ca.pem""#,
       "PEM, the CAs that the server trusts for the provider. Default: the system's store.")

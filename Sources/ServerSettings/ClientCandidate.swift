@@ -28,22 +28,14 @@ struct ClientCandidate {
 
 /// The members of a client.
 extension ClientCandidate {
-  static let id = Setting(
-    "id", .clientID, example: #""android""#,
-    "Its name, in logs and metrics. Required.")
+  static let id = Setting("id", .clientID, example: #""android""#, "Its name, in logs and metrics. Required.")
   static let origins = Setting(
     "origins", .elements(of: .originPattern, atMost: 1000), example: #"["https://app.example.com"]"#,
     "Its web origins, exact or with a star as the first label of the host. They identify the client, or restrict it "
       + "if it has a credential.")
-  static let token = Setting(
-    "token", .bool, default: true,
-    "Whether it gets tokens.")
-  static let catalog = Setting(
-    "catalog", .bool, default: false,
-    "Whether it gets Apple's catalog.")
-  static let me = Setting(
-    "me", .bool, default: false,
-    "Whether it may use `/v1/me/…`; needs `catalog.me`.")
+  static let token = Setting("token", .bool, default: true, "Whether it gets tokens.")
+  static let catalog = Setting("catalog", .bool, default: false, "Whether it gets Apple's catalog.")
+  static let me = Setting("me", .bool, default: false, "Whether it may use `/v1/me/…`; needs `catalog.me`.")
   static let ttl = Setting(
     "ttl", .duration(seconds: 60...Settings.Token.cap), example: #""12h""#,
     "The lifetime of its tokens, and the longest that it may request. Default: `token.ttl` and `token.maxTTL`.")

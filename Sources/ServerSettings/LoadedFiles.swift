@@ -28,9 +28,7 @@ package struct NamedFiles: Sendable {
     var loader = FileLoader()
     let keys = loader.part { loader in self.keys.flatMap { loader.keys(in: $0, team: team) } }
     let context = loader.part { loader in tls.flatMap { loader.context(of: $0, resumingTicketsOf: previous) } }
-    let upstream = loader.part { loader in
-      loader.authorities(upstreamCAFile, of: Settings.Catalog.caFile.path, caSetting: "catalog.caFile")
-    }
+    let upstream = loader.part { $0.authorities(upstreamCAFile, of: "catalog.caFile") }
     let keySets = loader.part { loader in
       for (index, client) in clients.enumerated() {
         loader.addKeySet(of: client, at: "\(Settings.Access.clients.path)[\(index)]")
@@ -66,18 +64,17 @@ extension NamedFiles {
       case .text?, nil: break
       }
     }
-    typealias Server = Settings.Server
     paths += [
-      (Server.certificateFile.path, tls?.certificateFile), (Server.keyFile.path, tls?.keyFile),
-      (Server.clientCAFile.path, tls?.clientCAFile), (Settings.Catalog.caFile.path, upstreamCAFile),
+      ("server.tls.certificateFile", tls?.certificateFile), ("server.tls.keyFile", tls?.keyFile),
+      ("server.tls.clientCAFile", tls?.clientCAFile), ("catalog.caFile", upstreamCAFile),
       (spanExport?.certificateSetting ?? "", spanExport?.certificate),
-      (Settings.Shared.passwordFile.path, shared?.passwordFile), (Settings.Shared.caFile.path, shared?.caFile),
+      ("shared.passwordFile", shared?.passwordFile), ("shared.caFile", shared?.caFile),
     ]
     for (index, path) in (tls?.ticketKeyFiles ?? []).enumerated() {
-      paths.append(("\(Server.ticketKeyFiles.path)[\(index)]", path))
+      paths.append(("server.tls.ticketKeyFiles[\(index)]", path))
     }
     for (index, pair) in (tls?.certificates ?? []).enumerated() {
-      let place = "\(Server.certificates.path)[\(index)]"
+      let place = "server.tls.certificates[\(index)]"
       paths += [("\(place).certificateFile", pair.certificateFile), ("\(place).keyFile", pair.keyFile)]
     }
     for (index, client) in clients.enumerated() {
@@ -92,8 +89,8 @@ extension NamedFiles {
   package var exposedSecrets: [(setting: String, path: String, mode: UInt32)] {
     paths.compactMap { setting, path in
       let isSecret =
-        setting.hasPrefix("musickit.") || setting.hasSuffix(".keyFile")
-        || setting.hasPrefix(Settings.Server.ticketKeyFiles.path) || setting == Settings.Shared.passwordFile.path
+        setting.hasSuffix(".keyFile") || setting == "shared.passwordFile"
+        || ["musickit.", "server.tls.ticketKeyFiles"].contains(where: setting.hasPrefix)
       var (status, system) = (stat(), statvfs())
       guard isSecret, unsafe stat(path, &status) == 0, unsafe statvfs(path, &system) == 0,
         system.f_flag & UInt(ST_RDONLY) == 0, status.st_mode & 0o026 != 0
@@ -203,15 +200,15 @@ struct FileLoader {
   mutating func context(
     of files: Settings.Server.TLSFiles, resumingTicketsOf previous: TLSContext?
   ) -> TLSContext? {
-    let certificate = files.certificateFile.flatMap { pem($0, of: Settings.Server.certificateFile.path) }
-    let key = files.keyFile.flatMap { pem($0, of: Settings.Server.keyFile.path) }
+    let certificate = files.certificateFile.flatMap { pem($0, of: "server.tls.certificateFile") }
+    let key = files.keyFile.flatMap { pem($0, of: "server.tls.keyFile") }
     let further = files.certificates.enumerated().compactMap { index, pair in
-      self.certificate(of: pair, at: "\(Settings.Server.certificates.path)[\(index)]")
+      self.certificate(of: pair, at: "server.tls.certificates[\(index)]")
     }
-    let path = Settings.Server.clientCAFile.path
+    let path = "server.tls.clientCAFile"
     let clientCA = files.clientCAFile.flatMap { pem($0, of: path) }
     // Checked separately from the certificate, so that errors of both are reported.
-    let trusted = clientCA.flatMap { authorities(in: $0, of: path, caSetting: path) }
+    let trusted = clientCA.flatMap { file in noting(path) { try TLSClientContext(authorities: file, caSetting: path) } }
     let ticketKeys = ticketKeys(in: files.ticketKeyFiles)
     var context: TLSContext?
     if let certificate, let key {
@@ -228,7 +225,7 @@ struct FileLoader {
 
   /// Returns the keys of session tickets in these files. Nil without files, or if one of them is unusable.
   private mutating func ticketKeys(in paths: [String]) -> TicketKeys? {
-    let setting = Settings.Server.ticketKeyFiles.path
+    let setting = "server.tls.ticketKeyFiles"
     let files = paths.enumerated().compactMap { index, path in
       noting("\(setting)[\(index)]") { try TicketKeyFile(path) }
     }
@@ -249,36 +246,34 @@ struct FileLoader {
   }
 
   /// Returns the authorities in the file at `path`, or the system's without a path. Nil if the file is unusable.
-  mutating func authorities(_ path: String?, of setting: String, caSetting: String) -> TLSClientContext? {
+  ///
+  /// - Parameter caSetting: What errors of connections call the setting. Nil for `setting`.
+  mutating func authorities(_ path: String?, of setting: String, caSetting: String? = nil) -> TLSClientContext? {
+    let caSetting = caSetting ?? setting
     guard let path else { return noting(setting) { try TLSClientContext(caSetting: caSetting) } }
     do throws(PEMFile.Failure) {
-      return authorities(in: try read(path), of: setting, caSetting: caSetting)
+      let file = try read(path)
+      return noting(setting) { try TLSClientContext(authorities: file, caSetting: caSetting) }
     } catch {
       note(setting, "\(error.of(path))")
       return nil
     }
   }
 
-  private mutating func authorities(in file: PEMFile, of setting: String, caSetting: String) -> TLSClientContext? {
-    noting(setting) { try TLSClientContext(authorities: file, caSetting: caSetting) }
-  }
-
   /// Returns the authorities for the collector, or nil if it is not reached by TLS, or if the file is unusable.
   mutating func authorities(of export: Settings.SpanExport) -> TLSClientContext? {
     guard export.endpoint.origin.isSecure else { return nil }
-    return authorities(export.certificate, of: export.certificateSetting, caSetting: export.certificateSetting)
+    return authorities(export.certificate, of: export.certificateSetting)
   }
 
   mutating func store(of shared: Settings.Shared) -> StoreFiles {
-    let trusted =
-      shared.address.isSecure
-      ? authorities(shared.caFile, of: Settings.Shared.caFile.path, caSetting: Settings.Shared.caFile.path) : nil
+    let trusted = shared.address.isSecure ? authorities(shared.caFile, of: "shared.caFile") : nil
     return StoreFiles(password: shared.passwordFile.flatMap { password(in: $0) }, authorities: trusted)
   }
 
   /// Returns the only line of a file, without its end. Nil if it is unusable.
   private mutating func password(in path: String) -> SecretBytes? {
-    let setting = Settings.Shared.passwordFile.path
+    let setting = "shared.passwordFile"
     do throws(SmallFile.Failure) {
       var bytes = try SmallFile.read(path, atMost: Self.longestPassword)
       defer { bytes.wipe() }

@@ -1,88 +1,69 @@
 import HTTP1
 import HTTPServer
 
-extension ServerLimits {
-  /// One limit: a setting `server.limits.NAME`, whose sentence gives the reason for the limit and for the default.
-  struct Row: Sendable {
-    let known: any SettingRow
-    /// Takes the value of the setting. If it is absent or invalid, the value stays as it is.
-    let read: @Sendable (inout ServerLimits, inout SettingsReader) -> Void
-  }
+/// Each sentence gives the reason for the limit and for the default.
+extension ServerLimits: SettingsSection {
+  static let place = SectionPlace(\.server.limits)
 
-  static let table: [Row] = [
+  static let rows: [SectionRow<Self>] = [
     row(
-      "memory", .size(8 << 20...1 << 40), \.memory,
+      "server.limits.memory", .size(8 << 20...1 << 40), \.memory,
       "The memory that the server may use for peers and the upstream, without the cache. Default: half of the "
         + "cgroup's limit, if there is one. Beyond it the newest and largest users of memory get 503."),
     row(
-      "connections", .integer(1...1_000_000), \.connections,
+      "server.limits.connections", .integer(1...1_000_000), \.connections,
       "Open connections in all: each holds a descriptor and some memory. Default: less if the system's "
         + "descriptor limit is."),
     row(
-      "connectionsPerAddress", .integer(1...1_000_000), \.connectionsPerAddress,
+      "server.limits.connectionsPerAddress", .integer(1...1_000_000), \.connectionsPerAddress,
       "Open connections from one address: one client must not take every connection, but a NAT or an ingress "
         + "rightly has thousands."),
     row(
-      "tlsHandshake", .duration(seconds: 1...300), \.tlsHandshake,
+      "server.limits.tlsHandshake", .duration(seconds: 1...300), \.tlsHandshake,
       "From accepting a connection to the end of its TLS handshake, which takes two round trips. A client that "
         + "takes longer holds a TLS session for nothing, and gets an alert."),
     row(
-      "headerSection", .duration(seconds: 1...300), \.headerSection,
+      "server.limits.headerSection", .duration(seconds: 1...300), \.headerSection,
       "From a request's first byte to the end of its header section: for the whole section, so that sending byte "
         + "by byte (Slowloris) does not help."),
     row(
-      "bodyProgress", .duration(seconds: 1...3600), \.bodyProgress,
+      "server.limits.bodyProgress", .duration(seconds: 1...3600), \.bodyProgress,
       "Between two bytes of a body, which may be slow but not stuck."),
     row(
-      "body", .duration(seconds: 1...3600), \.body,
+      "server.limits.body", .duration(seconds: 1...3600), \.body,
       "For a whole body: a byte now and then is progress, but not for ever."),
     row(
-      "writeProgress", .duration(seconds: 1...3600), \.writeProgress,
-      "Between two bytes that the client takes of a response: a client that never reads must not hold it for "
-        + "ever."),
+      "server.limits.writeProgress", .duration(seconds: 1...3600), \.writeProgress,
+      "Between two bytes that the client takes of a response: a client that never reads must not hold it for ever."),
     row(
-      "idle", .duration(seconds: 1...86_400), \.idle,
+      "server.limits.idle", .duration(seconds: 1...86_400), \.idle,
       "Between a response and the next request: longer than the 60 s for which common load balancers keep a "
         + "connection, so that they close first."),
     row(
-      "burst", .duration(seconds: 1...3600), \.burst,
+      "server.limits.burst", .duration(seconds: 1...3600), \.burst,
       "How long expensive work, a TLS handshake or a request to Apple, may be late without a pause. Then there is more "
         + "than the server can do, and it refuses what has waited for 150 ms; so the rest is in time."),
     row(
-      "requestLine", .size(256...65_536), \.http1.requestLine,
+      "server.limits.requestLine", .size(256...65_536), \.http1.requestLine,
       "The request line; 414 if it is longer. RFC 9112 §3 asks for 8000 bytes at least."),
     row(
-      "headerBytes", .size(1024...1_048_576), \.http1.headerSection,
+      "server.limits.headerBytes", .size(1024...1_048_576), \.http1.headerSection,
       "The header section, which the server holds until the request is complete; 431 if it is longer."),
     row(
-      "fieldLines", .integer(8...1000), \.http1.fieldLines,
+      "server.limits.fieldLines", .integer(8...1000), \.http1.fieldLines,
       "The field lines of the header section, each of which costs work beyond its bytes; 431 if there are more."),
     row(
-      "bodyBytes", .size(256...1_048_576), \.bodyBytes,
+      "server.limits.bodyBytes", .size(256...1_048_576), \.bodyBytes,
       "The content of a request for a token; 413 if it is longer. It is a small JSON object. Apple limits others."),
     row(
-      "unreadBody", .size(0...1_048_576), \.unreadBody,
+      "server.limits.unreadBody", .size(0...1_048_576), \.unreadBody,
       "How much of unread content the server reads to keep the connection: reading a little is cheaper than a "
         + "new connection, reading a lot is not."),
     row(
-      "chunkExtensions", .size(0...65_536), \.http1.chunkExtensions,
+      "server.limits.chunkExtensions", .size(0...65_536), \.http1.chunkExtensions,
       "The chunk extensions of one body. No client needs them, and without a limit they are bytes that cost the "
         + "sender nothing (CVE-2023-39326)."),
   ]
-
-  private static func row<Value: Equatable & SendableMetatype>(
-    _ name: String, _ type: SettingType<Value>, _ place: any WritableKeyPath<ServerLimits, Value> & Sendable,
-    _ reason: String
-  ) -> Row {
-    let fixed = FixedPart(
-      differs: { $0.server.limits[keyPath: place] != $1.server.limits[keyPath: place] },
-      keep: { kept, running in kept.server.limits[keyPath: place] = running.server.limits[keyPath: place] })
-    let setting = Setting(
-      "server.limits.\(name)", type, default: ServerLimits()[keyPath: place], fixed: fixed, reason)
-    return Row(known: setting) { limits, reader in
-      if reader.isSet(setting.path), let value = reader.read(setting) { limits[keyPath: place] = value }
-    }
-  }
 
   /// Reads every row. A row with an error keeps its default.
   ///
@@ -91,7 +72,7 @@ extension ServerLimits {
     self.init()
     connections = min(connections, most)
     if let memory = host.memory { self.memory = memory / 2 }
-    for row in Self.table { row.read(&self, &reader) }
+    read(&reader)
     if connections > most {
       reader.reject(
         "server.limits.connections", problem: "\(connections) is more than this process may open",

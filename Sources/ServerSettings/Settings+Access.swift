@@ -23,12 +23,9 @@ extension Settings.Access {
     "access.anonymous.token", .bool, default: false,
     "Whether callers without credentials get tokens; `true` if the whole object is empty. At least one of "
       + "`token`, `catalog` and `me` has to be on.")
-  static let catalog = Setting(
-    "access.anonymous.catalog", .bool, default: false,
-    "Whether they get Apple's catalog.")
+  static let catalog = Setting("access.anonymous.catalog", .bool, default: false, "Whether they get Apple's catalog.")
   static let me = Setting(
-    "access.anonymous.me", .bool, default: false,
-    "Whether they may use `/v1/me/…` if `catalog.me` is on.")
+    "access.anonymous.me", .bool, default: false, "Whether they may use `/v1/me/…` if `catalog.me` is on.")
   static let origins = Setting<[OriginPattern]>(
     "access.anonymous.origins",
     .list(
@@ -39,8 +36,7 @@ extension Settings.Access {
       + "is an error.")
   static let ttl = Setting(
     "access.anonymous.ttl", .duration(seconds: 60...Settings.Token.cap), example: #""1h""#,
-    "The lifetime of their tokens, and the longest that they may request. Default: `token.ttl` and "
-      + "`token.maxTTL`.")
+    "The lifetime of their tokens, and the longest that they may request. Default: `token.ttl` and `token.maxTTL`.")
   static let storefronts = Setting<[String]>(
     "access.anonymous.storefronts",
     .list(
@@ -50,8 +46,7 @@ extension Settings.Access {
   static let rateLimit = Setting(
     "access.anonymous.rateLimit", Rates.type,
     example: "{ perSecond: 5, burst: 20, total: { perSecond: 100, burst: 500 } }",
-    "`{ perSecond, burst, total: { perSecond, burst } }` for each address and for all together. Default: no "
-      + "limit.")
+    "`{ perSecond, burst, total: { perSecond, burst } }` for each address and for all together. Default: no limit.")
   static let share = Setting(
     "access.anonymous.share", .share, example: "0.25",
     "The part of the concurrent requests to Apple that they may have.")
@@ -86,9 +81,10 @@ extension Settings.Access {
   /// Reads the permissions. `candidates` is the result of ``readClients(_:within:)``.
   init?(_ reader: inout SettingsReader, clients candidates: [ClientCandidate]?, within context: ValidationContext) {
     let anonymous = Self.readAnonymous(&reader, within: context)
-    // A list that cannot be read may have clients.
-    let isUnreadable = reader.errors.contains { $0.path == Self.clients.path && $0.source != nil }
-    if !context.allowsAnonymous, !reader.isSet(Self.anonymousPath), candidates?.isEmpty ?? false, !isUnreadable {
+    if !context.allowsAnonymous, !reader.isSet(Self.anonymousPath), candidates?.isEmpty ?? false,
+      // A list that cannot be read may have clients.
+      !reader.isInvalid(Self.clients.path)
+    {
       reader.missing(
         "access", problem: Self.missing,
         remedy: "write access: { clients: [{ id: \"web\", origins: [\"https://app.example.com\"] }] }, with apiKey "

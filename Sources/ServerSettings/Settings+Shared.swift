@@ -5,16 +5,17 @@ package import TLS
 extension Settings {
   /// The store that all replicas of the server share: a server of Redis or Valkey.
   package struct Shared: Sendable, Equatable {
-    package var address: StoreAddress
+    /// The path is empty only in a section that is being read.
+    package var address = StoreAddress.unix(path: "")
     /// Nil for the default user.
-    package let user: String?
+    package var user: String?
     /// Nil if the store wants no password.
-    package let passwordFile: String?
+    package var passwordFile: String?
     /// Nil for the system's store.
-    package let caFile: String?
-    package var database: Int
-    package var keyPrefix: String
-    package var timeout: Duration
+    package var caFile: String?
+    package var database = 0
+    package var keyPrefix = "musickit"
+    package var timeout = Duration.milliseconds(20)
   }
 }
 
@@ -75,60 +76,55 @@ package enum StoreAddress: Sendable, Equatable, CustomStringConvertible {
   }
 }
 
-extension Settings.Shared {
+extension Settings.Shared: SettingsSection {
+  static let place = SectionPlace(\.shared)
+
   static let url = Setting(
     "shared.url", .storeAddress, example: #""rediss://valkey.example.com:6379""#,
-    fixed: .presence(of: \.shared).and(.of(\.shared, \.address)),
+    fixed: .presence(of: \.shared).and(place.fixed(\.address)),
     "`redis://`, `rediss://` (TLS) or `unix:///path` of a server of Redis (6 or later) or Valkey. With it, all replicas "
       + "together keep the rate limits, Apple's quota and cached responses ([scaling](scaling.md)).")
-  static let user = Setting(
-    "shared.user", .label("write the name of a user of the store"), example: #""musickit""#,
-    "The user at the store. Default: the store's default user.")
-  static let passwordFile = Setting(
-    "shared.passwordFile", .path, example: #""/run/secrets/valkey-password""#,
-    "A file with the password for the store.")
-  static let caFile = Setting(
-    "shared.caFile", .path, example: #""/etc/ssl/certs/ca-certificates.crt""#,
-    "PEM, the CAs that the server trusts for the store. Default: the system's store.")
-  static let database = Setting(
-    "shared.database", .integer(0...65_535), default: 0, fixed: .of(\.shared, \.database),
-    "The number of the store's database.")
-  static let keyPrefix = Setting(
-    "shared.keyPrefix", .keyPrefix, default: "musickit", fixed: .of(\.shared, \.keyPrefix),
-    "The beginning of every key and channel at the store. Servers with the same prefix are one group, so servers of "
-      + "other teams need another prefix.")
 
-  static let timeout = Setting(
-    "shared.timeout", .duration(milliseconds: 1...5000), default: .milliseconds(20), fixed: .of(\.shared, \.timeout),
-    "How long a request waits for a reply of the store. Then the replica decides without it. A longer time suits a "
-      + "store that is far away, and delays requests while the store is slow.")
-
-  static let known: [any SettingRow] = [url, user, passwordFile, caFile, database, keyPrefix, timeout]
+  static let rows: [SectionRow<Self>] = [
+    .own(url),
+    row(
+      "shared.user", .label("write the name of a user of the store"), \.user, example: #""musickit""#, isLive: true,
+      "The user at the store. Default: the store's default user."),
+    row(
+      "shared.passwordFile", .path, \.passwordFile, example: #""/run/secrets/valkey-password""#, isLive: true,
+      "A file with the password for the store."),
+    row(
+      "shared.caFile", .path, \.caFile, example: #""/etc/ssl/certs/ca-certificates.crt""#, isLive: true,
+      "PEM, the CAs that the server trusts for the store. Default: the system's store."),
+    row("shared.database", .integer(0...65_535), \.database, "The number of the store's database."),
+    row(
+      "shared.keyPrefix", .keyPrefix, \.keyPrefix,
+      "The beginning of every key and channel at the store. Servers with the same prefix are one group, so servers of "
+        + "other teams need another prefix."),
+    row(
+      "shared.timeout", .duration(milliseconds: 1...5000), \.timeout,
+      "How long a request waits for a reply of the store. Then the replica decides without it. A longer time suits a "
+        + "store that is far away, and delays requests while the store is slow."),
+  ]
 
   /// Reads the settings. Returns nil without a store, or if they are invalid.
   init?(_ reader: inout SettingsReader) {
+    self.init()
     let address = reader.read(Self.url)
-    let user = reader.read(Self.user)
-    let passwordFile = reader.read(Self.passwordFile)
-    let caFile = reader.read(Self.caFile)
-    let database = reader.read(Self.database)
-    let prefix = reader.read(Self.keyPrefix)
-    let timeout = reader.read(Self.timeout)
+    let isValid = read(&reader)
     if !reader.isSet(Self.url.path) {
-      for path in [Self.user.path, Self.passwordFile.path, Self.caFile.path] where reader.isSet(path) {
+      for path in ["shared.user", "shared.passwordFile", "shared.caFile"] where reader.isSet(path) {
         reader.reject(path, problem: "is set without shared.url", remedy: "write shared.url, or remove it")
       }
-    } else if user != nil, !reader.isSet(Self.passwordFile.path) {
+    } else if user != nil, !reader.isSet("shared.passwordFile") {
       reader.reject(
-        Self.user.path, problem: "is set without shared.passwordFile", remedy: "write the path of the password's file")
+        "shared.user", problem: "is set without shared.passwordFile", remedy: "write the path of the password's file")
     }
-    guard let address, let database, let prefix, let timeout else { return nil }
+    guard let address, isValid else { return nil }
+    self.address = address
     if caFile != nil, !address.isSecure {
-      reader.reject(Self.caFile.path, problem: "is set, but shared.url is not encrypted", remedy: "write rediss://")
+      reader.reject("shared.caFile", problem: "is set, but shared.url is not encrypted", remedy: "write rediss://")
     }
-    self.init(
-      address: address, user: user, passwordFile: passwordFile, caFile: caFile, database: database, keyPrefix: prefix,
-      timeout: timeout)
   }
 
   /// A warning if commands go to another machine in clear. It is no error, because the store sees no token and no key, and

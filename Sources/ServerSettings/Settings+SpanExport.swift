@@ -49,13 +49,11 @@ extension Settings.SpanExport {
     case parentBasedRatio = "parentbased_traceidratio"
 
     func sampler(ratio: Double) -> Sampler {
-      switch self {
-      case .alwaysOn: Sampler(.always, isParentBased: false)
-      case .alwaysOff: Sampler(.never, isParentBased: false)
-      case .ratio: Sampler(.ratio(ratio), isParentBased: false)
-      case .parentBasedAlwaysOn: Sampler(.always, isParentBased: true)
-      case .parentBasedAlwaysOff: Sampler(.never, isParentBased: true)
-      case .parentBasedRatio: Sampler(.ratio(ratio), isParentBased: true)
+      let isParentBased = rawValue.hasPrefix("parentbased_")
+      return switch self {
+      case .alwaysOn, .parentBasedAlwaysOn: Sampler(.always, isParentBased: isParentBased)
+      case .alwaysOff, .parentBasedAlwaysOff: Sampler(.never, isParentBased: isParentBased)
+      case .ratio, .parentBasedRatio: Sampler(.ratio(ratio), isParentBased: isParentBased)
       }
     }
   }
@@ -72,36 +70,38 @@ extension Settings.SpanExport {
     case grpc
   }
 
+  static let place = SectionPlace(\.spanExport)
+
   static let isDisabled = Setting(
     "otel.sdk.disabled", .openTelemetryBool, default: false, fixed: .presence(of: \.spanExport),
     "Whether the server exports no spans. Then it ignores all other settings of `otel`.")
   static let serviceName = Setting(
     "otel.service.name", .label("write a name such as \"musickit-token-server\""), default: "musickit-token-server",
-    fixed: .of(\.spanExport, \.attributes),
+    fixed: place.fixed(\.attributes),
     "The name of the service in the exported spans.")
   static let resourceAttributes = Setting(
     "otel.resource.attributes", .keyValueList, example: #""deployment.environment.name=production""#,
-    fixed: .of(\.spanExport, \.attributes),
+    fixed: place.fixed(\.attributes),
     "More attributes of the service: `key=value`, separated by commas, with percent-encoding.")
   static let exporter = Setting(
     "otel.traces.exporter", SettingType<ExporterName>.word, default: .otlp, fixed: .presence(of: \.spanExport),
     "`none` turns the export off.")
   static let sampler = Setting(
-    "otel.traces.sampler", SettingType<SamplerName>.word, default: .parentBasedAlwaysOn,
-    fixed: .of(\.spanExport, \.sampler),
+    "otel.traces.sampler", SettingType<SamplerName>.word, default: .parentBasedAlwaysOn, fixed: place.fixed(\.sampler),
     "Which requests have [spans](logs.md#tracing).")
   static let samplerArgument = Setting(
     "otel.traces.samplerArg", .number(0...1, remedy: "write a part of all traces such as 0.1"), default: 1,
-    fixed: .of(\.spanExport, \.sampler),
+    fixed: place.fixed(\.sampler),
     "The part of all traces for the samplers with a ratio.")
   static let scheduleDelay = Setting(
-    "otel.bsp.scheduleDelay", .integer(1...3_600_000), default: 5000, fixed: .of(\.spanExport, \.scheduleDelay),
+    "otel.bsp.scheduleDelay", .wholeMilliseconds(1...3_600_000), default: .seconds(5),
+    fixed: place.fixed(\.scheduleDelay),
     "How many milliseconds a span waits at most before the server sends it.")
   static let maxQueueSize = Setting(
-    "otel.bsp.maxQueueSize", .integer(1...16_384), default: 2048, fixed: .of(\.spanExport, \.queueSize),
+    "otel.bsp.maxQueueSize", .integer(1...16_384), default: 2048, fixed: place.fixed(\.queueSize),
     "The most spans that wait. Further ones are dropped and counted.")
   static let maxBatchSize = Setting(
-    "otel.bsp.maxExportBatchSize", .integer(1...2048), default: 512, fixed: .of(\.spanExport, \.batchSize),
+    "otel.bsp.maxExportBatchSize", .integer(1...2048), default: 512, fixed: place.fixed(\.batchSize),
     "The most spans in one request to the collector.")
 
   static let known: [any SettingRow] =
@@ -121,9 +121,9 @@ extension Settings.SpanExport {
     let batchSize = reader.read(Self.maxBatchSize)
     let all = Self.all.read(&reader)
     let traces = Self.traces.read(&reader)
-    let (row, spoken) =
+    let (spoken, row) =
       reader.isSet(Self.traces.protocol.path)
-      ? (Self.traces.protocol, traces.protocol) : (Self.all.protocol, all.protocol)
+      ? (traces.protocol, Self.traces.protocol) : (all.protocol, Self.all.protocol)
     // Kubernetes operators set a protocol for all programs, also for those that export nothing.
     let hasCollector = [Self.all.endpoint.path, Self.traces.endpoint.path].contains(where: reader.isSet)
     if let spoken, spoken != .httpJSON, exporter == .otlp, hasCollector {
@@ -136,17 +136,16 @@ extension Settings.SpanExport {
         Self.maxBatchSize.path, problem: "is larger than \(Self.maxQueueSize.path)",
         remedy: "write \(queueSize) at most")
     }
-    guard let endpoint = traces.endpoint ?? all.endpoint?.appending("v1/traces"),
-      exporter == .otlp, let name, let sampler, let ratio, let scheduleDelay, let queueSize,
-      let batchSize, let timeout = traces.timeout ?? all.timeout
+    guard let endpoint = traces.endpoint ?? all.endpoint?.appending("v1/traces"), exporter == .otlp, let name,
+      let sampler,
+      let ratio, let scheduleDelay, let queueSize, let batchSize, let timeout = traces.timeout ?? all.timeout
     else { return nil }
     self.init(
       endpoint: endpoint, endpointSetting: (traces.endpoint == nil ? Self.all : Self.traces).endpoint.path,
       certificate: traces.certificate ?? all.certificate,
       certificateSetting: (traces.certificate == nil ? Self.all : Self.traces).certificate.path,
-      headers: traces.headers ?? all.headers ?? [], timeout: .milliseconds(timeout),
-      sampler: sampler.sampler(ratio: ratio), scheduleDelay: .milliseconds(scheduleDelay), queueSize: queueSize,
-      batchSize: min(batchSize, queueSize),
+      headers: traces.headers ?? all.headers ?? [], timeout: timeout, sampler: sampler.sampler(ratio: ratio),
+      scheduleDelay: scheduleDelay, queueSize: queueSize, batchSize: min(batchSize, queueSize),
       // OTEL_SERVICE_NAME has precedence over the attribute of the same name.
       attributes: Self.resource(name, isNamed: reader.isSet(Self.serviceName.path), attributes))
   }
@@ -180,7 +179,7 @@ extension Settings.SpanExport {
     let endpoint: Setting<ServiceURL>
     let `protocol`: Setting<ProtocolName>
     let headers: Setting<[Header]>
-    let timeout: Setting<Int>
+    let timeout: Setting<Duration>
     let certificate: Setting<String>
 
     var known: [any SettingRow] { [endpoint, `protocol`, headers, timeout, certificate] }
@@ -188,7 +187,7 @@ extension Settings.SpanExport {
     func read(
       _ reader: inout SettingsReader
     ) -> (
-      endpoint: ServiceURL?, protocol: ProtocolName?, headers: [Header]?, timeout: Int?, certificate: String?
+      endpoint: ServiceURL?, protocol: ProtocolName?, headers: [Header]?, timeout: Duration?, certificate: String?
     ) {
       (
         reader.read(endpoint), reader.read(`protocol`), reader.read(headers), reader.read(timeout),
@@ -200,17 +199,18 @@ extension Settings.SpanExport {
   static let all = Exporter(
     endpoint: Setting(
       "otel.exporter.otlp.endpoint", .collectorURL, example: #""http://localhost:4318""#,
-      fixed: .presence(of: \.spanExport).and(.of(\.spanExport, \.endpoint)),
+      fixed: .presence(of: \.spanExport).and(place.fixed(\.endpoint)),
       "The base URL of a collector; the server appends `/v1/traces`. Without a URL, it exports nothing."),
     protocol: Setting(
       "otel.exporter.otlp.protocol", .exportProtocol, default: .httpJSON,
       "The only protocol that the server speaks. Collectors take it on the same port as `http/protobuf`."),
     headers: Setting(
       "otel.exporter.otlp.headers", .exportHeaders, isSecret: true, example: #""x-api-key=secret""#,
-      fixed: .of(\.spanExport, \.headers),
+      fixed: place.fixed(\.headers),
       "Fields for each request to the collector: `name=value`, separated by commas, with percent-encoding."),
     timeout: Setting(
-      "otel.exporter.otlp.timeout", .integer(1...600_000), default: 10_000, fixed: .of(\.spanExport, \.timeout),
+      "otel.exporter.otlp.timeout", .wholeMilliseconds(1...600_000), default: .seconds(10),
+      fixed: place.fixed(\.timeout),
       "How many milliseconds a batch may take, retries included. Then the server drops it."),
     certificate: Setting(
       "otel.exporter.otlp.certificate", .path, example: #""collector-ca.pem""#,
@@ -219,17 +219,18 @@ extension Settings.SpanExport {
   static let traces = Exporter(
     endpoint: Setting(
       "otel.exporter.otlp.traces.endpoint", .collectorURL, example: #""http://localhost:4318/v1/traces""#,
-      fixed: .presence(of: \.spanExport).and(.of(\.spanExport, \.endpoint)),
+      fixed: .presence(of: \.spanExport).and(place.fixed(\.endpoint)),
       "The whole URL for spans, in place of the base URL."),
     protocol: Setting(
       "otel.exporter.otlp.traces.protocol", .exportProtocol, example: #""http/json""#,
       "As `otel.exporter.otlp.protocol`."),
     headers: Setting(
       "otel.exporter.otlp.traces.headers", .exportHeaders, isSecret: true, example: #""x-api-key=secret""#,
-      fixed: .of(\.spanExport, \.headers),
+      fixed: place.fixed(\.headers),
       "In place of `otel.exporter.otlp.headers`."),
     timeout: Setting(
-      "otel.exporter.otlp.traces.timeout", .integer(1...600_000), example: "10000", fixed: .of(\.spanExport, \.timeout),
+      "otel.exporter.otlp.traces.timeout", .wholeMilliseconds(1...600_000), example: "10000",
+      fixed: place.fixed(\.timeout),
       "In place of `otel.exporter.otlp.timeout`."),
     certificate: Setting(
       "otel.exporter.otlp.traces.certificate", .path, example: #""collector-ca.pem""#,

@@ -134,7 +134,7 @@ extension Settings {
   /// and the description of the API, and they tell a page nothing.
   package var publicHosts: AllowedHosts? {
     let isGuarded = server.address.isTCP && access.anonymous?.mayHaveAnything ?? false
-    return allowed(server.hosts, isGuarded: isGuarded, setting: Server.hosts.path)
+    return allowed(server.hosts, isGuarded: isGuarded, setting: "server.hosts")
   }
 
   /// The allowed host names of the admin listener, which asks for no credential. Nil if all are allowed. With the page,
@@ -142,15 +142,15 @@ extension Settings {
   /// operator's browser.
   package var adminHosts: AllowedHosts? {
     guard let admin else { return nil }
-    if admin.page { return AllowedHosts(names: admin.hosts, setting: Admin.hosts.path) }
-    return allowed(admin.hosts, isGuarded: true, setting: Admin.hosts.path)
+    if admin.page { return AllowedHosts(names: admin.hosts, setting: "admin.hosts") }
+    return allowed(admin.hosts, isGuarded: true, setting: "admin.hosts")
   }
 
   /// A sentence for each listener that checks host names.
   package var hostChecks: [String] {
     let checks = [
-      (publicHosts, "public", Server.hosts.path, server.hosts),
-      (adminHosts, "admin", Admin.hosts.path, admin?.hosts ?? []),
+      (publicHosts, "public", "server.hosts", server.hosts),
+      (adminHosts, "admin", "admin.hosts", admin?.hosts ?? []),
     ]
     return checks.compactMap { (check, listener, setting, names) in
       guard check != nil else { return nil }

@@ -11,6 +11,11 @@ extension SettingType where Value == Duration {
     duration(milliseconds: range, units: timeUnits, example: "500ms")
   }
 
+  /// Creates a type for a number of milliseconds without a unit, as OpenTelemetry writes them.
+  static func wholeMilliseconds(_ range: ClosedRange<Int>) -> SettingType {
+    SettingType<Int>.integer(range).map({ .milliseconds($0) }, back: { milliseconds(of: $0) })
+  }
+
   private static func duration(
     milliseconds range: ClosedRange<Int>, units: [TimeUnit], example: String
   ) -> SettingType {
@@ -69,10 +74,7 @@ private func readableUnit(milliseconds: Int) -> TimeUnit {
   } ?? fallback
 }
 
-private func milliseconds(of duration: Duration) -> Int {
-  let (seconds, attoseconds) = duration.components
-  return Int(seconds) * 1000 + Int(attoseconds / 1_000_000_000_000_000)
-}
+private func milliseconds(of duration: Duration) -> Int { Int((duration / .milliseconds(1)).rounded()) }
 
 /// Returns the milliseconds in `text`, or nil if it is malformed or beyond the range of `Int`.
 private func milliseconds(of text: String, _ units: [TimeUnit]) -> Int? {

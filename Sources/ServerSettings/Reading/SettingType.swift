@@ -56,6 +56,13 @@ package struct SettingType<Value: Sendable>: Sendable {
 }
 
 extension SettingType {
+  /// Creates a type whose values are those of this one in another form.
+  func map<Other: Sendable>(
+    _ form: @escaping @Sendable (Value) -> Other, back: @escaping @Sendable (Other) -> Value
+  ) -> SettingType<Other> {
+    .scalar(values: values, write: { write(back($0)) }) { (content) throws(InvalidValue) in form(try parse(content)) }
+  }
+
   /// Creates a type for a list of `element`. One invalid element makes the whole list invalid.
   ///
   /// - Parameters:
@@ -272,6 +279,11 @@ extension SettingType where Value == Int {
       return size
     }
   }
+}
+
+extension SettingType where Value == UInt16 {
+  /// A port. 0 selects a free one.
+  static let port = SettingType<Int>.integer(0...65_535).map({ UInt16($0) }, back: { Int($0) })
 }
 
 private let sizeUnits: [(suffix: String, bytes: Int)] = [("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10), ("B", 1)]

@@ -39,6 +39,7 @@ package struct SettingsDraft {
     var reader = SettingsReader(layers)
     var lenient = SettingsReader(layers, isLenient: true)
     let isCatalogEnabled = lenient.read(Settings.Catalog.enabled) ?? true
+    let readable = Settings.Catalog(&lenient, proxies: proxies, allowsPlainUpstream: true)
     musickit = Settings.MusicKit(&reader)
     token = Settings.Token(&reader)
     server = Settings.Server(&reader, host: input.host)
@@ -46,7 +47,7 @@ package struct SettingsDraft {
     catalog = Settings.Catalog(&reader, proxies: proxies, allowsPlainUpstream: input.allowsPlainUpstream)
     let context = Settings.Access.ValidationContext(
       token: token, catalog: catalog, isCatalogEnabled: isCatalogEnabled,
-      requestsCertificates: reader.isSet(Settings.Server.clientCAFile.path),
+      requestsCertificates: reader.isSet("server.tls.clientCAFile"),
       allowsAnonymous: input.allowsAnonymous,
       isShared: reader.isSet(Settings.Shared.url.path))
     let candidates = Settings.Access.readClients(&reader, within: context)
@@ -57,7 +58,7 @@ package struct SettingsDraft {
     log = Settings.Log(&reader, host: input.host)
     spanExport = Settings.SpanExport(&reader)
     Self.checkPorts(server, admin, &reader)
-    let isDirect = reader.isSet(Settings.Catalog.proxy.path)
+    let isDirect = reader.isSet("catalog.proxy")
     proxies.check(
       for: [isDirect ? nil : catalog?.upstream, spanExport?.endpoint.origin].compactMap { $0 }
         + clients.compactMap(\.provider), &reader)
@@ -67,7 +68,7 @@ package struct SettingsDraft {
       row.fixed == nil ? nil : layers.values[row.path].flatMap { row.canonical($0.content) }
     }
     files = NamedFiles(
-      &lenient, readsCatalog: isCatalogEnabled, clients: clients, configuration: input.configurationFile)
+      &lenient, upstreamCAFile: readable?.caFile, clients: clients, configuration: input.configurationFile)
     errors = reader.errors
     entries = layers.entries(of: Settings.known)
     let everybody = "All callers who reach this server get tokens for any origin (--unsafe-allow-anonymous)."
@@ -93,7 +94,7 @@ package struct SettingsDraft {
       let facts = "log.level is \(quoted(log.level.rawValue)), and audit.file is not set"
       if audit.isRequired {
         reader.reject(
-          Settings.Audit.required.path, problem: "is true, and there is no audit log: \(facts)",
+          "audit.required", problem: "is true, and there is no audit log: \(facts)",
           remedy: "set audit.file")
       }
       return "The server keeps no audit log, so it grants tokens without a record: \(facts)."
@@ -101,7 +102,7 @@ package struct SettingsDraft {
     guard input.logsForPerson(log) else { return nil }
     if audit.isRequired {
       reader.reject(
-        Settings.Audit.required.path, problem: "is true, and the log on a terminal has no grants",
+        "audit.required", problem: "is true, and the log on a terminal has no grants",
         remedy: "set audit.file, or log.format: \"json\"")
     }
     return "The log on a terminal has no audit records of grants, so the server grants tokens without a record. Set "
@@ -176,10 +177,10 @@ package struct SettingsDraft {
       }
     if admin.passed.isEmpty {
       let remedy = "write another port, or 0 for a free one"
-      reader.reject(Settings.Admin.port.path, problem: "is the same as \(port)", remedy: remedy)
+      reader.reject("admin.port", problem: "is the same as \(port)", remedy: remedy)
     } else {
       reader.reject(
-        Settings.Admin.port.path, problem: "the socket with the name admin has \(port) as well",
+        "admin.port", problem: "the socket with the name admin has \(port) as well",
         remedy: "give one of the two another port")
     }
   }
@@ -198,13 +199,12 @@ extension Settings.Server.Address {
 extension NamedFiles {
   /// Reads which files the settings name.
   fileprivate init(
-    _ lenient: inout SettingsReader, readsCatalog: Bool, clients: [ClientCandidate], configuration: String?
+    _ lenient: inout SettingsReader, upstreamCAFile: String?, clients: [ClientCandidate], configuration: String?
   ) {
     team = lenient.read(Settings.MusicKit.teamID)
     keys = Settings.MusicKit.readKeys(&lenient, team: team)
     tls = Settings.Server.readTLS(&lenient)
-    upstreamCAFile = readsCatalog ? lenient.read(Settings.Catalog.caFile) : nil
-    (self.clients, self.configuration) = (clients, configuration)
+    (self.upstreamCAFile, self.clients, self.configuration) = (upstreamCAFile, clients, configuration)
     audit = Settings.Audit(&lenient)
     spanExport = Settings.SpanExport(&lenient)
     shared = Settings.Shared(&lenient)

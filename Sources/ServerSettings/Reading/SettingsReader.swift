@@ -22,8 +22,12 @@ struct SettingsReader {
 
   /// Returns whether a setting, or anything within a section, was written.
   func isSet(_ path: String) -> Bool {
-    layers.values[path] != nil || layers.sections[path] != nil
+    assert(layers.schema.knows(path) || layers.schema.sections.contains(path), "\(path) is no setting")
+    return layers.values[path] != nil || layers.sections[path] != nil
   }
+
+  /// Returns whether a setting was written and has an error.
+  func isInvalid(_ path: String) -> Bool { errors.contains { $0.path == path && $0.source != nil } }
 
   /// Returns where a setting was written; nil if it was not.
   func source(of path: String) -> SettingSource? { layers.values[path]?.source }

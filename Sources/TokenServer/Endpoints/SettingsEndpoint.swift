@@ -26,7 +26,7 @@ struct SettingsEndpoint: Sendable {
     guard let load = load.withLock({ $0 }) else { return nil }
     do throws(InvalidSettings) {
       let next = try load()
-      let fixed = next.needingRestart(since: settings, written: written)
+      let fixed = next.settings.needingRestart(next.written, since: settings, written)
       let changes = zip(entries, next.entries).filter { $0.value != $1.value }.map { _, next -> (String, JSONValue?) in
         (next.path, ["value": next.value ?? .null, "needsRestart": .bool(fixed.contains(next.path))])
       }

@@ -115,7 +115,7 @@ final class Reloader: @unchecked Sendable {
         source, of: services, replacing: current,
         signsWithNextKey: current.signsWithNextKey && current.source.hasSameKeys(as: source)
           && source.settings.musickit.keys.next?.notBefore ?? 0 <= Glibc.time(nil))
-      let pending = loaded.needingRestart(since: current.settings, written: current.written)
+      let pending = loaded.settings.needingRestart(loaded.written, since: current.settings, current.written)
       for path in pending {
         logger.warning("A changed setting takes effect only after a restart.", metadata: ["setting": "\(path)"])
       }

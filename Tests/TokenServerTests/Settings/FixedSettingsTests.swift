@@ -75,7 +75,7 @@ struct FixedSettingsTests {
   func changes(_ change: Change) throws {
     let running = try SettingsFixture().load(change.before)
     let loaded = try SettingsFixture().load(change.after.merging(["TOKEN_TTL": "1h"]) { $1 })
-    #expect(loaded.needingRestart(since: running.settings, written: running.written) == change.names)
+    #expect(loaded.settings.needingRestart(loaded.written, since: running.settings, running.written) == change.names)
     let kept = loaded.settings.keepingFixed(of: running.settings)
     #expect(kept.token.ttl == .seconds(3600))
     for row in Settings.known { #expect(row.fixed?.differs(kept, running.settings) != true, "\(row.path)") }
@@ -85,6 +85,6 @@ struct FixedSettingsTests {
     }
     #expect(kept.admin == running.settings.admin)
     // Back to the values of the start: nothing is pending any more.
-    #expect(running.needingRestart(since: kept, written: running.written) == [])
+    #expect(running.settings.needingRestart(running.written, since: kept, running.written) == [])
   }
 }

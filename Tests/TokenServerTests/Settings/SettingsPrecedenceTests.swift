@@ -142,7 +142,7 @@ struct SettingsPrecedenceTests {
       values["\(path).timeout"] = ["1", "2", "3"]
       values["\(path).certificate"] = ["\"a\"", "\"b\"", "\"c\""]
     }
-    for limit in ServerLimits.table.map(\.known) {
+    for limit in ServerLimits.known {
       let text = limit.defaultText ?? ""
       values[limit.path] =
         if !text.hasPrefix("\"") {

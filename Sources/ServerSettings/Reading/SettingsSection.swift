@@ -1,0 +1,144 @@
+/// A section of the settings. Each of its rows names a setting once: the path, the type, the property with its default, and
+/// whether a reload uses a new value.
+protocol SettingsSection: Sendable, SendableMetatype {
+  static var place: SectionPlace<Self> { get }
+  /// The rows in the order of the documents.
+  static var rows: [SectionRow<Self>] { get }
+  /// Creates the section with the default of each property.
+  init()
+}
+
+/// Where the settings have a section.
+struct SectionPlace<Section>: Sendable {
+  private let get: @Sendable (Settings) -> Section?
+  private let set: @Sendable (inout Settings, Section) -> Void
+
+  init(_ path: any WritableKeyPath<Settings, Section> & Sendable) {
+    get = { $0[keyPath: path] }
+    set = { $0[keyPath: path] = $1 }
+  }
+
+  /// The place of a section that may be missing.
+  init(_ path: any WritableKeyPath<Settings, Section?> & Sendable) {
+    get = { $0[keyPath: path] }
+    set = { $0[keyPath: path] = $1 }
+  }
+
+  /// The part of the settings that is a property of the section.
+  func fixed<Value: Equatable & SendableMetatype>(_ part: any WritableKeyPath<Section, Value> & Sendable) -> FixedPart {
+    FixedPart(
+      differs: { one, other in
+        guard let one = get(one), let other = get(other) else { return false }
+        return one[keyPath: part] != other[keyPath: part]
+      },
+      keep: { kept, running in
+        guard var own = get(kept), let other = get(running) else { return }
+        own[keyPath: part] = other[keyPath: part]
+        set(&kept, own)
+      })
+  }
+}
+
+/// A setting of a section.
+struct SectionRow<Section>: Sendable {
+  let setting: any SettingRow
+  /// Takes the value if it is written. Returns false for an invalid one, which leaves the property as it is.
+  fileprivate let read: @Sendable (inout Section, inout SettingsReader) -> Bool
+
+  /// Creates the row of a setting that the section reads by itself.
+  static func own(_ setting: any SettingRow) -> SectionRow { SectionRow(setting: setting) { _, _ in true } }
+}
+
+extension SettingsSection {
+  static var known: [any SettingRow] { rows.map(\.setting) }
+
+  /// Creates the row of a property, whose default is the setting's, or depends on the machine if there is an example.
+  ///
+  /// - Parameters:
+  ///   - isLive: Whether a reload uses a new value.
+  ///   - fixed: What a reload keeps. Nil for the property.
+  static func row<Value: Equatable & SendableMetatype>(
+    _ path: String, _ type: SettingType<Value>, _ property: any WritableKeyPath<Self, Value> & Sendable,
+    example: String? = nil, isLive: Bool = false, _ text: String
+  ) -> SectionRow<Self> {
+    let setting = Setting(
+      path, type, default: example == nil ? Self()[keyPath: property] : nil, example: example,
+      fixed: isLive ? nil : place.fixed(property), text)
+    return SectionRow(setting: setting) { section, reader in
+      guard reader.isSet(path) else { return true }
+      guard let value = reader.read(setting) else { return false }
+      section[keyPath: property] = value
+      return true
+    }
+  }
+
+  /// Creates the row of a property that is nil by default, and if the value is invalid.
+  static func row<Value: Equatable & SendableMetatype>(
+    _ path: String, _ type: SettingType<Value>, _ property: any WritableKeyPath<Self, Value?> & Sendable,
+    isSecret: Bool = false, example: String, isLive: Bool = false, fixed: FixedPart? = nil, _ text: String
+  ) -> SectionRow<Self> {
+    let setting = Setting(
+      path, type, isSecret: isSecret, example: example, fixed: isLive ? nil : fixed ?? place.fixed(property), text)
+    return SectionRow(setting: setting) { section, reader in
+      section[keyPath: property] = reader.read(setting)
+      return true
+    }
+  }
+
+  /// Reads every row, except those that the section reads by itself. Returns whether all are valid.
+  @discardableResult mutating func read(_ reader: inout SettingsReader) -> Bool {
+    Self.rows.reduce(true) { $1.read(&self, &reader) && $0 }
+  }
+}
+
+/// The part of the settings that a row decides, and that a running server keeps until its restart.
+struct FixedPart: Sendable {
+  /// Whether the part of both differs.
+  let differs: @Sendable (Settings, Settings) -> Bool
+  /// Takes the part from the running settings.
+  let keep: @Sendable (inout Settings, _ running: Settings) -> Void
+
+  /// Whether there is the section at all. If not, the whole section is that of the running settings.
+  static func presence<Section: SendableMetatype>(of section: any WritableKeyPath<Settings, Section?> & Sendable)
+    -> FixedPart
+  {
+    FixedPart(
+      differs: { ($0[keyPath: section] == nil) != ($1[keyPath: section] == nil) },
+      keep: { kept, running in
+        guard (kept[keyPath: section] == nil) != (running[keyPath: section] == nil) else { return }
+        kept[keyPath: section] = running[keyPath: section]
+      })
+  }
+
+  /// This part and another one.
+  func and(_ other: FixedPart) -> FixedPart {
+    FixedPart(
+      differs: { differs($0, $1) || other.differs($0, $1) },
+      keep: { kept, running in
+        keep(&kept, running)
+        other.keep(&kept, running)
+      })
+  }
+}
+
+extension Settings {
+  /// Returns these settings with all parts that are fixed while the server listens taken from `running`.
+  package func keepingFixed(of running: Settings) -> Settings {
+    var kept = self
+    for row in Self.known { row.fixed?.keep(&kept, running) }
+    return kept
+  }
+
+  /// Returns the paths of the settings that differ from `running` and need a restart, in the order of the documents.
+  ///
+  /// - Parameters:
+  ///   - own: What the layers of these settings have.
+  ///   - written: What the layers had at the start, so that of several settings for one thing only those that have
+  ///     changed have a name here.
+  package func needingRestart(_ own: [String?], since running: Settings, _ written: [String?]) -> [String] {
+    zip(Self.known, zip(own, written)).compactMap { row, texts in
+      guard let fixed = row.fixed, texts.0 != texts.1, fixed.differs(self, running) else { return nil }
+      return row.path
+    }
+  }
+}
