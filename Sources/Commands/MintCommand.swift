@@ -73,7 +73,7 @@ package struct MintCommand: ParsableCommand {
     guard let ttl else { return nil }
     let type = SettingType<Duration>.duration(seconds: TokenPolicy.minimumTTL...TokenPolicy.maximumLifetime)
     do {
-      return Int(try type.parse(.text(ttl)).components.seconds)
+      return Int(try type.parse(.text(ttl), nil).components.seconds)
     } catch {
       throw InvalidValue(problem: "The lifetime \(error.problem)", remedy: error.remedy)
     }

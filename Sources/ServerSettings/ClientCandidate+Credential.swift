@@ -3,10 +3,8 @@ import Access
 /// The credential of a client. A client without a credential is identified by its origins.
 extension ClientCandidate {
   static let apiKey = Setting(
-    "apiKey",
-    .elements(of: .object(of: [digest], remedy: "write { sha256: \"…\" }"), atMost: 100),
-    example: #"{ sha256: "\#(exampleDigest)" }"#,
-    "An API key, or a list of several.")
+    "apiKey", .elements(of: .object(of: [digest], remedy: "write { sha256: \"…\" }"), atMost: 100),
+    example: #"{ sha256: "\#(exampleDigest)" }"#, "An API key, or a list of several.")
   static let digest = Setting(
     "sha256", .elements(of: .apiKeyDigest, atMost: 100), example: #""\#(exampleDigest)""#,
     "The SHA-256 of the key, as `new-api-key` prints it, or a list of several. Required.")
@@ -16,8 +14,7 @@ extension ClientCandidate {
     "The JWTs of an identity provider.")
   static let clientCertificate = Setting(
     "clientCertificate", .object(of: [name], remedy: "write { san: \"spiffe://example.com/partner\" }"),
-    example: #"{ san: "spiffe://example.com/partner" }"#,
-    "A TLS client certificate; needs `server.tls.clientCAFile`.")
+    example: #"{ san: "spiffe://example.com/partner" }"#, "A TLS client certificate; needs `server.tls.clientCAFile`.")
   static let name = Setting(
     "san", .elements(of: .subjectName, atMost: 100, ifEmpty: "name one"), example: #""spiffe://example.com/partner""#,
     "A subject alternative name of the certificate, or a list of several, of which it has one: a URI, a DNS name or an "
@@ -48,8 +45,7 @@ extension ClientCandidate {
       "PEM, the CAs that the server trusts for the provider. Default: the system's store.")
     static let algorithms = Setting(
       "algorithms", .elements(of: SettingType<JWTAlgorithm>.word, atMost: 10, ifEmpty: "leave it out for all"),
-      example: #"["ES256", "EdDSA"]"#,
-      "The algorithms of signatures that the server accepts. Default: all.")
+      example: #"["ES256", "EdDSA"]"#, "The algorithms of signatures that the server accepts. Default: all.")
     static let requiredClaims = Setting(
       "requiredClaims", .object(of: [], remedy: "write { scope: \"music\" }"), example: #"{ scope: "music" }"#,
       "More claims that the JWT must have, each with its value, or with a list of which it has one.")

@@ -40,9 +40,8 @@ extension ClientCandidate {
     "ttl", .duration(seconds: 60...Settings.Token.cap), example: #""12h""#,
     "The lifetime of its tokens, and the longest that it may request. Default: `token.ttl` and `token.maxTTL`.")
   static let storefronts = Setting(
-    "storefronts",
-    .elements(of: .storefront, atMost: 300, ifEmpty: "name some, or leave it out for all"), example: #"["us", "gb"]"#,
-    "The storefronts whose catalog it gets. Default: all.")
+    "storefronts", .elements(of: .storefront, atMost: 300, ifEmpty: "name some, or leave it out for all"),
+    example: #"["us", "gb"]"#, "The storefronts whose catalog it gets. Default: all.")
   static let share = Setting(
     "share", .share, example: "0.5",
     "The part of the [concurrent requests to Apple](catalog.md#shares) that it may have. Default: seven eighths.")
@@ -149,9 +148,7 @@ extension SettingType where Value == String {
 }
 
 extension Client {
-  /// Returns a warning for each limit of a permission that the callers do not have.
-  ///
-  /// - Parameter path: Where the client is written: `access.clients[0]`.
+  /// Returns a warning for each limit of a permission that the callers do not have. The client is written at `path`.
   func vainLimits(at path: String) -> [String] {
     let limits = [
       ("ttl", "token", ttl != nil && !token), ("storefronts", "catalog", storefronts != nil && !catalog),
@@ -199,48 +196,48 @@ struct ClientConflict: Equatable {
     }
   }
 
+  /// What identifies a client. Two clients with the same would match the same request.
+  private enum Mark: Hashable {
+    case id(String)
+    case digest(APIKeyDigest)
+    case name(SubjectName)
+    case origin(OriginPattern)
+  }
+
   private struct Search {
     var clashes: [ClientConflict] = []
-    private var ids: [String: Int] = [:]
-    private var digests: [APIKeyDigest: Int] = [:]
-    private var origins: [OriginPattern: Int] = [:]
-    private var names: [SubjectName: Int] = [:]
+    private var owners: [Mark: Int] = [:]
     private var issuers: [String: [(index: Int, rules: JWTRules)]] = [:]
 
     mutating func add(_ client: ClientCandidate, at index: Int) {
-      if let id = client.id, let first = note(id, in: \.ids, at: index) {
-        let problem = "\(quoted(id)) is also the id of \(Self.name(first))"
-        add(".id", of: index, problem, remedy: "write a different id for each client")
-      }
-      for digest in client.digests {
-        guard let first = note(digest, in: \.digests, at: index) else { continue }
-        // The error does not show the digest, because it represents a credential.
-        let problem = first == index ? "has the same key twice" : "is also a key of \(Self.name(first))"
-        add(
-          ".apiKey", of: index, problem,
-          remedy: first == index ? "write it once" : "make a separate key for each client")
-      }
-      for name in client.names {
-        hold("\(name)", first: note(name, in: \.names, at: index), at: index, ".clientCertificate.san")
-      }
-      for origin in client.knownOrigins {
-        hold("\(origin)", first: note(origin, in: \.origins, at: index), at: index, ".origins")
+      let marks =
+        [client.id.map(Mark.id)].compactMap { $0 } + client.digests.map(Mark.digest) + client.names.map(Mark.name)
+        + client.knownOrigins.map(Mark.origin)
+      for mark in marks {
+        guard let first = owners[mark] else {
+          owners[mark] = index
+          continue
+        }
+        let (isTwice, owner) = (first == index, Self.name(first))
+        switch mark {
+        case .id(let id):
+          add(
+            ".id", of: index, "\(quoted(id)) is also the id of \(owner)", remedy: "write a different id for each client"
+          )
+        case .digest:
+          // The error does not show the digest, because it represents a credential.
+          add(
+            ".apiKey", of: index, isTwice ? "has the same key twice" : "is also a key of \(owner)",
+            remedy: isTwice ? "write it once" : "make a separate key for each client")
+        case .name(let name): hold("\(name)", isTwice, owner, at: index, ".clientCertificate.san")
+        case .origin(let origin): hold("\(origin)", isTwice, owner, at: index, ".origins")
+        }
       }
       if let rules = client.rules { add(rules, at: index) }
     }
 
-    /// Returns the client that already has the key. If the key is new, records it for this client and returns nil.
-    private mutating func note<Key: Hashable>(
-      _ key: Key, in table: WritableKeyPath<Search, [Key: Int]>, at index: Int
-    ) -> Int? {
-      if let first = self[keyPath: table][key] { return first }
-      self[keyPath: table][key] = index
-      return nil
-    }
-
-    private mutating func hold(_ text: String, first: Int?, at index: Int, _ place: String) {
-      guard let first else { return }
-      let repetition = first == index ? " twice" : ", which \(Self.name(first)) also has"
+    private mutating func hold(_ text: String, _ isTwice: Bool, _ owner: String, at index: Int, _ place: String) {
+      let repetition = isTwice ? " twice" : ", which \(owner) also has"
       add(place, of: index, "has \(shown(text))\(repetition)", remedy: "write it once")
     }
 

@@ -24,7 +24,7 @@ public struct HostFacts: Sendable, Equatable {
     self.logsToTerminal = logsToTerminal
   }
 
-  /// Returns the current facts of this machine.
+  /// The current facts of this machine.
   public static func current() -> HostFacts {
     var limit = rlimit()
     let isKnown = unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0
@@ -45,15 +45,12 @@ public struct HostFacts: Sendable, Equatable {
   }
 }
 
-/// The number of cores that this process may keep busy.
-///
-/// A container with half a core on a 64-core machine should not run 64 event loops. Its quota is in the cgroup, not in
-/// the CPU affinity that `nproc` sees.
+/// The number of cores that this process may keep busy. A container with half a core on a 64-core machine should not run
+/// 64 event loops: its quota is in the cgroup, not in the CPU affinity that `nproc` sees.
 enum CPUQuota {
   /// Returns the affinity's cores within all quotas up the cgroup tree, rounded up, at least 1.
   static func usableCores() -> Int {
-    let membership = text(at: "/proc/self/cgroup") ?? ""
-    let quotas = files(membership: membership).compactMap { text(at: $0).flatMap(cores(inCPUMax:)) }
+    let quotas = ControlGroups.current.files("cpu.max").compactMap { text(at: $0).flatMap(cores(inCPUMax:)) }
     let affinity = text(at: "/proc/self/status").flatMap(cores(inStatus:))
     return max(1, min(affinity ?? sysconf(Int32(_SC_NPROCESSORS_ONLN)), quotas.min() ?? .max))
   }
@@ -65,12 +62,6 @@ enum CPUQuota {
     return max(1, quota / period + (quota.isMultiple(of: period) ? 0 : 1))
   }
 
-  /// Returns every `cpu.max` that limits the process, its own cgroup's first, by `/proc/self/cgroup` (cgroups(7)).
-  static func files(membership: String) -> [String] {
-    guard let line = membership.split(separator: "\n").first(where: { $0.hasPrefix("0::/") }) else { return [] }
-    return upwards(line.dropFirst(3).split(separator: "/"), from: "/sys/fs/cgroup").map { "\($0)/cpu.max" }
-  }
-
   /// Returns the cores in `/proc/self/status`. `Cpus_allowed` has the affinity as hexadecimal words (proc(5)).
   static func cores(inStatus text: String) -> Int? {
     guard let line = text.split(separator: "\n").first(where: { $0.hasPrefix("Cpus_allowed:") }) else { return nil }
@@ -80,15 +71,12 @@ enum CPUQuota {
   }
 }
 
-/// The memory that the control groups of the process allow (cgroups(7)).
-///
-/// The kernel kills a process that exceeds the limit of its cgroup or of an ancestor, so the smallest one counts.
+/// The memory that the control groups of the process allow. The kernel kills a process that exceeds the limit of its cgroup
+/// or of an ancestor, so the smallest one counts.
 enum MemoryQuota {
-  /// Returns the smallest limit in bytes, or nil if there is no limit.
   static func limit() -> Int? {
-    let files = files(
-      membership: text(at: "/proc/self/cgroup") ?? "", mounts: text(at: "/proc/self/mountinfo") ?? "")
-    return files.compactMap { text(at: $0).flatMap(bytes(in:)) }.min()
+    ControlGroups.current.files("memory.max", v1: ("memory", "memory.limit_in_bytes"))
+      .compactMap { text(at: $0).flatMap(bytes(in:)) }.min()
   }
 
   /// Returns the bytes in `memory.max` (v2) or `memory.limit_in_bytes` (v1). Returns nil for `max`, for the largest
@@ -100,52 +88,57 @@ enum MemoryQuota {
 
   /// In v1, "no limit" is the largest multiple of the page size. No machine has this much memory.
   private static let unlimited = 1 << 60
+}
 
-  /// Returns every file with a limit for the process, by `/proc/self/cgroup` and `/proc/self/mountinfo`.
-  static func files(membership: String, mounts: String) -> [String] {
-    let mounts = mounts.split(separator: "\n").compactMap(Mount.init)
+/// The control groups of a process (cgroups(7)), whose files have its limits.
+struct ControlGroups {
+  /// `/proc/self/cgroup`: a line for each hierarchy.
+  let membership: String
+  /// `/proc/self/mountinfo`.
+  let mountInfo: String
+
+  static var current: ControlGroups {
+    ControlGroups(membership: text(at: "/proc/self/cgroup") ?? "", mountInfo: text(at: "/proc/self/mountinfo") ?? "")
+  }
+
+  /// Returns every file with this name in v2, or this controller and name in v1, the process's own cgroup first.
+  func files(_ name: String, v1: (controller: String, name: String)? = nil) -> [String] {
+    let mounts = mountInfo.split(separator: "\n").compactMap(Mount.init)
     return membership.split(separator: "\n").flatMap { line -> [String] in
       let parts = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
       guard parts.count == 3 else { return [] }
-      let isUnified = parts[1].isEmpty
-      guard isUnified || parts[1].split(separator: ",").contains("memory") else { return [] }
-      guard let mount = mounts.first(where: { isUnified ? $0.isUnified : $0.hasMemoryController }) else { return [] }
-      return mount.folders(of: parts[2]).map { $0 + (isUnified ? "/memory.max" : "/memory.limit_in_bytes") }
+      func has(_ controllers: Substring) -> Bool {
+        controllers.split(separator: ",").contains { String($0) == v1?.controller }
+      }
+      guard let file = parts[1].isEmpty ? name : has(parts[1]) ? v1?.name : nil else { return [] }
+      let mount = mounts.first { parts[1].isEmpty ? $0.type == "cgroup2" : $0.type == "cgroup" && has($0.options) }
+      return (mount?.folders(of: parts[2]) ?? []).map { "\($0)/\(file)" }
     }
   }
 
   /// A line of mountinfo (proc(5)): `36 35 98:0 /root /point options optional - type source superoptions`.
   private struct Mount {
-    let root: String
-    let point: String
-    let isUnified: Bool
-    let hasMemoryController: Bool
+    let root: Substring
+    let point: Substring
+    let type: Substring
+    let options: Substring
 
     init?(_ line: Substring) {
       let fields = line.split(separator: " ")
       guard let dash = fields.firstIndex(of: "-"), dash >= 6, fields.count >= dash + 4 else { return nil }
-      root = String(fields[3])
-      point = String(fields[4])
-      isUnified = fields[dash + 1] == "cgroup2"
-      hasMemoryController =
-        fields[dash + 1] == "cgroup" && fields[dash + 3].split(separator: ",").contains("memory")
+      (root, point, type, options) = (fields[3], fields[4], fields[dash + 1], fields[dash + 3])
     }
 
-    /// Returns the folder of the cgroup `path`, and the folders of its mounted ancestors. In a container, the mount's
-    /// root is the container's own cgroup.
+    /// Returns the folder of the cgroup `path`, and the folders of its mounted ancestors, the mount's root last. In a
+    /// container, that root is the container's own cgroup.
     func folders(of path: Substring) -> [String] {
-      var below = path
-      if root != "/", below.hasPrefix(root) { below = below.dropFirst(root.count) }
-      let components = below.split(separator: "/")
+      let below = root != "/" && path.hasPrefix(root) ? path.dropFirst(root.count) : path
+      var components = below.split(separator: "/")
       // A path that leads out of the namespace does not name a mounted folder.
-      return upwards(components.contains("..") ? [] : components, from: point)
+      if components.contains("..") { components = [] }
+      return (0...components.count).reversed().map { "\(point)\(components.prefix($0).map { "/\($0)" }.joined())" }
     }
   }
-}
-
-/// Returns the folder with this path below `root`, its ancestors, and `root` last.
-private func upwards(_ path: [Substring], from root: String) -> [String] {
-  (0...path.count).reversed().map { "\(root)\(path.prefix($0).map { "/\($0)" }.joined())" }
 }
 
 private func text(at path: String) -> String? {
@@ -207,10 +200,8 @@ package struct PassedListeners: Sendable, Equatable {
 
   private init() {}
 
-  /// Divides sockets by their names. A socket without a name is the public listener's.
-  ///
-  /// - Throws: `PassedSocketError` for any other name, and for a socket that is passed twice: callers would reach the
-  ///   admin listener, or each connection would reach either listener by chance.
+  /// Divides sockets by their names; one without a name is the public listener's. Throws for any other name, and for a
+  /// socket that is passed twice: callers would reach the admin listener, or either listener by chance.
   package init(_ sockets: [PassedSocket]) throws(PassedSocketError) {
     for (index, socket) in sockets.enumerated() {
       if let earlier = sockets[..<index].first(where: { $0.isSameSocket(as: socket) }) {

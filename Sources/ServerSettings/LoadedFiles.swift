@@ -21,9 +21,8 @@ package struct NamedFiles: Sendable {
   /// The configuration file, which is read before.
   var configuration: String?
 
-  /// Reads each file once, and validates its content. It blocks, so an event loop must not call it.
-  ///
-  /// - Parameter previous: The TLS context in use. Its clients may resume their sessions.
+  /// Reads each file once, and validates its content. It blocks, so an event loop must not call it. The clients of the
+  /// `previous` TLS context may resume their sessions.
   package func load(resumingTicketsOf previous: TLSContext? = nil) -> FileParts {
     var loader = FileLoader()
     let keys = loader.part { loader in self.keys.flatMap { loader.keys(in: $0, team: team) } }
@@ -36,7 +35,7 @@ package struct NamedFiles: Sendable {
       return loader.keySets
     }
     let settings = configuration.map { [("--config or MUSICKIT_CONFIG", $0)] } ?? []
-    loader.errors += audit?.check(others: paths + settings) ?? []
+    if let error = audit?.check(others: paths + settings) { loader.errors.append(error) }
     let store = loader.part { loader in shared.map { loader.store(of: $0) } }
     let collector = loader.part { loader in spanExport.map { loader.authorities(of: $0) } }
     return FileParts(
@@ -57,14 +56,8 @@ package struct NamedFiles: Sendable {
 extension NamedFiles {
   /// The path of each file that the server reads, with the setting that names it.
   package var paths: [(setting: String, path: String)] {
-    var paths: [(String, String?)] = []
-    for (key, setting) in [(keys?.active, keys?.setting), (keys?.next?.key, keys?.next?.setting)] {
-      switch key {
-      case .file(let path, _)?, .unnamed(let path)?: paths.append((setting ?? "", path))
-      case .text?, nil: break
-      }
-    }
-    paths += [
+    var paths: [(String, String?)] = [
+      (keys?.setting ?? "", keys?.active.path), (keys?.next?.setting ?? "", keys?.next?.key.path),
       ("server.tls.certificateFile", tls?.certificateFile), ("server.tls.keyFile", tls?.keyFile),
       ("server.tls.clientCAFile", tls?.clientCAFile), ("catalog.caFile", upstreamCAFile),
       (spanExport?.certificateSetting ?? "", spanExport?.certificate),
@@ -245,9 +238,8 @@ struct FileLoader {
     return noting(place) { try ServerCertificate(certificate: certificate, key: key) }
   }
 
-  /// Returns the authorities in the file at `path`, or the system's without a path. Nil if the file is unusable.
-  ///
-  /// - Parameter caSetting: What errors of connections call the setting. Nil for `setting`.
+  /// Returns the authorities in the file at `path`, or the system's without a path. Nil if the file is unusable. Errors of
+  /// connections name `caSetting`.
   mutating func authorities(_ path: String?, of setting: String, caSetting: String? = nil) -> TLSClientContext? {
     let caSetting = caSetting ?? setting
     guard let path else { return noting(setting) { try TLSClientContext(caSetting: caSetting) } }
@@ -368,9 +360,14 @@ struct FileLoader {
 }
 
 extension Settings.MusicKit.Key {
+  fileprivate var path: String? {
+    switch self {
+    case .file(let path, _), .unnamed(let path): path
+    case .text: nil
+    }
+  }
+
   /// Loads the key and signs a probe with it. Returns nil if the key has no valid ID.
-  ///
-  /// - Throws: `SigningKeyError`, which describes what the text or file contains instead of a key.
   fileprivate func load() throws(SigningKeyError) -> SigningKey? {
     switch self {
     case .file(let path, let keyID): return try SigningKey.load(file: path, keyID: keyID)

@@ -65,9 +65,7 @@ extension ServerLimits: SettingsSection {
         + "sender nothing (CVE-2023-39326)."),
   ]
 
-  /// Reads every row. A row with an error keeps its default.
-  ///
-  /// - Parameter most: The number of connections for which there are descriptors.
+  /// Reads every row. A row with an error keeps its default. There are descriptors for `most` connections.
   init(_ reader: inout SettingsReader, host: HostFacts, most: Int) {
     self.init()
     connections = min(connections, most)

@@ -16,9 +16,8 @@ extension Settings.Access {
     "access.clients",
     .elements(
       of: .object(of: ClientCandidate.known, remedy: "write an object"), atMost: 1000,
-      remedy: "write a list of objects such as [{ id: \"android\", … }]"),
-    default: SettingElements(), example: #"[{ id: "web", origins: ["https://app.example.com"] }]"#,
-    "[Which client may have what](access.md).")
+      remedy: "write a list of objects such as [{ id: \"android\", … }]"), default: SettingElements(),
+    example: #"[{ id: "web", origins: ["https://app.example.com"] }]"#, "[Which client may have what](access.md).")
   static let token = Setting(
     "access.anonymous.token", .bool, default: false,
     "Whether callers without credentials get tokens; `true` if the whole object is empty. At least one of "
@@ -30,8 +29,7 @@ extension Settings.Access {
     "access.anonymous.origins",
     .list(
       of: .originPattern, remedy: "write a list such as [\"https://app.example.com\"]",
-      ifEmpty: "name some, or leave it out for all"),
-    example: #"["https://app.example.com"]"#,
+      ifEmpty: "name some, or leave it out for all"), example: #"["https://app.example.com"]"#,
     "The web origins that may have tokens: with a list, they get tokens for a listed origin only. An empty list "
       + "is an error.")
   static let ttl = Setting(
@@ -41,8 +39,7 @@ extension Settings.Access {
     "access.anonymous.storefronts",
     .list(
       of: .storefront, remedy: "write a list such as [\"us\", \"gb\"]", ifEmpty: "name some, or leave it out for all"),
-    example: #"["us", "gb"]"#,
-    "The storefronts whose catalog they get. Default: all.")
+    example: #"["us", "gb"]"#, "The storefronts whose catalog they get. Default: all.")
   static let rateLimit = Setting(
     "access.anonymous.rateLimit", Rates.type,
     example: "{ perSecond: 5, burst: 20, total: { perSecond: 100, burst: 500 } }",
@@ -67,8 +64,7 @@ extension Settings.Access {
 
   /// Reads the candidates of all clients. Returns nil if there is no valid list.
   static func readClients(_ reader: inout SettingsReader, within context: ValidationContext) -> [ClientCandidate]? {
-    let read = reader.readObjects(clients) { ClientCandidate(&$0, within: context) }
-    let candidates = read?.map { $0 ?? ClientCandidate() }
+    let candidates = reader.readObjects(clients) { ClientCandidate(&$0, within: context) }?.map { $0 ?? .init() }
     for clash in ClientConflict.all(in: candidates ?? []) {
       reader.reject(clients.path + clash.place, problem: clash.problem, remedy: clash.remedy)
     }
@@ -94,12 +90,10 @@ extension Settings.Access {
       return nil
     }
     guard let clients = candidates?.map(\.client).whole() else { return nil }
-    if context.allowsAnonymous {
-      let everything = Client(id: Client.anonymousID, credential: .anonymous, origins: .any, catalog: true, me: true)
-      self.init(clients: clients, anonymous: everything, servesEverybody: true)
-    } else {
-      self.init(clients: clients, anonymous: anonymous)
-    }
+    let everything = Client(id: Client.anonymousID, credential: .anonymous, origins: .any, catalog: true, me: true)
+    self.init(
+      clients: clients, anonymous: context.allowsAnonymous ? everything : anonymous,
+      servesEverybody: context.allowsAnonymous)
   }
 }
 
@@ -196,8 +190,7 @@ extension Rates {
     "Requests at once, after a pause. Default: `perSecond`, rounded up.")
   static let total = Setting(
     "total", .object(of: [perSecond, burst], remedy: "write { perSecond: 50, burst: 200 }"),
-    example: "{ perSecond: 200, burst: 1000 }",
-    "The same for all callers of the client together.")
+    example: "{ perSecond: 200, burst: 1000 }", "The same for all callers of the client together.")
   static let unit = Setting<Unit>(
     "per", .word, default: .sub,
     "What counts as one caller of a client with `jwt`: each user, by `sub`, or each address.")

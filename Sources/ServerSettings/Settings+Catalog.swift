@@ -62,8 +62,7 @@ extension Settings.Catalog: SettingsSection {
       "catalog.cache.lifetime", .duration(seconds: 0...86_400), \.cache.lifetime,
       "How long a response is fresh if Apple does not say."),
     row(
-      "catalog.cache.notFoundLifetime", .duration(seconds: 0...86_400), \.cache.notFoundLifetime,
-      "The same for a 404."),
+      "catalog.cache.notFoundLifetime", .duration(seconds: 0...86_400), \.cache.notFoundLifetime, "The same for a 404."),
     row(
       "catalog.cache.staleWhileRevalidate", .duration(seconds: 0...86_400), \.cache.staleWhileRevalidate,
       "How long after that the server still serves it while it fetches a new one."),
@@ -87,8 +86,6 @@ extension Settings.Catalog: SettingsSection {
   ]
 
   /// Reads the settings. Returns nil if the catalog is disabled, or if they are invalid.
-  ///
-  /// - Parameter proxies: The proxies of the environment.
   init?(_ reader: inout SettingsReader, proxies: ProxyEnvironment, allowsPlainUpstream: Bool) {
     self.init()
     let isEnabled = reader.read(Self.enabled)
@@ -142,13 +139,7 @@ extension SettingType where Value == Origin {
 
 extension SettingType where Value == String {
   /// The URL of a proxy for tunnels, with credentials if necessary.
-  static let upstreamProxy: SettingType = {
-    let remedy = "write a URL such as \"http://proxy.example.com:3128\""
-    return string(remedy) { (text) throws(InvalidValue) in
-      guard (try? UpstreamProxy(text)) != nil else {
-        throw InvalidValue(problem: "is not the URL of a proxy", remedy: remedy)
-      }
-      return text
-    }
-  }()
+  static let upstreamProxy = text(
+    "the URL of a proxy", remedy: "write a URL such as \"http://proxy.example.com:3128\"", quote: nil
+  ) { (try? UpstreamProxy($0)) == nil ? nil : $0 }
 }

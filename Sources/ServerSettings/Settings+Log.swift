@@ -61,21 +61,18 @@ extension Settings.Audit: SettingsSection {
   }
 
   /// Checks whether the file could be opened, without a change to the file, and differs from `others`.
-  func check(others: [(setting: String, path: String)]) -> [SettingsError] {
-    guard let file else { return [] }
+  func check(others: [(setting: String, path: String)]) -> SettingsError? {
+    guard let file else { return nil }
     if let other = others.first(where: { Self.isSame(file, $0.path) }) {
-      return [
-        SettingsError(
-          "audit.file", problem: "the file \(quotedPath(file)) is also that of \(other.setting)",
-          remedy: "write the path of another file, because the server appends to it")
-      ]
+      return SettingsError(
+        "audit.file", problem: "the file \(quotedPath(file)) is also that of \(other.setting)",
+        remedy: "write the path of another file, because the server appends to it")
     }
-    guard let reason = Self.obstacle(file) else { return [] }
-    return [
+    return Self.obstacle(file).map { reason in
       SettingsError(
         "audit.file", problem: "the file \(quotedPath(file)) \(reason)",
         remedy: "write the path of a file in a folder that the server may write to")
-    ]
+    }
   }
 
   private static func isSame(_ file: String, _ other: String) -> Bool {

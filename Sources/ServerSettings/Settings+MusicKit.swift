@@ -152,11 +152,9 @@ extension SettingType where Value == SecretBytes {
   /// Creates a type for the text of a secret.
   static func secret(_ remedy: String) -> SettingType {
     scalar(write: { "\"\($0)\"" }) { (content) throws(InvalidValue) in
-      switch content {
-      case .secret(let secret): return secret
-      case .text(let text), .json(.string(let text)): return SecretBytes(copying: Array(text.utf8).span)
-      case .json: throw .wrongType(content, remedy: remedy)
-      }
+      if case .secret(let secret) = content { return secret }
+      guard let text = content.string else { throw .wrongType(content, remedy: remedy) }
+      return SecretBytes(copying: Array(text.utf8).span)
     }
   }
 }

@@ -84,8 +84,7 @@ extension Settings.Server: SettingsSection {
     ] + TLSFiles.known.map { .own($0) } + [
       row(
         "server.trustedProxies",
-        .list(of: .addressRange, remedy: "write a list such as [\"10.0.0.0/8\", \"2001:db8::/32\"]"),
-        \.trustedProxies,
+        .list(of: .addressRange, remedy: "write a list such as [\"10.0.0.0/8\", \"2001:db8::/32\"]"), \.trustedProxies,
         "Addresses or CIDR ranges whose field of `server.forwarded` and `X-Request-ID` count, and which are "
           + "exempt from the limit per address; see [behind a proxy](tls-and-proxies.md#behind-a-proxy)."),
       row(
@@ -213,12 +212,10 @@ extension Settings.Server.TLSFiles: SettingsSection {
   static let rows: [SectionRow<Self>] = [
     row(
       "server.tls.certificateFile", .path, \.certificateFile, example: #""/etc/musickit-token-server/tls.crt""#,
-      fixed: .presence(of: \.server.tls),
-      "PEM, the leaf first and then its chain. Certificate and key turn on HTTPS."),
+      fixed: .presence(of: \.server.tls), "PEM, the leaf first and then its chain. Certificate and key turn on HTTPS."),
     row(
       "server.tls.keyFile", .path, \.keyFile, example: #""/etc/musickit-token-server/tls.key""#,
-      fixed: .presence(of: \.server.tls),
-      "PEM, not encrypted."),
+      fixed: .presence(of: \.server.tls), "PEM, not encrypted."),
     .own(certificates),
     row(
       "server.tls.clientCAFile", .path, \.clientCAFile, example: #""/etc/musickit-token-server/client-ca.pem""#,
@@ -266,8 +263,7 @@ extension Settings.Server.TLSFiles: SettingsSection {
     }
     if http2, reader.isSet("server.http2"), !reader.isInvalid("server.http2") {
       reader.reject(
-        "server.http2", problem: "is true, and server.tls.certificateFile is not set",
-        remedy: "\(proxy) offer HTTP/2")
+        "server.http2", problem: "is true, and server.tls.certificateFile is not set", remedy: "\(proxy) offer HTTP/2")
     }
   }
 }

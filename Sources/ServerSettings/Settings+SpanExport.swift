@@ -1,5 +1,6 @@
 import Bytes
 import HTTPMessages
+import JSON
 package import Tracing
 
 extension Settings {
@@ -77,8 +78,7 @@ extension Settings.SpanExport {
     "Whether the server exports no spans. Then it ignores all other settings of `otel`.")
   static let serviceName = Setting(
     "otel.service.name", .label("write a name such as \"musickit-token-server\""), default: "musickit-token-server",
-    fixed: place.fixed(\.attributes),
-    "The name of the service in the exported spans.")
+    fixed: place.fixed(\.attributes), "The name of the service in the exported spans.")
   static let resourceAttributes = Setting(
     "otel.resource.attributes", .keyValueList, example: #""deployment.environment.name=production""#,
     fixed: place.fixed(\.attributes),
@@ -91,12 +91,10 @@ extension Settings.SpanExport {
     "Which requests have [spans](logs.md#tracing).")
   static let samplerArgument = Setting(
     "otel.traces.samplerArg", .number(0...1, remedy: "write a part of all traces such as 0.1"), default: 1,
-    fixed: place.fixed(\.sampler),
-    "The part of all traces for the samplers with a ratio.")
+    fixed: place.fixed(\.sampler), "The part of all traces for the samplers with a ratio.")
   static let scheduleDelay = Setting(
     "otel.bsp.scheduleDelay", .wholeMilliseconds(1...3_600_000), default: .seconds(5),
-    fixed: place.fixed(\.scheduleDelay),
-    "How many milliseconds a span waits at most before the server sends it.")
+    fixed: place.fixed(\.scheduleDelay), "How many milliseconds a span waits at most before the server sends it.")
   static let maxQueueSize = Setting(
     "otel.bsp.maxQueueSize", .integer(1...16_384), default: 2048, fixed: place.fixed(\.queueSize),
     "The most spans that wait. Further ones are dropped and counted.")
@@ -119,16 +117,21 @@ extension Settings.SpanExport {
     let scheduleDelay = reader.read(Self.scheduleDelay)
     let queueSize = reader.read(Self.maxQueueSize)
     let batchSize = reader.read(Self.maxBatchSize)
-    let all = Self.all.read(&reader)
-    let traces = Self.traces.read(&reader)
-    let (spoken, row) =
-      reader.isSet(Self.traces.protocol.path)
-      ? (traces.protocol, Self.traces.protocol) : (all.protocol, Self.all.protocol)
+    func first<Value>(_ setting: KeyPath<Exporter, Setting<Value>>) -> (value: Value?, path: String) {
+      let (own, all) = (Self.traces[keyPath: setting], Self.all[keyPath: setting])
+      let (ownValue, value) = (reader.read(own), reader.read(all))
+      return ownValue == nil ? (value, all.path) : (ownValue, own.path)
+    }
+    let (url, endpointSetting) = first(\.endpoint)
+    let (spoken, protocolSetting) = first(\.protocol)
+    let headers = first(\.headers).value ?? []
+    let timeout = first(\.timeout).value
+    let (certificate, certificateSetting) = first(\.certificate)
     // Kubernetes operators set a protocol for all programs, also for those that export nothing.
     let hasCollector = [Self.all.endpoint.path, Self.traces.endpoint.path].contains(where: reader.isSet)
     if let spoken, spoken != .httpJSON, exporter == .otlp, hasCollector {
       reader.reject(
-        row.path, problem: "is \(quoted(spoken.rawValue)), which the server does not speak",
+        protocolSetting, problem: "is \(quoted(spoken.rawValue)), which the server does not speak",
         remedy: "write \"http/json\"")
     }
     if let queueSize, let batchSize, batchSize > queueSize, reader.isSet(Self.maxBatchSize.path) {
@@ -136,16 +139,14 @@ extension Settings.SpanExport {
         Self.maxBatchSize.path, problem: "is larger than \(Self.maxQueueSize.path)",
         remedy: "write \(queueSize) at most")
     }
-    guard let endpoint = traces.endpoint ?? all.endpoint?.appending("v1/traces"), exporter == .otlp, let name,
-      let sampler,
-      let ratio, let scheduleDelay, let queueSize, let batchSize, let timeout = traces.timeout ?? all.timeout
+    guard let url, exporter == .otlp, let name, let sampler, let ratio, let scheduleDelay, let queueSize, let batchSize,
+      let timeout
     else { return nil }
     self.init(
-      endpoint: endpoint, endpointSetting: (traces.endpoint == nil ? Self.all : Self.traces).endpoint.path,
-      certificate: traces.certificate ?? all.certificate,
-      certificateSetting: (traces.certificate == nil ? Self.all : Self.traces).certificate.path,
-      headers: traces.headers ?? all.headers ?? [], timeout: timeout, sampler: sampler.sampler(ratio: ratio),
-      scheduleDelay: scheduleDelay, queueSize: queueSize, batchSize: min(batchSize, queueSize),
+      endpoint: endpointSetting == Self.all.endpoint.path ? url.appending("v1/traces") : url,
+      endpointSetting: endpointSetting, certificate: certificate, certificateSetting: certificateSetting,
+      headers: headers, timeout: timeout, sampler: sampler.sampler(ratio: ratio), scheduleDelay: scheduleDelay,
+      queueSize: queueSize, batchSize: min(batchSize, queueSize),
       // OTEL_SERVICE_NAME has precedence over the attribute of the same name.
       attributes: Self.resource(name, isNamed: reader.isSet(Self.serviceName.path), attributes))
   }
@@ -183,17 +184,6 @@ extension Settings.SpanExport {
     let certificate: Setting<String>
 
     var known: [any SettingRow] { [endpoint, `protocol`, headers, timeout, certificate] }
-
-    func read(
-      _ reader: inout SettingsReader
-    ) -> (
-      endpoint: ServiceURL?, protocol: ProtocolName?, headers: [Header]?, timeout: Duration?, certificate: String?
-    ) {
-      (
-        reader.read(endpoint), reader.read(`protocol`), reader.read(headers), reader.read(timeout),
-        reader.read(certificate)
-      )
-    }
   }
 
   static let all = Exporter(
@@ -226,12 +216,10 @@ extension Settings.SpanExport {
       "As `otel.exporter.otlp.protocol`."),
     headers: Setting(
       "otel.exporter.otlp.traces.headers", .exportHeaders, isSecret: true, example: #""x-api-key=secret""#,
-      fixed: place.fixed(\.headers),
-      "In place of `otel.exporter.otlp.headers`."),
+      fixed: place.fixed(\.headers), "In place of `otel.exporter.otlp.headers`."),
     timeout: Setting(
       "otel.exporter.otlp.traces.timeout", .wholeMilliseconds(1...600_000), example: "10000",
-      fixed: place.fixed(\.timeout),
-      "In place of `otel.exporter.otlp.timeout`."),
+      fixed: place.fixed(\.timeout), "In place of `otel.exporter.otlp.timeout`."),
     certificate: Setting(
       "otel.exporter.otlp.traces.certificate", .path, example: #""collector-ca.pem""#,
       "In place of `otel.exporter.otlp.certificate`."))
@@ -244,38 +232,32 @@ extension SettingType where Value == Settings.SpanExport.ProtocolName {
 }
 
 extension SettingType where Value == ServiceURL {
-  static let collectorURL: SettingType = {
-    let remedy = "write an http or https URL without credentials, such as \"http://localhost:4318\""
-    return string(remedy) { (text) throws(InvalidValue) in
-      guard let url = ServiceURL(ofCollector: text) else {
-        throw InvalidValue(problem: "\(quotedURL(text)) is not the URL of a collector", remedy: remedy)
-      }
-      return url
-    }
-  }()
+  static let collectorURL = text(
+    "the URL of a collector",
+    remedy: "write an http or https URL without credentials, such as \"http://localhost:4318\"", quote: quotedURL,
+    make: { ServiceURL(ofCollector: $0) })
 }
 
 extension SettingType where Value == Bool {
   /// A boolean, in a variable in any case of letters, as OpenTelemetry's specification of variables requires.
   static let openTelemetryBool = scalar(values: bool.values, write: bool.write) { (content) throws(InvalidValue) in
-    guard case .text(let text) = content, let value = Bool(text.lowercased()) else { return try bool.parse(content) }
+    guard case .text(let text) = content, let value = Bool(text.lowercased()) else {
+      return try bool.parse(content, nil)
+    }
     return value
   }
 }
 
 extension SettingType where Value == [Settings.ResourceAttribute] {
   /// `key=value` pairs, in the format of `OTEL_RESOURCE_ATTRIBUTES`.
-  static let keyValueList: SettingType = {
-    let remedy = "write key=value, separated by commas, with other characters percent-encoded"
-    return string(
-      remedy, write: { list in "\"" + list.map { "\($0.key)=\($0.value)" }.joined(separator: ",") + "\"" }
-    ) { (text) throws(InvalidValue) in
-      guard let pairs = KeyValueList(text), pairs.elements.count <= 64 else {
-        throw InvalidValue(problem: "is not a list of key=value, or has more than 64 of them", remedy: remedy)
-      }
-      return pairs.elements.map { Settings.ResourceAttribute(key: $0.key, value: $0.value) }
-    }
-  }()
+  static let keyValueList = text(
+    "a list of key=value, or has more than 64 of them",
+    remedy: "write key=value, separated by commas, with other characters percent-encoded", quote: nil,
+    write: { list in "\"" + list.map { "\($0.key)=\($0.value)" }.joined(separator: ",") + "\"" }
+  ) { text in
+    guard let pairs = KeyValueList(text), pairs.elements.count <= 64 else { return nil }
+    return pairs.elements.map { Settings.ResourceAttribute(key: $0.key, value: $0.value) }
+  }
 }
 
 extension SettingType where Value == [Settings.SpanExport.Header] {
@@ -284,7 +266,7 @@ extension SettingType where Value == [Settings.SpanExport.Header] {
     let remedy = "write name=value, separated by commas, with other characters percent-encoded"
     // What is written here only tells whether the setting has changed, because it is a secret.
     let write: @Sendable ([Settings.SpanExport.Header]) -> String = { list in
-      JSON5Value.array(list.map { .string("\($0.name): \($0.value)") }).text
+      JSONValue.strings(list.map { "\($0.name): \($0.value)" }).ascii
     }
     return string(remedy, write: write) { (text) throws(InvalidValue) in
       guard let pairs = KeyValueList(text), pairs.elements.count <= 64,
@@ -319,8 +301,7 @@ private struct KeyValueList {
 
   private static func decoded(_ part: Substring.UTF8View) -> String? {
     let trimmed = part.drop { $0 == 0x20 || $0 == 0x09 }.reversed().drop { $0 == 0x20 || $0 == 0x09 }.reversed()
-    guard let bytes = PercentEncoding.decode(Array(trimmed).span),
-      !bytes.contains(where: { $0 < 0x20 || $0 == 0x7F })
+    guard let bytes = PercentEncoding.decode(Array(trimmed).span), !bytes.contains(where: { $0 < 0x20 || $0 == 0x7F })
     else { return nil }
     return String(validating: bytes, as: UTF8.self)
   }

@@ -48,9 +48,7 @@ extension Settings {
 
   static let schema = SettingsSchema(known)
 
-  /// Reads and validates every setting of `input`.
-  ///
-  /// It reads the configuration file, but not the files that the settings name.
+  /// Reads and validates every setting of `input`: the configuration file, but not the files that the settings name.
   ///
   /// - Throws: ``InvalidSettings`` with all errors.
   public static func load(_ input: SettingsInput) throws(InvalidSettings) -> Loaded {
@@ -58,8 +56,6 @@ extension Settings {
   }
 
   /// Reads only the admin listener's settings, so that a health check needs no key. Returns nil if it is disabled.
-  ///
-  /// - Throws: ``InvalidSettings`` with the errors of these settings.
   package static func loadAdmin(_ input: SettingsInput) throws(InvalidSettings) -> Admin? {
     let layers = SettingsLayers(input, schema: schema)
     var reader = SettingsReader(layers)
@@ -109,13 +105,8 @@ public struct SettingsInput: Sendable {
 
   /// Creates the input from `file`, `environment` and `flags`.
   public init(
-    file: String? = nil,
-    environment: [String: String] = [:],
-    environmentKey: SecretBytes? = nil,
-    flags: [Flag] = [],
-    allowsAnonymous: Bool = false,
-    allowsPlainUpstream: Bool = false,
-    host: HostFacts
+    file: String? = nil, environment: [String: String] = [:], environmentKey: SecretBytes? = nil, flags: [Flag] = [],
+    allowsAnonymous: Bool = false, allowsPlainUpstream: Bool = false, host: HostFacts
   ) {
     self.file = file
     self.environment = environment.filter { !$0.value.isEmpty }
@@ -179,9 +170,7 @@ extension Settings.Server.Address {
 }
 
 extension Settings.Token {
-  /// Returns the policy for a minter.
-  ///
-  /// - Throws: `TokenPolicyError` for times beyond Apple's limits, which loaded settings do not have.
+  /// Returns the policy for a minter. Throws for times beyond Apple's limits, which loaded settings do not have.
   package func policy() throws(TokenPolicyError) -> TokenPolicy {
     try TokenPolicy(
       ttl: Int(ttl.components.seconds), maxTTL: Int(maxTTL.components.seconds),
@@ -201,20 +190,14 @@ extension Settings {
   }
 
   private func grant(to client: Client) -> String {
-    let things = [tokens(for: client), catalog(for: client), catalog?.me == true && client.me ? "/v1/me" : nil]
+    let ttl = client.ttl ?? Int(token.ttl.components.seconds)
+    let storefronts = client.storefronts.map { " of \(list($0.sorted(), atMost: 8, of: "storefronts"))" } ?? ""
+    let things = [
+      client.token ? "tokens of \(durationText(ttl)) for \(client.origins.names)" : nil,
+      catalog != nil && client.catalog ? "the catalog\(storefronts)" : nil,
+      catalog?.me == true && client.me ? "/v1/me" : nil,
+    ]
     return "\(client.id)\(client.knownBy): \(things.compactMap { $0 }.joined(separator: ", ")); \(client.rateText)"
-  }
-
-  private func tokens(for client: Client) -> String? {
-    guard client.token else { return nil }
-    let ttl = client.ttl.map { durationText($0) } ?? durationText(Int(token.ttl.components.seconds))
-    return "tokens of \(ttl) for \(client.origins.names)"
-  }
-
-  private func catalog(for client: Client) -> String? {
-    guard catalog != nil, client.catalog else { return nil }
-    guard let storefronts = client.storefronts else { return "the catalog" }
-    return "the catalog of \(list(storefronts.sorted(), atMost: 8, of: "storefronts"))"
   }
 }
 
@@ -239,10 +222,9 @@ extension Client {
 
   /// The parts that are set of `5/s, 20 at once, 200/s in all`.
   fileprivate var rateText: String {
-    let each = rate.map { "\(numberText($0.perSecond))/s, \($0.burst) at once" }
-    let total = totalRate.map { "\(numberText($0.perSecond))/s in all" }
-    let parts = [each, total].compactMap { $0 }
-    return parts.isEmpty ? "no rate limit" : parts.joined(separator: ", ")
+    let each = rate.map { ["\(numberText($0.perSecond))/s, \($0.burst) at once"] } ?? []
+    let total = totalRate.map { ["\(numberText($0.perSecond))/s in all"] } ?? []
+    return each.isEmpty && total.isEmpty ? "no rate limit" : (each + total).joined(separator: ", ")
   }
 }
 

@@ -1,6 +1,7 @@
 import Bytes
+import JSON
 
-/// A parser of JSON5 (https://spec.json5.org), which returns a ``JSON5Value``.
+/// A parser of JSON5 (https://spec.json5.org). Numbers with a whole value become decimal.
 ///
 /// `JSONDecoder` in FoundationEssentials parses JSON5 too. However, for an invalid file it reports only that it "was
 /// not valid JSON", without a line, and of members with the same name it takes the first without an error. An operator
@@ -19,8 +20,7 @@ struct JSON5Parser {
     if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { position = 3 }  // a byte order mark, as some editors leave
   }
 
-  /// Returns the only value in `bytes`.
-  static func parse(_ bytes: [UInt8]) throws(JSON5Failure) -> JSON5Value {
+  static func parse(_ bytes: [UInt8]) throws(JSON5Failure) -> JSONValue {
     var parser = JSON5Parser(bytes)
     // Validated without a string, which would be one more copy of a possible key.
     guard (try? UTF8Span(validating: bytes.span)) != nil else {
@@ -39,10 +39,7 @@ struct JSON5Parser {
     return value
   }
 
-  /// Returns the only value in `text`.
-  static func parse(_ text: String) throws(JSON5Failure) -> JSON5Value {
-    try parse(Array(text.utf8))
-  }
+  static func parse(_ text: String) throws(JSON5Failure) -> JSONValue { try parse(Array(text.utf8)) }
 
   /// Whether the first line that is no comment is a name with a colon, without an object around it. A colon of a URL
   /// precedes a slash.
@@ -75,41 +72,42 @@ struct JSON5Parser {
     return JSON5Failure(line: line, column: before.count - lineStart + 1, problem: problem)
   }
 
-  private mutating func value(depth: Int) throws(JSON5Failure) -> JSON5Value {
+  private mutating func value(depth: Int) throws(JSON5Failure) -> JSONValue {
     guard depth < Self.maximumDepth else { throw failure("lists and objects are nested too deeply") }
     try skipSpace()
     switch peek {
     case nil: throw failure("the text ends where a value should be")
     case UInt8(ascii: "{"): return .object(try object(depth: depth))
     case UInt8(ascii: "["): return .array(try array(depth: depth))
-    case UInt8(ascii: "\""), UInt8(ascii: "'"): return .string(try string())
+    case UInt8(ascii: "\""), UInt8(ascii: "'"): return .text(try string())
     default: return try literal()
     }
   }
 
-  private mutating func object(depth: Int) throws(JSON5Failure) -> [String: JSON5Value] {
+  private mutating func object(depth: Int) throws(JSON5Failure) -> [JSONValue.Member] {
     position += 1
-    var members: [String: JSON5Value] = [:]
+    var members: [JSONValue.Member] = []
+    var names: Set<String> = []
     while true {
       try skipSpace()
       if take("}") { return members }
       let start = position
       let name = try memberName()
-      guard members[name] == nil else {
+      guard names.insert(name).inserted else {
         position = start
         throw failure("the object already has a member \(quoted(name))")
       }
       try skipSpace()
       guard take(":") else { throw failure("a \":\" is missing after the member's name") }
-      members[name] = try value(depth: depth + 1)
+      members.append(.init(name: ByteString(name), value: try value(depth: depth + 1)))
       try skipSpace()
       guard take(",") || peek == UInt8(ascii: "}") else { throw failure("a \",\" or \"}\" is missing") }
     }
   }
 
-  private mutating func array(depth: Int) throws(JSON5Failure) -> [JSON5Value] {
+  private mutating func array(depth: Int) throws(JSON5Failure) -> [JSONValue] {
     position += 1
-    var elements: [JSON5Value] = []
+    var elements: [JSONValue] = []
     while true {
       try skipSpace()
       if take("]") { return elements }
@@ -131,11 +129,8 @@ struct JSON5Parser {
 
   /// Throws if the next character is a quotation mark of a word processor or a web page.
   private func rejectCurlyQuote() throws(JSON5Failure) {
-    guard
-      ["\u{201C}", "\u{201D}", "\u{201E}", "\u{2018}", "\u{2019}"].contains(where: {
-        bytes[position...].starts(with: $0.utf8)
-      })
-    else { return }
+    let curly = ["\u{201C}", "\u{201D}", "\u{201E}", "\u{2018}", "\u{2019}"]
+    guard curly.contains(where: { bytes[position...].starts(with: $0.utf8) }) else { return }
     throw failure("this is a curly quotation mark, as word processors and web pages write it; use the straight one, \"")
   }
 
@@ -155,7 +150,7 @@ extension UInt8 {
 
 extension JSON5Parser {
   /// Parses `true`, `false`, `null` or a number.
-  mutating func literal() throws(JSON5Failure) -> JSON5Value {
+  mutating func literal() throws(JSON5Failure) -> JSONValue {
     try rejectCurlyQuote()
     let start = position
     let text = literalText()
@@ -182,7 +177,7 @@ extension JSON5Parser {
   }
 
   /// Returns the JSON5 number in `text`, or nil.
-  private static func number(_ text: String) -> JSON5Value? {
+  private static func number(_ text: String) -> JSONValue? {
     let negative = text.hasPrefix("-")
     let magnitude = negative || text.hasPrefix("+") ? text.dropFirst() : text[...]
     if magnitude == "Infinity" || magnitude == "NaN" { return .number(text) }
@@ -196,13 +191,13 @@ extension JSON5Parser {
     if magnitude.utf8.count > 1, magnitude.utf8.allSatisfy({ $0 != UInt8(ascii: ".") }), first == UInt8(ascii: "0") {
       return nil
     }
-    if let integer = Int(text) { return .integer(integer) }
+    if let integer = Int(text) { return .whole(integer) }
     return Double(text.hasSuffix(".") ? text + "0" : text).map { _ in .number(text) }
   }
 
-  private static func hexadecimal(_ digits: Substring, negative: Bool) -> JSON5Value? {
+  private static func hexadecimal(_ digits: Substring, negative: Bool) -> JSONValue? {
     guard let first = digits.first, first.isHexDigit else { return nil }
-    return Int((negative ? "-" : "") + digits, radix: 16).map { .integer($0) }
+    return Int((negative ? "-" : "") + digits, radix: 16).map { .whole($0) }
   }
 }
 
@@ -269,20 +264,16 @@ extension JSON5Parser {
     guard let byte = peek else { return }
     position += 1
     switch byte {
-    case UInt8(ascii: "n"): content.append(0x0A)
-    case UInt8(ascii: "r"): content.append(0x0D)
-    case UInt8(ascii: "t"): content.append(0x09)
-    case UInt8(ascii: "b"): content.append(0x08)
-    case UInt8(ascii: "f"): content.append(0x0C)
-    case UInt8(ascii: "v"): content.append(0x0B)
     case UInt8(ascii: "x"): content.append(contentsOf: Self.utf8(UInt32(try hexadecimalDigits(2))))
     case UInt8(ascii: "u"): content.append(contentsOf: Self.utf8(try escapedCodePoint()))
     case UInt8(ascii: "\r"): _ = take("\n")  // a line continuation
     case UInt8(ascii: "\n"): break
     case UInt8(ascii: "0")...UInt8(ascii: "9"): throw failure("a backslash cannot stand before a digit")
-    default: content.append(byte)
+    default: content.append(Self.controls[byte] ?? byte)
     }
   }
+
+  private static let controls: [UInt8: UInt8] = Dictionary(uniqueKeysWithValues: zip("btnvfr".utf8, 0x08...0x0D))
 
   /// Returns the code point of `\uXXXX`, or of a surrogate pair of two.
   private mutating func escapedCodePoint() throws(JSON5Failure) -> UInt32 {
@@ -306,13 +297,10 @@ extension JSON5Parser {
   }
 }
 
-/// The reason why a text is not JSON5, and the position.
-///
-/// It quotes nothing of the text, because a configuration may contain a signing key.
+/// The reason why a text is not JSON5, and the position. It quotes nothing of the text, which may contain a signing key.
 struct JSON5Failure: Error, Equatable, CustomStringConvertible {
-  /// The line, counted from 1.
   let line: Int
-  /// The column in bytes, counted from 1.
+  /// In bytes. Line and column count from 1.
   let column: Int
   /// The problem: `a "," or "}" is missing`.
   let problem: String
@@ -320,43 +308,16 @@ struct JSON5Failure: Error, Equatable, CustomStringConvertible {
   var description: String { "line \(line), column \(column): \(problem)" }
 }
 
-/// One value of a JSON5 document.
-package enum JSON5Value: Sendable, Equatable {
-  case null
-  case bool(Bool)
-  case integer(Int)
-  /// A number that is not an `Int`, as written.
-  case number(String)
-  case string(String)
-  case array([JSON5Value])
-  case object([String: JSON5Value])
-
+extension JSONValue {
   /// The kind of the value, for errors. They never contain the value itself, which may be a secret.
   var kind: String {
     switch self {
     case .null: "null"
     case .bool: "a boolean"
-    case .integer, .number: "a number"
+    case .number: "a number"
     case .string: "a string"
     case .array: "a list"
     case .object: "an object"
-    }
-  }
-}
-
-extension JSON5Value {
-  /// The value as JSON5 on one line.
-  var text: String {
-    switch self {
-    case .null: "null"
-    case .bool(let value): "\(value)"
-    case .integer(let value): "\(value)"
-    case .number(let text): text
-    case .string(let text): "\"\(text)\""
-    case .array(let elements): "[" + elements.map(\.text).joined(separator: ", ") + "]"
-    case .object(let members):
-      members.isEmpty
-        ? "{}" : "{ " + members.sorted { $0.key < $1.key }.map { "\($0): \($1.text)" }.joined(separator: ", ") + " }"
     }
   }
 }

@@ -1,4 +1,6 @@
+import Bytes
 package import Cryptography
+package import JSON
 
 /// A setting: one row. The reader, the errors, the environment, the documents and the example configuration use only
 /// this row.
@@ -68,18 +70,35 @@ extension Setting {
   var defaultText: String? { fallback.map(type.write) }
   var members: [any SettingRow] { type.members }
 
-  func canonical(_ content: RawSetting.Content) -> String? { (try? type.parse(content)).map(type.write) }
+  func canonical(_ content: RawSetting.Content) -> String? { (try? type.parse(content, nil)).map(type.write) }
 }
 
 /// The written value of a setting, before parsing.
 package struct RawSetting: Sendable {
   package enum Content: Sendable {
     /// JSON5, from the file or from a variable or flag.
-    case json(JSON5Value)
+    case json(JSONValue)
     /// Text from a variable or flag, where numbers and strings look alike.
     case text(String)
     /// A secret from a variable that was removed from the environment.
     case secret(SecretBytes)
+
+    /// The text of a string.
+    var string: String? {
+      switch self {
+      case .text(let text): text
+      case .json(let value): value.string?.text
+      case .secret: nil
+      }
+    }
+
+    /// The text of a number.
+    var number: String? {
+      switch self {
+      case .text(let text), .json(.number(let text)): text
+      case .json, .secret: nil
+      }
+    }
   }
 
   let content: Content
@@ -150,12 +169,13 @@ struct SettingsSchema: Sendable {
 
   init(_ known: [any SettingRow]) {
     settings = Dictionary(known.map { ($0.path, $0) }) { first, _ in first }
-    var sections: Set<String> = [""]
-    for setting in known {
-      var components = setting.path.split(separator: ".")
-      while components.popLast() != nil { sections.insert(components.joined(separator: ".")) }
-    }
-    self.sections = sections
+    sections = Set(known.flatMap { Self.sections(above: $0.path) } + [""])
+  }
+
+  /// Returns the sections that contain a path, the whole file last.
+  static func sections(above path: String) -> [String] {
+    let components = path.split(separator: ".")
+    return components.indices.reversed().map { components[..<$0].joined(separator: ".") }
   }
 
   /// Returns whether there is a setting with this path. An object without rows allows members of any name.
@@ -174,10 +194,8 @@ struct SettingsSchema: Sendable {
     return Set(within.map { String($0.dropFirst(prefix.count).prefix { $0 != "." }) }).sorted()
   }
 
-  /// Returns the advice for an unknown `name` in `section`.
-  ///
-  /// It suggests the objects of a path, a similar sibling, otherwise a setting with the same name elsewhere, otherwise
-  /// all siblings.
+  /// Returns the advice for an unknown `name` in `section`: the objects of a path, a similar sibling, otherwise a setting
+  /// with the same name elsewhere, otherwise all siblings.
   func remedy(unknown name: String, in section: String) -> String {
     let siblings = members(of: section)
     let prefix = section.isEmpty ? "" : section + "."
@@ -208,9 +226,8 @@ struct SettingsSchema: Sendable {
   }
 }
 
-/// The variables that Kubernetes sets for each service, like Docker links in the past.
-///
-/// A service with the name `server` gives every pod of its namespace `SERVER_PORT=tcp://10.0.0.1:8080`.
+/// The variables that Kubernetes sets for each service, like Docker links in the past: a service with the name `server`
+/// gives every pod of its namespace `SERVER_PORT=tcp://10.0.0.1:8080`.
 enum ServiceLink {
   /// Returns whether `name` has the form of such a variable, regardless of its value.
   static func isName(_ name: String) -> Bool {
@@ -229,9 +246,8 @@ enum ServiceLink {
   }
 }
 
-/// Returns the number of letters to change, add, remove or swap with a neighbor to turn `b` into `a`.
-///
-/// This is the optimal string alignment distance. A transposition, the most common typing error, counts once.
+/// Returns the number of letters to change, add, remove or swap with a neighbor to turn `b` into `a` (the optimal string
+/// alignment distance). A transposition, the most common typing error, counts once.
 func editDistance(_ a: String, _ b: String) -> Int {
   let a = Array(a.utf8), b = Array(b.utf8)
   var beforeLast: [Int] = []
@@ -249,9 +265,8 @@ func editDistance(_ a: String, _ b: String) -> Int {
   return last[b.count]
 }
 
-/// Returns the candidate most similar to `name`, ignoring case; the first one if several are equal.
-///
-/// Only the first 64 bytes of the name count, because a file can contain names of any length.
+/// Returns the candidate most similar to `name`, ignoring case; the first one if several are equal. Only the first 64 bytes
+/// of the name count, because a file can contain names of any length.
 func nearest(to name: String, among candidates: some Sequence<String>) -> String? {
   let name = String(decoding: name.lowercased().utf8.prefix(64), as: UTF8.self)
   return candidates.min { editDistance(name, $0.lowercased()) < editDistance(name, $1.lowercased()) }

@@ -25,12 +25,9 @@ extension SettingType where Value == Duration {
       "\(durationText(milliseconds: range.lowerBound)) to \(durationText(milliseconds: range.upperBound))"
     return scalar(values: values, write: { "\"\(durationText(milliseconds: milliseconds(of: $0)))\"" }) {
       (content) throws(InvalidValue) in
-      let text: String
-      switch content {
-      case .text(let value), .json(.string(let value)): text = value
-      case .json(.integer), .json(.number):
-        throw InvalidValue(problem: "is a number without a unit", remedy: remedy)
-      default: throw .wrongType(content, remedy: remedy)
+      guard let text = content.string else {
+        guard content.number == nil else { throw InvalidValue(problem: "is a number without a unit", remedy: remedy) }
+        throw .wrongType(content, remedy: remedy)
       }
       guard let milliseconds = milliseconds(of: text, units) else {
         throw InvalidValue(problem: "\(quoted(text)) is not a duration", remedy: remedy)

@@ -1,4 +1,5 @@
 import Bytes
+import JSON
 
 /// The type of a setting: its valid values, and how to parse and write them.
 package struct SettingType<Value: Sendable>: Sendable {
@@ -6,49 +7,44 @@ package struct SettingType<Value: Sendable>: Sendable {
   let isJSON5: Bool
   /// The valid values in a few words, for the documents: `1s to 5m`. Nil if the setting's sentence describes them.
   let values: String?
-  /// Parses a value, or throws a description of what would be valid.
-  package let parse: @Sendable (RawSetting.Content) throws(InvalidValue) -> Value
+  /// Parses a value, or throws a description of what would be valid. A relative path is one in `folder`, that of the file
+  /// in which it was written.
+  package let parse: @Sendable (RawSetting.Content, _ folder: String?) throws(InvalidValue) -> Value
   /// Returns the value as JSON5.
   let write: @Sendable (Value) -> String
   /// The rows of the object, or of each object of the list. Empty for other types, and for an object with members of
   /// any name.
   var members: [any SettingRow] = []
-  /// Returns a value with its relative paths in a folder, that of the file in which it was written; throws as `parse` does
-  /// if one is invalid there. Nil for values without paths.
-  var within: (@Sendable (Value, _ folder: String) throws(InvalidValue) -> Value)?
 
   /// Creates a type that is written as one word, number or string.
   static func scalar(
-    values: String? = nil,
-    write: @escaping @Sendable (Value) -> String,
+    values: String? = nil, write: @escaping @Sendable (Value) -> String,
     parse: @escaping @Sendable (RawSetting.Content) throws(InvalidValue) -> Value
   ) -> SettingType {
-    SettingType(isJSON5: false, values: values, parse: parse, write: write)
+    SettingType(
+      isJSON5: false, values: values, parse: { content, _ throws(InvalidValue) in try parse(content) }, write: write)
   }
 
   /// Creates a type that is written as a string.
   static func string(
-    _ remedy: String,
-    values: String? = nil,
-    write: @escaping @Sendable (Value) -> String = { "\"\($0)\"" },
+    _ remedy: String, values: String? = nil, write: @escaping @Sendable (Value) -> String = { "\"\($0)\"" },
     parse: @escaping @Sendable (String) throws(InvalidValue) -> Value
   ) -> SettingType {
     scalar(values: values, write: write) { (content) throws(InvalidValue) in
-      switch content {
-      case .text(let text), .json(.string(let text)): return try parse(text)
-      default: throw .wrongType(content, remedy: remedy)
-      }
+      guard let text = content.string else { throw .wrongType(content, remedy: remedy) }
+      return try parse(text)
     }
   }
 
-  /// Creates a type for a text from which `make` makes a value. The error for any other text says that it is not `kind`.
+  /// Creates a type for a text from which `make` makes a value. The error for any other text, as `quote` shows it, says
+  /// that it is not `kind`.
   static func text(
-    _ kind: String, remedy: String, values: String? = nil,
+    _ kind: String, remedy: String, values: String? = nil, quote: (@Sendable (String) -> String)? = quoted,
     write: @escaping @Sendable (Value) -> String = { "\"\($0)\"" }, make: @escaping @Sendable (String) -> Value?
   ) -> SettingType {
     string(remedy, values: values, write: write) { (text) throws(InvalidValue) in
       guard let value = make(text) else {
-        throw InvalidValue(problem: "\(quoted(text)) is not \(kind)", remedy: remedy)
+        throw InvalidValue(problem: "\(quote.map { "\($0(text)) " } ?? "")is not \(kind)", remedy: remedy)
       }
       return value
     }
@@ -60,60 +56,47 @@ extension SettingType {
   func map<Other: Sendable>(
     _ form: @escaping @Sendable (Value) -> Other, back: @escaping @Sendable (Other) -> Value
   ) -> SettingType<Other> {
-    .scalar(values: values, write: { write(back($0)) }) { (content) throws(InvalidValue) in form(try parse(content)) }
+    .scalar(values: values, write: { write(back($0)) }) { (content) throws(InvalidValue) in
+      form(try parse(content, nil))
+    }
   }
 
-  /// Creates a type for a list of `element`. One invalid element makes the whole list invalid.
-  ///
-  /// - Parameters:
-  ///   - remedy: The advice for a value that is not a list.
-  ///   - ifEmpty: The advice for an empty list, which would remove a restriction instead of adding one. Nil if an empty
-  ///     list is allowed.
+  /// Creates a type for a list of `element`. One invalid element makes the whole list invalid. With the advice `ifEmpty`,
+  /// an empty list is invalid, which would remove a restriction instead of adding one.
   static func list<Element: Sendable>(
     of element: SettingType<Element>, atMost most: Int = .max, remedy: String, ifEmpty: String? = nil
   ) -> SettingType where Value == [Element] {
-    var within: (@Sendable ([Element], String) throws(InvalidValue) -> [Element])?
-    if let place = element.within {
-      within = { (values, folder) throws(InvalidValue) in
-        var placed: [Element] = []
-        for value in values { placed.append(try place(value, folder)) }
-        return placed
-      }
-    }
     let list = SettingType<SettingElements<Element>>.elements(
       of: element, atMost: most, remedy: remedy, ifEmpty: ifEmpty)
     return SettingType(
       isJSON5: true, values: nil,
-      parse: { (content) throws(InvalidValue) in
-        let elements = try list.parse(content)
+      parse: { (content, folder) throws(InvalidValue) in
+        let elements = try list.parse(content, folder)
         if let invalid = elements.invalid { throw invalid }
         return elements.results.compactMap { try? $0.get() }
       },
-      write: { "[" + $0.map(element.write).joined(separator: ", ") + "]" },
-      within: within)
+      write: { "[" + $0.map(element.write).joined(separator: ", ") + "]" })
   }
 
-  /// Creates a type for a list of `element`. Each element is valid or invalid independently.
-  ///
-  /// - Parameters:
-  ///   - remedy: The advice for a value without brackets. Nil if a single value means a list of one.
-  ///   - ifEmpty: The advice for an empty list. Nil if an empty list is allowed.
+  /// Creates a type for a list of `element`. Each element is valid or invalid independently. Without `remedy`, a single
+  /// value without brackets means a list of one.
   static func elements<Element: Sendable>(
     of element: SettingType<Element>, atMost most: Int, remedy: String? = nil, ifEmpty: String? = nil
   ) -> SettingType where Value == SettingElements<Element> {
     SettingType(
       isJSON5: true, values: element.values,
-      parse: { (content) throws(InvalidValue) in
+      parse: { (content, folder) throws(InvalidValue) in
         guard case .json(.array(let values)) = content else {
           if let remedy { throw .wrongType(content, remedy: remedy) }
-          return SettingElements(results: [.success(try element.parse(content))], hasBrackets: false)
+          return SettingElements(results: [.success(try element.parse(content, folder))], hasBrackets: false)
         }
         if values.isEmpty, let ifEmpty { throw InvalidValue(problem: "is empty", remedy: ifEmpty) }
         guard values.count <= most else {
           throw InvalidValue(problem: "has \(values.count) elements", remedy: "write \(most) at most")
         }
         return SettingElements(
-          results: values.map { value in Result { () throws(InvalidValue) in try element.parse(.json(value)) } })
+          results: values.map { value in Result { () throws(InvalidValue) in try element.parse(.json(value), folder) } }
+        )
       },
       write: { list in
         let text = list.results.map { (try? $0.get()).map(element.write) ?? "…" }.joined(separator: ", ")
@@ -141,18 +124,18 @@ struct SettingElements<Element: Sendable>: Sendable {
 }
 
 /// An object with a row for each member. ``SettingsReader/readObject(_:_:)`` reads the members.
-typealias SettingObject = [String: JSON5Value]
+typealias SettingObject = [JSONValue.Member]
 
 extension SettingType where Value == SettingObject {
   /// Creates a type for an object with these members, or with members of any name if there are none.
   static func object(of members: [any SettingRow], remedy: String) -> SettingType {
     SettingType(
       isJSON5: true, values: nil,
-      parse: { (content) throws(InvalidValue) in
+      parse: { (content, _) throws(InvalidValue) in
         guard case .json(.object(let object)) = content else { throw .wrongType(content, remedy: remedy) }
         return object
       },
-      write: { JSON5Value.object($0).text }, members: members)
+      write: { JSONValue.object($0).ascii }, members: members)
   }
 }
 
@@ -234,9 +217,15 @@ extension SettingType where Value == String {
   private static func relative(
     _ remedy: String, parse: @escaping @Sendable (String) throws(InvalidValue) -> String
   ) -> SettingType {
-    var type = string(remedy, parse: parse)
-    type.within = { (path, folder) throws(InvalidValue) in path.hasPrefix("/") ? path : try parse(folder + path) }
-    return type
+    SettingType(
+      isJSON5: false, values: nil,
+      parse: { (content, folder) throws(InvalidValue) in
+        guard let text = content.string else { throw .wrongType(content, remedy: remedy) }
+        let path = try parse(text)
+        guard let folder, !path.hasPrefix("/") else { return path }
+        return try parse(folder + path)
+      },
+      write: { "\"\($0)\"" })
   }
 }
 
@@ -246,15 +235,9 @@ extension SettingType where Value == Int {
     let remedy = "write a whole number from \(range.lowerBound) to \(range.upperBound)"
     return scalar(values: "\(range.lowerBound) to \(range.upperBound)", write: { "\($0)" }) {
       (content) throws(InvalidValue) in
-      let number: Int
-      switch content {
-      case .json(.integer(let value)): number = value
-      case .json(.number(let text)), .text(let text):
-        guard let value = Int(text) else {
-          throw InvalidValue(problem: "\(quoted(text)) is not a whole number", remedy: remedy)
-        }
-        number = value
-      default: throw .wrongType(content, remedy: remedy)
+      guard let text = content.number else { throw .wrongType(content, remedy: remedy) }
+      guard let number = Int(text) else {
+        throw InvalidValue(problem: "\(quoted(text)) is not a whole number", remedy: remedy)
       }
       guard range.contains(number) else { throw InvalidValue(problem: "\(number) is out of range", remedy: remedy) }
       return number
@@ -266,13 +249,9 @@ extension SettingType where Value == Int {
     let values = "\(sizeText(range.lowerBound)) to \(sizeText(range.upperBound))"
     let remedy = "write a size such as \"64KB\" or \"1MB\", from \(values)"
     return scalar(values: values, write: { "\"\(sizeText($0))\"" }) { (content) throws(InvalidValue) in
-      let size: Int?
-      switch content {
-      case .json(.integer(let value)): size = value
-      case .text(let text), .json(.string(let text)): size = bytes(of: text)
-      default: throw .wrongType(content, remedy: remedy)
-      }
-      guard let size else { throw InvalidValue(problem: "is not a size", remedy: remedy) }
+      let isWhole = if case .json(let value) = content { value.integer != nil } else { false }
+      guard let text = isWhole ? content.number : content.string else { throw .wrongType(content, remedy: remedy) }
+      guard let size = bytes(of: text) else { throw InvalidValue(problem: "is not a size", remedy: remedy) }
       guard range.contains(size) else {
         throw InvalidValue(problem: "\(sizeText(size)) is out of range", remedy: remedy)
       }
@@ -309,12 +288,7 @@ extension SettingType where Value == Double {
   static func number(_ range: ClosedRange<Double>, remedy: String) -> SettingType {
     let values = "\(numberText(range.lowerBound)) to \(numberText(range.upperBound))"
     return scalar(values: values, write: { "\($0)" }) { (content) throws(InvalidValue) in
-      let text: String
-      switch content {
-      case .json(.integer(let value)): text = "\(value)"
-      case .json(.number(let value)), .text(let value): text = value
-      default: throw .wrongType(content, remedy: remedy)
-      }
+      guard let text = content.number else { throw .wrongType(content, remedy: remedy) }
       guard let number = Double(text) else {
         throw InvalidValue(problem: "\(quoted(text)) is not a number", remedy: remedy)
       }

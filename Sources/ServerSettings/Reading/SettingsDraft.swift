@@ -1,6 +1,7 @@
 import Access
 import Bytes
 import HTTPServer
+import JSON
 import Logging
 import Telemetry
 
@@ -18,14 +19,15 @@ package struct SettingsDraft {
   let audit: Settings.Audit?
   let log: Settings.Log?
   package let spanExport: Settings.SpanExport?
-  let configurationFile: String?
   /// What the layers have of each setting that needs a restart, as canonical JSON5, in the order of `Settings.known`.
   let written: [String?]
   package let proxies: ProxyEnvironment
   package let errors: [SettingsError]
   /// The error that callers have no access at all, which prevents a start and concerns no other setting.
   package var missingAccess: SettingsError? { errors.first { $0.problem == Settings.Access.missing } }
-  package let warnings: [String]
+  private let input: SettingsInput
+  private let writtenWarnings: [String]
+  private let recordWarning: String?
   private let entries: [SettingEntry]
   /// The files that valid settings name, whatever errors the others have.
   package let files: NamedFiles
@@ -39,7 +41,6 @@ package struct SettingsDraft {
     var reader = SettingsReader(layers)
     var lenient = SettingsReader(layers, isLenient: true)
     let isCatalogEnabled = lenient.read(Settings.Catalog.enabled) ?? true
-    let readable = Settings.Catalog(&lenient, proxies: proxies, allowsPlainUpstream: true)
     musickit = Settings.MusicKit(&reader)
     token = Settings.Token(&reader)
     server = Settings.Server(&reader, host: input.host)
@@ -47,8 +48,7 @@ package struct SettingsDraft {
     catalog = Settings.Catalog(&reader, proxies: proxies, allowsPlainUpstream: input.allowsPlainUpstream)
     let context = Settings.Access.ValidationContext(
       token: token, catalog: catalog, isCatalogEnabled: isCatalogEnabled,
-      requestsCertificates: reader.isSet("server.tls.clientCAFile"),
-      allowsAnonymous: input.allowsAnonymous,
+      requestsCertificates: reader.isSet("server.tls.clientCAFile"), allowsAnonymous: input.allowsAnonymous,
       isShared: reader.isSet(Settings.Shared.url.path))
     let candidates = Settings.Access.readClients(&reader, within: context)
     clients = candidates ?? []
@@ -62,27 +62,29 @@ package struct SettingsDraft {
     proxies.check(
       for: [isDirect ? nil : catalog?.upstream, spanExport?.endpoint.origin].compactMap { $0 }
         + clients.compactMap(\.provider), &reader)
-    let recordWarning = Self.checkRecord(audit, log, input, &reader)
-    configurationFile = input.configurationFile
+    recordWarning = Self.checkRecord(audit, log, input, &reader)
     written = Settings.known.map { row in
       row.fixed == nil ? nil : layers.values[row.path].flatMap { row.canonical($0.content) }
     }
+    let team = lenient.read(Settings.MusicKit.teamID)
     files = NamedFiles(
-      &lenient, upstreamCAFile: readable?.caFile, clients: clients, configuration: input.configurationFile)
+      team: team, keys: Settings.MusicKit.readKeys(&lenient, team: team), tls: Settings.Server.readTLS(&lenient),
+      upstreamCAFile: Settings.Catalog(&lenient, proxies: proxies, allowsPlainUpstream: true)?.caFile,
+      clients: clients, audit: Settings.Audit(&lenient), spanExport: Settings.SpanExport(&lenient),
+      shared: Settings.Shared(&lenient), configuration: input.configurationFile)
     errors = reader.errors
     entries = layers.entries(of: Settings.known)
     let everybody = "All callers who reach this server get tokens for any origin (--unsafe-allow-anonymous)."
-    warnings =
-      layers.warnings
-      + (input.allowsAnonymous ? [everybody] : Settings.Access.warningsAboutAnonymous(reader))
-      + ClientConflict.warnings(about: clients)
-      + (access?.anonymous?.vainLimits(at: Settings.Access.anonymousPath) ?? [])
-      + [recordWarning, Self.exposureWarning(server, access, input)].compactMap { $0 }
-      + input.host.sockets.warnings
-      + [
-        Self.memoryWarning(server, catalog, input.host), spanExport?.plaintextWarning,
-        shared?.plaintextWarning, Self.rotationWarning(musickit, catalog, errors),
-      ].compactMap { $0 }
+    writtenWarnings =
+      layers.warnings + (input.allowsAnonymous ? [everybody] : Settings.Access.warningsAboutAnonymous(reader))
+    self.input = input
+  }
+
+  package var warnings: [String] {
+    let limits = access?.anonymous?.vainLimits(at: Settings.Access.anonymousPath) ?? []
+    return writtenWarnings + ClientConflict.warnings(about: clients) + limits
+      + [recordWarning, exposureWarning].compactMap { $0 } + input.host.sockets.warnings
+      + [memoryWarning, spanExport?.plaintextWarning, shared?.plaintextWarning, rotationWarning].compactMap { $0 }
   }
 
   /// Rejects `audit.required` where no log would have any grant. Returns the warning about such a log.
@@ -94,8 +96,7 @@ package struct SettingsDraft {
       let facts = "log.level is \(quoted(log.level.rawValue)), and audit.file is not set"
       if audit.isRequired {
         reader.reject(
-          "audit.required", problem: "is true, and there is no audit log: \(facts)",
-          remedy: "set audit.file")
+          "audit.required", problem: "is true, and there is no audit log: \(facts)", remedy: "set audit.file")
       }
       return "The server keeps no audit log, so it grants tokens without a record: \(facts)."
     }
@@ -110,30 +111,25 @@ package struct SettingsDraft {
   }
 
   /// The warning that no request can prove the next key.
-  private static func rotationWarning(
-    _ musickit: Settings.MusicKit?, _ catalog: Settings.Catalog?, _ errors: [SettingsError]
-  ) -> String? {
+  private var rotationWarning: String? {
     guard let next = musickit?.keys.next, catalog == nil, errors.isEmpty else { return nil }
     return "\(next.setting) has the state \"next\", and catalog.enabled is false: the server cannot ask Apple Music "
       + "about the key, so it never signs. To let it sign, give it the state \"active\"."
   }
 
   package func complete() throws(InvalidSettings) -> Settings.Loaded {
-    guard errors.isEmpty, let musickit, let token, let server, let access, let audit, let log
-    else {
+    guard errors.isEmpty, let musickit, let token, let server, let access, let audit, let log else {
       throw InvalidSettings(errors: errors, warnings: warnings)
     }
     let settings = Settings(
-      musickit: musickit, token: token, server: server, admin: admin, catalog: catalog, access: access,
-      shared: shared, audit: audit, log: log, spanExport: spanExport, configurationFile: configurationFile)
+      musickit: musickit, token: token, server: server, admin: admin, catalog: catalog, access: access, shared: shared,
+      audit: audit, log: log, spanExport: spanExport, configurationFile: input.configurationFile)
     return Settings.Loaded(
       settings: settings, files: files, written: written, warnings: warnings, proxies: proxies, entries: entries)
   }
 
-  /// Returns a warning if callers without credentials reach the server from every network without a rate limit.
-  private static func exposureWarning(
-    _ server: Settings.Server?, _ access: Settings.Access?, _ input: SettingsInput
-  ) -> String? {
+  /// The warning that callers without credentials reach the server from every network without a rate limit.
+  private var exposureWarning: String? {
     guard !input.allowsAnonymous, case .tcp(let host, _)? = server?.address, host.isEveryAddress,
       let anonymous = access?.anonymous, anonymous.rates.isUnlimited
     else { return nil }
@@ -144,27 +140,22 @@ package struct SettingsDraft {
       """
   }
 
-  /// Returns a warning if the budget, the cache and the process together exceed the memory that the control groups
-  /// allow: the kernel would kill the process before the budget refuses anything.
-  private static func memoryWarning(
-    _ server: Settings.Server?, _ catalog: Settings.Catalog?, _ host: HostFacts
-  ) -> String? {
-    guard let allowed = host.memory, let server else { return nil }
+  /// The warning that the budget, the cache and the process together exceed the memory that the control groups allow: the
+  /// kernel would kill the process before the budget refuses anything.
+  private var memoryWarning: String? {
+    guard let allowed = input.host.memory, let server else { return nil }
     let budget = server.limits.memory
     let cache = catalog?.cache.maxBytes ?? 0
-    guard budget + cache + processMemory > allowed else { return nil }
+    // The process without connections and cache: 17 MB resident, plus a little for the allocator.
+    let process = 24 << 20
+    guard budget + cache + process > allowed else { return nil }
     return
       "server.limits.memory (\(sizeText(budget))), catalog.cache.maxBytes (\(sizeText(cache))) and about "
-      + "\(sizeText(processMemory)) for the process exceed the \(sizeText(allowed)) that its cgroup allows: the kernel "
+      + "\(sizeText(process)) for the process exceed the \(sizeText(allowed)) that its cgroup allows: the kernel "
       + "may end the process. Lower one of the two, or raise the cgroup's limit."
   }
 
-  /// The memory of the process without connections and cache: 17 MB resident, plus a little for the allocator.
-  private static let processMemory = 24 << 20
-
-  private static func checkPorts(
-    _ server: Settings.Server?, _ admin: Settings.Admin?, _ reader: inout SettingsReader
-  ) {
+  private static func checkPorts(_ server: Settings.Server?, _ admin: Settings.Admin?, _ reader: inout SettingsReader) {
     guard let server, let admin else { return }
     let adminPlaces =
       admin.passed.isEmpty
@@ -196,25 +187,8 @@ extension Settings.Server.Address {
   }
 }
 
-extension NamedFiles {
-  /// Reads which files the settings name.
-  fileprivate init(
-    _ lenient: inout SettingsReader, upstreamCAFile: String?, clients: [ClientCandidate], configuration: String?
-  ) {
-    team = lenient.read(Settings.MusicKit.teamID)
-    keys = Settings.MusicKit.readKeys(&lenient, team: team)
-    tls = Settings.Server.readTLS(&lenient)
-    (self.upstreamCAFile, self.clients, self.configuration) = (upstreamCAFile, clients, configuration)
-    audit = Settings.Audit(&lenient)
-    spanExport = Settings.SpanExport(&lenient)
-    shared = Settings.Shared(&lenient)
-  }
-}
-
-/// One error in the settings.
-///
-/// It quotes short values to help the operator to find them, but never a part of `musickit.key`, nor text in other
-/// places that looks like a key.
+/// One error in the settings. It quotes short values to help the operator to find them, but never a part of `musickit.key`,
+/// nor text in other places that looks like a key.
 public struct SettingsError: Sendable, Equatable, CustomStringConvertible {
   /// The setting's path, such as `server.limits.idle`. Empty for the whole file.
   public let path: String
@@ -292,7 +266,6 @@ extension InvalidValue {
   /// Returns the problem of a value with the wrong type.
   static func wrongType(_ content: RawSetting.Content, remedy: String) -> InvalidValue {
     switch content {
-    case .json(.null): InvalidValue(problem: "is null", remedy: remedy)
     case .json(let value): InvalidValue(problem: "is \(value.kind)", remedy: remedy)
     case .text: InvalidValue(problem: "is text", remedy: remedy)
     case .secret: InvalidValue(problem: "is a secret", remedy: remedy)

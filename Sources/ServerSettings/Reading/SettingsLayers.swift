@@ -55,9 +55,10 @@ struct SettingsLayers {
   init(_ object: SettingObject, at scope: String, source: SettingSource, members: [any SettingRow]) {
     schema = SettingsSchema(members)
     (self.scope, self.source) = (scope, source)
-    for (name, value) in object.sorted(by: { $0.key < $1.key }) {
+    for member in object.sorted(by: { $0.name < $1.name }) {
+      let name = member.name.text
       if schema.knows(name) {
-        values[name] = RawSetting(content: .json(value), source: source)
+        values[name] = RawSetting(content: .json(member.value), source: source)
       } else {
         let remedy = mayBeSuggested() ? schema.remedy(unknown: name, inObjectAt: scope) : nil
         reject(scope, source, "there is no field \(quoted(name))", remedy: remedy)
@@ -117,21 +118,22 @@ struct SettingsLayers {
   }
 
   /// Adds a value at a known path, with everything in it.
-  private mutating func add(_ value: JSON5Value, at path: String, source: SettingSource) {
+  private mutating func add(_ value: JSONValue, at path: String, source: SettingSource) {
     guard schema.sections.contains(path) else {
       return set(path, RawSetting(content: .json(value), source: source))
     }
     note(section: path, source: source)
     guard case .object(let members) = value else {
-      let problem = path.isEmpty ? "contains \(value.kind)" : value == .null ? "is null" : "is \(value.kind)"
+      let problem = "\(path.isEmpty ? "contains" : "is") \(value.kind)"
       let names = schema.members(of: path).joined(separator: ", ")
       return reject(path, source, problem, remedy: "write an object with any of \(names)")
     }
     objects[path] = members.isEmpty
-    for (name, member) in members.sorted(by: { $0.key < $1.key }) {
+    for member in members.sorted(by: { $0.name < $1.name }) {
+      let name = member.name.text
       let memberPath = path.isEmpty ? name : "\(path).\(name)"
       if !name.contains("."), schema.settings[memberPath] != nil || schema.sections.contains(memberPath) {
-        add(member, at: memberPath, source: source)
+        add(member.value, at: memberPath, source: source)
       } else {
         let remedy = mayBeSuggested() ? schema.remedy(unknown: name, in: path) : nil
         reject(path, source, "there is no setting \(quoted(name))", remedy: remedy)
@@ -152,10 +154,7 @@ struct SettingsLayers {
         remedy: "give it in a file or as \(setting.variable)")
     }
     values[path] = raw
-    var components = path.split(separator: ".")
-    while components.popLast() != nil {
-      note(section: components.joined(separator: "."), source: raw.source)
-    }
+    for section in SettingsSchema.sections(above: path) { note(section: section, source: raw.source) }
   }
 
   private mutating func note(section: String, source: SettingSource) {
@@ -275,35 +274,36 @@ extension SettingsLayers {
   }
 
   private static func json(_ text: String) -> JSONValue {
-    ((try? JSON5Parser.parse(text)) ?? .string(text)).redacted
+    ((try? JSON5Parser.parse(text)) ?? .text(text)).redacted
   }
 }
 
-extension JSON5Value {
+extension JSONValue {
   /// The value without secrets: a digest is cut, because a program could guess a weak API key from it. A URL ends before
   /// its query. A text that may be a key or has credentials is left out.
   fileprivate var redacted: JSONValue {
     switch self {
-    case .null: .null
-    case .bool(let value): .bool(value)
-    case .integer(let value): .whole(value)
-    case .number(let text): Double(text).flatMap { $0.isFinite ? .number("\($0)") : nil } ?? .text(text)
-    case .string(let text):
-      looksLikeKey(text) || Printable.holdsCredentials(text)
-        ? SettingEntry.redacted : .text(text.contains("://") ? String(text.prefix { $0 != "?" }) : text)
-    case .array(let elements): .array(elements.map(\.redacted))
+    case .null, .bool: return self
+    case .number(let text):
+      if integer != nil { return self }
+      return Double(text).flatMap { $0.isFinite ? .number("\($0)") : nil } ?? .text(text)
+    case .string(let bytes):
+      let text = bytes.text
+      if looksLikeKey(text) || Printable.holdsCredentials(text) { return SettingEntry.redacted }
+      return .text(text.contains("://") ? String(text.prefix { $0 != "?" }) : text)
+    case .array(let elements): return .array(elements.map(\.redacted))
     case .object(let members):
-      .object(
-        of: members.sorted { $0.key < $1.key }.map { name, value in
-          (name, name == "sha256" ? value.beginning.redacted : value.redacted)
+      return .object(
+        members.sorted { $0.name < $1.name }.map { member in
+          Member(name: member.name, value: (member.name == "sha256" ? member.value.beginning : member.value).redacted)
         })
     }
   }
 
   /// The first characters of a digest, or of each of several, as `doctor --url` names them.
-  private var beginning: JSON5Value {
+  private var beginning: JSONValue {
     switch self {
-    case .string(let text): .string("\(text.prefix(8))…")
+    case .string(let text): .text("\(text.text.prefix(8))…")
     case .array(let elements): .array(elements.map(\.beginning))
     default: .null
     }

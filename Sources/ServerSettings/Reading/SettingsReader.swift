@@ -44,9 +44,7 @@ struct SettingsReader {
     assert(layers.schema.knows(setting.path), "\(setting.path) is not among the known settings")
     guard let raw = layers.values[setting.path] else { return setting.fallback }
     do throws(InvalidValue) {
-      let value = try setting.type.parse(raw.content)
-      guard let within = setting.type.within, let folder = raw.source.folder else { return value }
-      return try within(value, folder)
+      return try setting.type.parse(raw.content, raw.source.folder)
     } catch {
       reject(setting.path, problem: setting.isSecret ? "has an invalid value" : error.problem, remedy: error.remedy)
       return isLenient ? setting.fallback : nil

@@ -52,11 +52,8 @@ struct SectionRow<Section>: Sendable {
 extension SettingsSection {
   static var known: [any SettingRow] { rows.map(\.setting) }
 
-  /// Creates the row of a property, whose default is the setting's, or depends on the machine if there is an example.
-  ///
-  /// - Parameters:
-  ///   - isLive: Whether a reload uses a new value.
-  ///   - fixed: What a reload keeps. Nil for the property.
+  /// Creates the row of a property, whose default is the setting's, or depends on the machine if there is an example. A
+  /// reload keeps the property unless the row is live.
   static func row<Value: Equatable & SendableMetatype>(
     _ path: String, _ type: SettingType<Value>, _ property: any WritableKeyPath<Self, Value> & Sendable,
     example: String? = nil, isLive: Bool = false, _ text: String
@@ -72,7 +69,8 @@ extension SettingsSection {
     }
   }
 
-  /// Creates the row of a property that is nil by default, and if the value is invalid.
+  /// Creates the row of a property that is nil by default, and if the value is invalid. A reload keeps the property, or the
+  /// part that is `fixed`, unless the row is live.
   static func row<Value: Equatable & SendableMetatype>(
     _ path: String, _ type: SettingType<Value>, _ property: any WritableKeyPath<Self, Value?> & Sendable,
     isSecret: Bool = false, example: String, isLive: Bool = false, fixed: FixedPart? = nil, _ text: String
@@ -129,12 +127,9 @@ extension Settings {
     return kept
   }
 
-  /// Returns the paths of the settings that differ from `running` and need a restart, in the order of the documents.
-  ///
-  /// - Parameters:
-  ///   - own: What the layers of these settings have.
-  ///   - written: What the layers had at the start, so that of several settings for one thing only those that have
-  ///     changed have a name here.
+  /// Returns the paths of the settings that differ from `running` and need a restart, in the order of the documents. The
+  /// layers have `own` now and had `written` at the start, so of several settings for one thing only those that have
+  /// changed have a name here.
   package func needingRestart(_ own: [String?], since running: Settings, _ written: [String?]) -> [String] {
     zip(Self.known, zip(own, written)).compactMap { row, texts in
       guard let fixed = row.fixed, texts.0 != texts.1, fixed.differs(self, running) else { return nil }

@@ -32,9 +32,8 @@ package enum SmallFile {
     return descriptor
   }
 
-  /// Returns the bytes from `descriptor` to the end, read directly to their final place: no copy of a secret is left.
-  ///
-  /// - Parameter patience: The time limit; nil for no limit, as at a terminal.
+  /// Returns the bytes from `descriptor` to the end, read directly to their final place: no copy of a secret is left. There
+  /// is no time limit at a terminal.
   package static func read(_ descriptor: Int32, atMost limit: Int, within patience: Duration?) throws(Failure)
     -> [UInt8]
   {
@@ -59,9 +58,8 @@ package enum SmallFile {
     }
   }
 
-  /// Waits for bytes or for the end. Returns false if the deadline passes first.
-  ///
-  /// It must run before each read, because a read from a FIFO without a writer returns the end.
+  /// Waits for bytes or for the end. Returns false if the deadline passes first. It must run before each read, because a
+  /// read from a FIFO without a writer returns the end.
   private static func isReadable(_ descriptor: Int32, until deadline: Deadline) throws(Failure) -> Bool {
     while true {
       let left = deadline.duration(since: .now)
@@ -94,9 +92,8 @@ extension OutputSpan<UInt8> {
 }
 
 extension [UInt8] {
-  /// Overwrites the bytes in place, in a way that the compiler does not remove.
-  ///
-  /// The array must be the last copy: another array that shares the storage keeps the bytes.
+  /// Overwrites the bytes in place, in a way that the compiler does not remove. The array must be the last copy: another
+  /// array that shares the storage keeps the bytes.
   mutating func wipe() {
     // Safe: the buffer is valid during the closure.
     unsafe withUnsafeMutableBytes { buffer in

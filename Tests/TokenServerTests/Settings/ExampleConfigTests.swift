@@ -1,5 +1,6 @@
 import Access
 import HTTPServer
+import JSON
 import Testing
 
 @testable import ServerSettings
@@ -68,8 +69,8 @@ struct ExampleConfigTests {
       let setting = try #require(Settings.schema.settings[path])
       var value = everything
       for name in path.split(separator: ".") {
-        guard case .object(let members) = value else { break }
-        value = try #require(members[String(name)], "config/example.json5 does not show \(path)")
+        guard value.isObject else { break }
+        value = try #require(value[String(name)], "config/example.json5 does not show \(path)")
       }
       let canonical = try #require(setting.canonical(.json(value)), "\(path)")
       if let fallback = setting.defaultText, !Self.own.contains(path) { #expect(canonical == fallback, "\(path)") }

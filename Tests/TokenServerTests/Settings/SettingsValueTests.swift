@@ -42,12 +42,14 @@ struct SettingsValueTests {
 
   @Test("finds the CPU quota files of all parent cgroups")
   func cgroups() {
+    let mounts = "16 31 0:34 / /sys/fs/cgroup rw,relatime shared:7 - cgroup2 cgroup2 rw"
+    let groups = ControlGroups(membership: "1:cpu:/old\n0::/system.slice/token.service\n", mountInfo: mounts)
     #expect(
-      CPUQuota.files(membership: "1:cpu:/old\n0::/system.slice/token.service\n") == [
+      groups.files("cpu.max") == [
         "/sys/fs/cgroup/system.slice/token.service/cpu.max", "/sys/fs/cgroup/system.slice/cpu.max",
         "/sys/fs/cgroup/cpu.max",
       ])
-    #expect(CPUQuota.files(membership: "") == [])
+    #expect(ControlGroups(membership: "", mountInfo: mounts).files("cpu.max") == [])
   }
 
   @Test(
@@ -81,7 +83,8 @@ struct SettingsValueTests {
       ("4:memory:/a\n", "", []), ("", mounts, []), ("4:cpu:/a\nnonsense", mounts, []),
     ])
   func memoryFiles(_ membership: String, _ mounts: String, _ files: [String]) {
-    #expect(MemoryQuota.files(membership: membership, mounts: mounts) == files)
+    let groups = ControlGroups(membership: membership, mountInfo: mounts)
+    #expect(groups.files("memory.max", v1: ("memory", "memory.limit_in_bytes")) == files)
   }
 
   @Test(
