@@ -1,23 +1,20 @@
-package import ArgumentParser
+import ArgumentParser
 import EventLoop
-package import ServerSettings
+import ServerSettings
 import TokenServer
 
 /// Performs all checks of `serve`, but starts nothing.
-package struct CheckConfigCommand: ParsableCommand {
-  package static let configuration = CommandConfiguration(
-    commandName: "check-config",
-    abstract: "Check everything that serve checks, report all errors, and start nothing.")
+struct CheckConfigCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "check-config", abstract: "Check everything that serve checks, report all errors, and start nothing.")
 
   @OptionGroup var settings: SettingsOptions
 
-  package init() {}
-
-  package func run() throws { try Self.result(settings.input()).finish() }
+  func run() throws { try Self.result(settings.input()).finish() }
 
   /// Returns one line of summary and one for each client on standard output, or one line for each error on standard
   /// error.
-  package static func result(_ input: SettingsInput) -> CommandResult {
+  static func result(_ input: SettingsInput) -> CommandResult {
     let draft = SettingsDraft(input)
     let files = draft.files.load()
     let errors = (draft.errors + files.errors).lines

@@ -20,7 +20,6 @@ package struct CommandResult: Sendable, Equatable {
     case configuration = 78
   }
 
-  /// The exit status.
   package var status: Status
   /// The lines for standard output: only the requested result.
   package var output: [String]
@@ -29,7 +28,6 @@ package struct CommandResult: Sendable, Equatable {
   /// The lines for standard error that explain the output. They mean nothing without it.
   package var explanation: [String]
 
-  /// Creates a result.
   package init(_ status: Status, output: [String] = [], diagnostics: [String] = [], explanation: [String] = []) {
     self.status = status
     self.output = output
@@ -37,9 +35,7 @@ package struct CommandResult: Sendable, Equatable {
     self.explanation = explanation
   }
 
-  /// Creates the result of a command that an error ended.
-  ///
-  /// - Parameter status: The status if the error does not tell it.
+  /// Creates the result of a command that an error ended, with `status` if the error does not tell it.
   init(_ error: any Error, otherwise status: Status) {
     switch error {
     case let error as CommandError: self.init(error.status, diagnostics: [error.description])
@@ -52,9 +48,7 @@ package struct CommandResult: Sendable, Equatable {
 }
 
 extension CommandResult {
-  /// Prints the output and the diagnostics, and ends the command.
-  ///
-  /// - Throws: `ExitCode` unless the status is good and the output was written.
+  /// Prints the output and the diagnostics. Throws unless the status is good and the output was written.
   package func finish() throws(ExitCode) {
     let failure = Self.print(output, to: STDOUT_FILENO).map { code in
       "The program cannot write to standard output: \(unsafe String(cString: strerror(code)))."
@@ -64,9 +58,7 @@ extension CommandResult {
     if failure != nil { throw ExitCode(Status.failed.rawValue) }
   }
 
-  /// Writes lines without a buffer, so that none are lost or out of order at the end.
-  ///
-  /// - Returns: The error that stopped the output; nil if all lines were written.
+  /// Writes lines without a buffer, so that none are lost or out of order. Returns the error that stopped the output.
   @discardableResult
   package static func print(_ lines: [String], to descriptor: Int32) -> Int32? {
     var rest = Array(lines.map { $0 + "\n" }.joined().utf8)[...]

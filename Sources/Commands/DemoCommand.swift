@@ -1,5 +1,5 @@
 import Access
-package import ArgumentParser
+import ArgumentParser
 import Cryptography
 import DeveloperToken
 import EventLoop
@@ -10,8 +10,8 @@ import TokenServer
 
 /// Runs a server without any configuration: a temporary key, an emulator instead of Apple Music, loopback only unless a
 /// flag says otherwise, for every program that reaches it and for pages of this machine.
-package struct DemoCommand: ParsableCommand {
-  package static let configuration = CommandConfiguration(
+struct DemoCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
     commandName: "demo",
     abstract: "Run a server with a throwaway key and an emulated catalog, for callers without credentials.")
 
@@ -26,9 +26,7 @@ package struct DemoCommand: ParsableCommand {
   @Option(help: ArgumentHelp("A folder of JSON files with resources for the emulator.", valueName: "folder"))
   var data: String?
 
-  package init() {}
-
-  package func run() throws { try result(HostFacts.current()).finish() }
+  func run() throws { try result(HostFacts.current()).finish() }
 
   /// Serves until a signal ends the process.
   private func result(_ machine: HostFacts) -> CommandResult {
@@ -68,9 +66,8 @@ package struct DemoCommand: ParsableCommand {
       ("catalog.upstream", upstream), ("catalog.me", "true"),
     ]
     let input = SettingsInput(
-      file: nil, environment: [:], environmentKey: nil,
       flags: flags.map { SettingsInput.Flag(name: $0 == "server.host" ? "--host" : "demo", path: $0, value: $1) },
-      allowsAnonymous: false, host: machine)
+      host: machine)
     var settings = try Settings.load(input).settings
     settings.access.anonymous = Client(
       id: Client.anonymousID, credential: .anonymous, origins: .loopback, catalog: true, me: true)

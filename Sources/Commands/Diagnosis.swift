@@ -5,7 +5,8 @@ import TokenServer
 /// The result of `doctor`: one check for each subject, in the order in which they depend on each other.
 struct Diagnosis: Sendable {
   /// The subject of a check. The raw value is its name in the output, and never changes.
-  enum Subject: String, Sendable {
+  enum Subject: String, Sendable, CaseIterable {
+    // Of a machine that has the settings of a server.
     case settings
     /// Which callers have access; of a running server, whether this one has.
     case access
@@ -15,13 +16,13 @@ struct Diagnosis: Sendable {
     case certificates
     case token
     case origin
-    case listeners
     /// Only if the server fetches keys of identity providers.
     case identityProviders = "identity-providers"
-    /// Only with a store.
-    case sharedStore = "shared-store"
+    case listeners
     /// Only with a collector.
     case spanCollector = "span-collector"
+    /// Only with a store.
+    case sharedStore = "shared-store"
     case dns
     case tcp
     case proxy
@@ -37,12 +38,12 @@ struct Diagnosis: Sendable {
     case credential
     case cors
 
-    /// The subjects of a machine that has the settings of a server.
-    static let ofMachine: [Subject] = [
-      .settings, .access, .key, .keyFiles, .token, .origin, .listeners, .dns, .tcp, .proxy, .tls, .clock, .appleMusic,
-      .nextKey, .userToken,
-    ]
+    static let ofMachine = Array(allCases.prefix { $0 != .server })
     static let ofServer: [Subject] = [.server, .readiness, .credential, .access, .cors]
+    /// Those that the report leaves out unless they have a result.
+    fileprivate static let ofSomeSettings: [Subject] = [
+      .certificates, .identityProviders, .spanCollector, .sharedStore,
+    ]
   }
 
   enum Verdict: String, Sendable {
@@ -60,19 +61,16 @@ struct Diagnosis: Sendable {
     let fix: String?
   }
 
-  private var subjects: [Subject]
+  private let all: [Subject]
   private var checks: [Subject: Check] = [:]
   /// The last failed check on which the checks without a result depend.
   private var blocker: Subject?
 
   init(of subjects: [Subject]) {
-    self.subjects = subjects
+    all = subjects
   }
 
-  /// Adds a subject that only some settings have.
-  mutating func add(_ subject: Subject, after other: Subject) {
-    subjects.insert(subject, at: (subjects.firstIndex(of: other) ?? subjects.endIndex - 1) + 1)
-  }
+  private var subjects: [Subject] { all.filter { checks[$0] != nil || !Subject.ofSomeSettings.contains($0) } }
 
   mutating func pass(_ subject: Subject, _ evidence: [String]) {
     checks[subject] = Check(verdict: .pass, evidence: evidence, fix: nil)
@@ -84,16 +82,14 @@ struct Diagnosis: Sendable {
     checks[subject] = Check(verdict: .skipped, evidence: [reason], fix: nil)
   }
 
-  /// Skips a check because another one has failed.
-  mutating func skip(_ subject: Subject, dependsOn other: Subject) {
-    skip(subject, because: Self.dependence(on: other))
+  /// Skips checks because another one has failed.
+  mutating func skip(_ subjects: Subject..., dependsOn other: Subject) {
+    for subject in subjects { skip(subject, because: Self.dependence(on: other)) }
   }
 
-  private static func dependence(on other: Subject) -> String { "It depends on \(other.rawValue)." }
+  static func dependence(on other: Subject) -> String { "It depends on \(other.rawValue)." }
 
-  /// Records a failure.
-  ///
-  /// - Parameter blocks: Whether the checks that get no result depend on this one.
+  /// Records a failure, on which the checks that get no result depend if it `blocks`.
   mutating func fail(_ subject: Subject, _ evidence: [String], fix: String?, blocks: Bool = true) {
     checks[subject] = Check(verdict: .fail, evidence: evidence, fix: fix)
     if blocks { blocker = subject }
@@ -118,8 +114,6 @@ struct Diagnosis: Sendable {
   }
 
   /// The report for people: a line for each check, and one for each further piece of evidence.
-  ///
-  /// - Parameter isColoured: Whether a terminal shows the lines.
   private func lines(isColoured: Bool) -> [String] {
     let width = subjects.map(\.rawValue.count).max() ?? 0
     return subjects.flatMap { subject -> [String] in

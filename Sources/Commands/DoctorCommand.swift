@@ -1,5 +1,5 @@
 import Access
-package import ArgumentParser
+import ArgumentParser
 import CatalogProxy
 import DeveloperToken
 import Glibc
@@ -9,10 +9,9 @@ import TokenServer
 
 /// Finds out why tokens fail: checks settings, key, token and origin, and then the way to Apple Music. Or why a running
 /// server refuses a caller.
-package struct DoctorCommand: ParsableCommand {
-  package static let configuration = CommandConfiguration(
-    commandName: "doctor",
-    abstract: "Find out why tokens fail, or why a running server refuses a caller.",
+struct DoctorCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "doctor", abstract: "Find out why tokens fail, or why a running server refuses a caller.",
     discussion: """
       Without --url, it checks the settings, the key, what the server depends on (ports, certificates, identity \
       providers, store, collector of spans), and then each step to Apple Music in this order. With --url, it \
@@ -29,8 +28,7 @@ package struct DoctorCommand: ParsableCommand {
   var url: String?
 
   @Option(
-    help: ArgumentHelp(
-      "With --url: the file of a caller's API key or JWT; - is standard input.", valueName: "file"))
+    help: ArgumentHelp("With --url: the file of a caller's API key or JWT; - is standard input.", valueName: "file"))
   var credentialFile: String?
 
   @Option(help: ArgumentHelp("With --url: the path that the caller requests. Default: /token.", valueName: "path"))
@@ -51,7 +49,7 @@ package struct DoctorCommand: ParsableCommand {
 
   @OptionGroup var settings: SettingsOptions
 
-  package func validate() throws {
+  func validate() throws {
     guard userToken == nil || userTokenFile == nil else {
       throw ValidationError("--user-token and --user-token-file are both given; keep one of the two.")
     }
@@ -76,13 +74,9 @@ package struct DoctorCommand: ParsableCommand {
   private static let callerSecret = CommandSecret(
     name: "credential", limit: 16_384, content: "the API key or the JWT, without Authorization or Bearer")
 
-  package init() {}
+  func run() throws { try result(input: STDIN_FILENO).finish() }
 
-  package func run() throws { try result(input: STDIN_FILENO).finish() }
-
-  /// Makes all checks and returns the report.
-  ///
-  /// - Parameter descriptor: The descriptor of standard input.
+  /// Makes all checks and returns the report. `descriptor` is that of standard input.
   func result(input descriptor: Int32) -> CommandResult {
     do { return try url.map { try report(on: $0, descriptor) } ?? report(descriptor) } catch {
       return CommandResult(error, otherwise: .failed)
@@ -102,22 +96,16 @@ package struct DoctorCommand: ParsableCommand {
   }
 
   /// Checks what `serve` would use.
-  private func report(_ descriptor: Int32) throws(CommandError) -> CommandResult {
-    let userToken: String?
-    if let given = self.userToken {
-      userToken = try Self.userSecret.read(Array(given.utf8))
-    } else {
-      userToken = try userTokenFile.map { (file) throws(CommandError) in
-        try Self.userSecret.read(file: file, input: descriptor)
-      }
-    }
+  private func report(_ descriptor: Int32) throws -> CommandResult {
+    let userToken =
+      try userToken.map { try Self.userSecret.read(Array($0.utf8)) }
+      ?? userTokenFile.map { try Self.userSecret.read(file: $0, input: descriptor) }
     var diagnosis = Diagnosis(of: Diagnosis.Subject.ofMachine)
     let warnings = examine(&diagnosis, userToken)
     // serve ends with the same status for all three.
     let isUnusable = [Diagnosis.Subject.settings, .access, .key].contains { diagnosis.has(.fail, $0) }
     let status: CommandResult.Status = isUnusable ? .configuration : diagnosis.isHealthy ? .good : .failed
-    return CommandResult(
-      status, output: diagnosis.output(isJSON: json), diagnostics: warnings.map { "Warning: \($0)" })
+    return CommandResult(status, output: diagnosis.output(isJSON: json), diagnostics: warnings.map { "Warning: \($0)" })
   }
 
   /// Makes the checks in their order. One that has failed hides only what needs its result. Returns the warnings of the
@@ -171,10 +159,12 @@ package struct DoctorCommand: ParsableCommand {
   ) -> (active: SigningKey, next: SigningKey?)? {
     let errors = files.errors.filter { $0.path.hasPrefix("musickit") }
     guard errors.isEmpty, let keys = files.keys else {
-      let cause = errors.isEmpty ? Diagnosis.Subject.settings : .key
-      if errors.isEmpty { diagnosis.skip(.key, dependsOn: .settings) }
-      if !errors.isEmpty { diagnosis.fail(.key, errors.lines, fix: nil, blocks: false) }
-      for subject in [Diagnosis.Subject.token, .nextKey] { diagnosis.skip(subject, dependsOn: cause) }
+      if errors.isEmpty {
+        diagnosis.skip(.key, .token, .nextKey, dependsOn: .settings)
+      } else {
+        diagnosis.fail(.key, errors.lines, fix: nil, blocks: false)
+        diagnosis.skip(.token, .nextKey, dependsOn: .key)
+      }
       return nil
     }
     let named = [("Key", keys.active)] + (keys.next.map { [("Next key", $0)] } ?? [])
@@ -188,16 +178,11 @@ package struct DoctorCommand: ParsableCommand {
     _ draft: SettingsDraft, _ files: FileParts, _ tokens: UpstreamDiagnosis.Tokens?, _ userToken: String?,
     _ diagnosis: inout Diagnosis
   ) {
-    let subjects = Diagnosis.Subject.ofMachine.drop { $0 != .dns }
     guard let catalog = draft.catalog, let authorities = files.upstreamAuthorities else {
       let isInvalid = (draft.errors + files.errors).contains { $0.path.hasPrefix("catalog") }
-      for subject in subjects {
-        if isInvalid {
-          diagnosis.skip(subject, dependsOn: .settings)
-        } else {
-          diagnosis.skip(
-            subject, because: "catalog.enabled is false, so the server sends nothing to Apple Music.")
-        }
+      let reason = "catalog.enabled is false, so the server sends nothing to Apple Music."
+      for subject in Diagnosis.Subject.ofMachine.drop(while: { $0 != .dns }) {
+        diagnosis.skip(subject, because: isInvalid ? Diagnosis.dependence(on: .settings) : reason)
       }
       return
     }
@@ -272,10 +257,7 @@ struct CommandSecret {
   /// What the file should have.
   let content: String
 
-  /// Reads a file, or standard input for `-`.
-  ///
-  /// - Parameter input: The descriptor of standard input.
-  /// - Throws: A sentence that does not quote the text.
+  /// Reads a file, or the descriptor of standard input for `-`. Throws a sentence that does not quote the text.
   func read(file: String, input: Int32) throws(CommandError) -> String {
     let bytes: [UInt8]
     do throws(SmallFile.Failure) {

@@ -1,4 +1,4 @@
-package import ArgumentParser
+import ArgumentParser
 import Bytes
 import EventLoop
 import HTTP1
@@ -9,8 +9,8 @@ import ServerSettings
 import TokenServer
 
 /// Requests the health of a server, for images without curl.
-package struct HealthCheckCommand: ParsableCommand {
-  package static let configuration = CommandConfiguration(
+struct HealthCheckCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
     commandName: "healthcheck",
     abstract: "Exit 0 if a URL responds with 200. Default: /healthz of the admin listener in the settings of serve.")
 
@@ -19,9 +19,7 @@ package struct HealthCheckCommand: ParsableCommand {
 
   @OptionGroup var settings: SettingsOptions
 
-  package init() {}
-
-  package func run() throws { try Self.result(url, settings.input()).finish() }
+  func run() throws { try Self.result(url, settings.input()).finish() }
 
   /// Returns success if the response is 200 within `timeout`. Without a URL, it queries the admin listener in the settings
   /// of `input`.
@@ -90,8 +88,6 @@ struct HealthCheckURL {
   }
 
   /// Sends a `GET` on a loop of its own, and blocks this thread until the response.
-  ///
-  /// - Throws: `SocketError` if there is no loop.
   func reply(limits: UpstreamTimeouts, contentLimit: Int) throws -> Result<UpstreamReply, UpstreamError> {
     let loop = try IOLoop.start(label: "check")
     defer { loop.stopAndWait() }

@@ -1,4 +1,4 @@
-package import ArgumentParser
+import ArgumentParser
 import Bytes
 import Cryptography
 import DeveloperToken
@@ -8,8 +8,8 @@ import ServerSettings
 import TokenServer
 
 /// Checks a developer token against Apple's rules.
-package struct InspectCommand: ParsableCommand {
-  package static let configuration = CommandConfiguration(
+struct InspectCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
     commandName: "inspect",
     abstract: "Check a developer token against each of Apple's rules; exit 1 if Apple would refuse it.")
 
@@ -30,15 +30,9 @@ package struct InspectCommand: ParsableCommand {
   /// The maximum input in bytes. It exceeds every token, so that the inspector itself can report an overlong one.
   private static let inputLimit = 65_536
 
-  package init() {}
+  func run() throws { try result(input: STDIN_FILENO, now: Glibc.time(nil)).finish() }
 
-  package func run() throws { try result(input: STDIN_FILENO, now: Glibc.time(nil)).finish() }
-
-  /// Inspects the token and returns the report.
-  ///
-  /// - Parameters:
-  ///   - input: The descriptor to read the token from if no flag supplies one.
-  ///   - now: The time in seconds since 1970.
+  /// Inspects the token, that of the descriptor `input` if no flag supplies one, and returns the report.
   func result(input: Int32, now: Int) -> CommandResult {
     do {
       let token = try token.map { Array($0.utf8) } ?? SmallFile.read(input, atMost: Self.inputLimit, within: nil)

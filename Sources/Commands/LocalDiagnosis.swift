@@ -37,7 +37,6 @@ struct LocalDiagnosis {
 
   private func checkCertificates(now: Int, _ diagnosis: inout Diagnosis) {
     guard draft.files.tls != nil else { return }
-    diagnosis.add(.certificates, after: .keyFiles)
     guard let context = tls else { return diagnosis.skip(.certificates, dependsOn: .settings) }
     var ends = [("The certificate", context.certificateNotAfter)]
     ends += context.furtherCertificates.map { ("The certificate of \($0.name)", $0.certificate.notAfter) }
@@ -58,40 +57,26 @@ struct LocalDiagnosis {
         + "\(CivilTime(secondsSinceEpoch: first)).")
   }
 
-  private struct Place {
-    let endpoint: Endpoint
-    let hint: String
-    let reusesPort: Bool
-    /// The address at which a probe reaches a server that listens here; nil if a plain request does not.
-    let probe: String?
-  }
-
   private func checkListeners(_ diagnosis: inout Diagnosis) {
     guard let server = draft.server else { return diagnosis.skip(.listeners, dependsOn: .settings) }
-    var places: [Place] = []
-    let admin = draft.admin.map { admin in
-      Place(
-        endpoint: Endpoint(admin), hint: Settings.Admin.addressSettings, reusesPort: server.reusePort,
-        probe: "http://\(admin.host.reachableAuthority):\(admin.port)/readyz")
-    }
-    var probe = admin?.probe
+    let adminProbe = draft.admin.map { "http://\($0.host.reachableAuthority):\($0.port)/readyz" }
+    // Where a probe reaches a server that listens here; the admin listener if a plain request does not.
+    var probe = adminProbe
     if case .tcp(let host, let port) = server.address, server.tls == nil, !server.proxyProtocol {
       probe = "http://\(host.reachableAuthority):\(port)/readyz"
     }
-    places.append(
-      Place(
-        endpoint: Endpoint(server.address), hint: server.address.settings, reusesPort: server.reusePort, probe: probe))
-    places += [admin].compactMap { $0 }
+    var places = [(Endpoint(server.address), server.address.settings, probe)]
+    if let admin = draft.admin { places.append((Endpoint(admin), Settings.Admin.addressSettings, adminProbe)) }
     var (found, faults): ([String], [String]) = ([], [])
-    for place in places {
+    for (endpoint, hint, probe) in places {
       do throws(ListenError) {
-        try Listener.check(place.endpoint, reusesPort: place.reusesPort)
-        found.append("\(place.endpoint) is free.")
+        try Listener.check(endpoint, reusesPort: server.reusePort)
+        found.append("\(endpoint) is free.")
       } catch {
-        if error.isTaken, let probe = place.probe, Self.isOwn(probe) {
-          found.append("A server of this program listens on \(place.endpoint).")
+        if error.isTaken, let probe, Self.isOwn(probe) {
+          found.append("A server of this program listens on \(endpoint).")
         } else {
-          faults.append("\(error) \(place.hint)")
+          faults.append("\(error) \(hint)")
         }
       }
     }

@@ -1,5 +1,5 @@
 import Access
-package import ArgumentParser
+import ArgumentParser
 import Cryptography
 import DeveloperToken
 import Glibc
@@ -8,8 +8,8 @@ import JSON
 import ServerSettings
 
 /// Mints one developer token without a server.
-package struct MintCommand: ParsableCommand {
-  package static let configuration = CommandConfiguration(
+struct MintCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
     commandName: "mint", abstract: "Print one developer token and nothing else.")
 
   @Option(help: ArgumentHelp("The private key from Apple, AuthKey_<KEYID>.p8.", valueName: "file"))
@@ -30,13 +30,8 @@ package struct MintCommand: ParsableCommand {
   @Flag(help: "Print a JSON object, as GET /token does.")
   var json = false
 
-  package init() {}
+  func run() throws { try result(now: Glibc.time(nil)).finish() }
 
-  package func run() throws { try result(now: Glibc.time(nil)).finish() }
-
-  /// Mints a token. The result contains the token for standard output, or the error.
-  ///
-  /// - Parameter now: The time in seconds since 1970.
   func result(now: Int) -> CommandResult {
     do {
       let teamID = try TeamID(teamID)
@@ -109,8 +104,8 @@ package enum MisplacedKey {
 }
 
 /// Generates an API key.
-package struct NewAPIKeyCommand: ParsableCommand {
-  package static let configuration = CommandConfiguration(
+struct NewAPIKeyCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
     commandName: "new-api-key",
     abstract: "Print a new API key, and on a second line its SHA-256 for the configuration.",
     discussion: """
@@ -121,9 +116,7 @@ package struct NewAPIKeyCommand: ParsableCommand {
   @Flag(help: "Print a JSON object with the members key and sha256.")
   var json = false
 
-  package init() {}
-
-  package func run() throws { try result().finish() }
+  func run() throws { try result().finish() }
 
   /// Returns the key and its SHA-256 for standard output, and for standard error the instructions for each.
   private func result() -> CommandResult {

@@ -1,4 +1,4 @@
-package import ArgumentParser
+import ArgumentParser
 import DeveloperToken
 import EventLoop
 import Glibc
@@ -8,10 +8,9 @@ import TLS
 import TokenServer
 
 /// Runs the Apple Music emulator by itself, for testing other clients.
-package struct SandboxCommand: ParsableCommand {
-  package static let configuration = CommandConfiguration(
-    commandName: "sandbox",
-    abstract: "Run an Apple Music API to test clients against: it refuses what Apple refuses.")
+struct SandboxCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "sandbox", abstract: "Run an Apple Music API to test clients against: it refuses what Apple refuses.")
 
   @Option(help: "The port of 127.0.0.1 to listen on; 0 picks a free one.")
   var port: UInt16 = 8082
@@ -66,9 +65,7 @@ package struct SandboxCommand: ParsableCommand {
     help: ArgumentHelp("The caching fields of responses: etag, max-age, both, none or mixed.", valueName: "kind"))
   var cacheFields = "mixed"
 
-  package init() {}
-
-  package func run() throws { try result().finish() }
+  func run() throws { try result().finish() }
 
   /// Serves until a signal ends the process.
   private func result() -> CommandResult {
@@ -173,14 +170,11 @@ struct SandboxCertificate {
   }
 
   private static func write(_ text: String, to path: String) throws {
-    guard let file = unsafe fopen(path, "wx") ?? fopen(path, "w") else {
-      throw StartError("The emulator cannot write the file \(quoted(path)).")
-    }
+    let error = StartError("The emulator cannot write the file \(quoted(path)).")
+    guard let file = unsafe fopen(path, "wx") ?? fopen(path, "w") else { throw error }
     let isWritten = unsafe fputs(text, file) >= 0
     // What is in the buffer reaches the file only here.
-    guard unsafe fclose(file) == 0, isWritten else {
-      throw StartError("The emulator cannot write the file \(quoted(path)).")
-    }
+    guard unsafe fclose(file) == 0, isWritten else { throw error }
   }
 }
 
@@ -189,10 +183,8 @@ enum SandboxData {
   /// The maximum number of files, and the maximum size of each in bytes.
   private static let highest = (files: 256, size: 16 << 20)
 
-  /// Returns a catalog with the resources of a folder's files that end with `.json`, in the order of their names.
-  ///
-  /// - Parameter folder: The path; nil for none.
-  /// - Throws: A sentence with the file and the member that does not fit.
+  /// Returns a catalog with the resources of a folder's files that end with `.json`, in the order of their names. Throws a
+  /// sentence with the file and the member that does not fit.
   static func catalog(_ folder: String?) throws -> Catalog? {
     guard let folder else { return nil }
     let files = try names(folder).map { name in

@@ -13,12 +13,7 @@ struct SandboxServer {
   private let loop: IOLoop
   private let scheme: String
 
-  /// Listens on its own loop.
-  ///
-  /// - Parameters:
-  ///   - port: The port; 0 picks a free one.
-  ///   - openFiles: The maximum number of open descriptors, at least `leastOpenFiles`.
-  /// - Throws: A sentence.
+  /// Listens on its own loop, with at most `openFiles` open descriptors. Throws a sentence.
   init(_ options: SandboxOptions, port: UInt16, openFiles: Int, certificate: SandboxCertificate? = nil) throws {
     guard openFiles >= Self.leastOpenFiles, Descriptor.areAvailable(Self.leastOpenFiles) else {
       throw StartError(
@@ -164,9 +159,7 @@ final class ResponseReader: ContentReader, @unchecked Sendable {
   private var position = 0
   private var isCancelled = false
 
-  /// Creates a reader.
-  ///
-  /// - Parameter length: The announced length, or the full length if none is announced.
+  /// Creates a reader of content with the announced length, or the full length if none is announced.
   init(_ response: SandboxResponse, length: Int, loop: IOLoop) {
     content = response.content
     pace = response.number(.slow)

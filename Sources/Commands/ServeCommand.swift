@@ -1,23 +1,20 @@
-package import ArgumentParser
+import ArgumentParser
 import Cryptography
 import Glibc
 import ServerSettings
 import TokenServer
 
 /// Runs the server.
-package struct ServeCommand: ParsableCommand {
-  package static let configuration = CommandConfiguration(
+struct ServeCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
     commandName: "serve", abstract: "Run the server (the default).")
 
   @OptionGroup var settings: SettingsOptions
 
-  package init() {}
+  func run() throws { try Self.result(settings.input(), findings: SecureMemory.protect()).finish() }
 
-  package func run() throws { try Self.result(settings.input(), findings: SecureMemory.protect()).finish() }
-
-  /// Serves until a signal ends the process, or returns the errors of the configuration.
-  ///
-  /// - Parameter findings: The failures to protect the key's memory.
+  /// Serves until a signal ends the process, or returns the errors of the configuration. The `findings` are the failures to
+  /// protect the key's memory.
   static func result(_ input: SettingsInput, findings: [Finding]) -> CommandResult {
     do {
       let hasAllRecords = try Application.serve(input, findings: findings) { addresses, server in

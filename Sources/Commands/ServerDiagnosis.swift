@@ -23,8 +23,6 @@ struct ServerDiagnosis {
   let path: String?
 
   /// Sends the requests and adds the results to `diagnosis`.
-  ///
-  /// - Throws: `SocketError` if there is no loop.
   func run(_ diagnosis: inout Diagnosis) throws {
     let loop = try IOLoop.start(label: "doctor")
     defer { loop.stopAndWait() }
@@ -203,11 +201,8 @@ struct ServerDiagnosis {
 
   /// Returns a text of the server without what a terminal would obey, and shortened.
   private static func shown(_ text: some CustomStringConvertible) -> String {
-    var shown = String.UnicodeScalarView()
-    for scalar in text.description.unicodeScalars.prefix(longestSentence) {
-      shown.append(scalar.isShown ? scalar : "\u{FFFD}")
-    }
-    return String(shown)
+    let scalars = text.description.unicodeScalars.prefix(longestSentence)
+    return String(String.UnicodeScalarView(scalars.map { $0.isShown ? $0 : "\u{FFFD}" }))
   }
 
   private struct Explanation {

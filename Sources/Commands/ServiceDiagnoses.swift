@@ -20,13 +20,11 @@ struct StoreDiagnosis {
   static func run(_ draft: SettingsDraft, _ files: FileParts, _ diagnosis: inout Diagnosis) {
     let isInvalid = draft.errors.contains { $0.path.hasPrefix("shared.") }
     guard draft.shared != nil || isInvalid else { return }
-    diagnosis.add(.sharedStore, after: .listeners)
     guard let settings = draft.shared, let store = files.store, !isInvalid else {
       return diagnosis.skip(.sharedStore, dependsOn: .settings)
     }
     do {
-      let diagnosed = StoreDiagnosis(
-        settings: settings, configuration: StorePermissions.configuration(settings, store))
+      let diagnosed = StoreDiagnosis(settings: settings, configuration: StorePermissions.configuration(settings, store))
       diagnosed.judge(try diagnosed.examine(), &diagnosis)
     } catch {
       diagnosis.fail(.sharedStore, "\(error)", fix: nil, blocks: false)
@@ -177,7 +175,6 @@ struct ProviderDiagnosis {
       let sources = AccessPolicy(clients: clients, anonymous: nil).keySources
       let named = try NamedKeySets(sources, files: files, proxies: proxies)
       guard named.areFetched else { return }
-      diagnosis.add(.identityProviders, after: .origin)
       let results = try named.fetch()
       let failures = results.compactMap { source, result -> String? in
         guard case .failure(let failure) = result else { return nil }
@@ -219,7 +216,6 @@ enum CollectorDiagnosis {
   /// Adds the result to `diagnosis`; nothing if the server exports no spans.
   static func run(_ draft: SettingsDraft, _ files: FileParts, _ diagnosis: inout Diagnosis) {
     guard let settings = draft.spanExport else { return }
-    diagnosis.add(.spanCollector, after: .listeners)
     guard let authorities = files.collectorAuthorities else {
       return diagnosis.skip(.spanCollector, dependsOn: .settings)
     }

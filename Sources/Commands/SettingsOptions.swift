@@ -20,8 +20,7 @@ struct SettingsOptions: ParsableArguments {
   var unixSocket: String?
 
   @Option(
-    help: ArgumentHelp(
-      "Any setting by its path, such as token.ttl=6h; may be repeated.", valueName: "path=value"))
+    help: ArgumentHelp("Any setting by its path, such as token.ttl=6h; may be repeated.", valueName: "path=value"))
   var set: [String] = []
 
   @Flag(help: "Serve all callers, for any web origin. Every caller who reaches the server then uses your quota.")

@@ -36,9 +36,7 @@ struct UpstreamDiagnosis {
   let settings: Settings.Catalog
   private let end = Deadline.now.advanced(by: UpstreamDiagnosis.patience)
 
-  /// Sends the requests and adds the results to `diagnosis`.
-  ///
-  /// - Parameter tokens: Nil if the key makes none. Then a request without a token still shows the way to Apple Music.
+  /// Sends the requests and adds the results. Without `tokens`, a request still shows the way to Apple Music.
   func run(
     _ tokens: Tokens?, _ userToken: String?, authorities: TLSClientContext, _ diagnosis: inout Diagnosis
   ) {
@@ -59,9 +57,8 @@ struct UpstreamDiagnosis {
     let result = send("/v1/test", Self.fields(tokens?.active), client)
     checkStages(result, &diagnosis)
     guard let tokens else {
-      for subject in [Diagnosis.Subject.appleMusic] + (userToken == nil ? [] : [.userToken]) {
-        diagnosis.skip(subject, dependsOn: .token)
-      }
+      diagnosis.skip(.appleMusic, dependsOn: .token)
+      if userToken != nil { diagnosis.skip(.userToken, dependsOn: .token) }
       return
     }
     let team = tokens.team

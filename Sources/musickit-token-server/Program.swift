@@ -19,8 +19,7 @@ enum Program {
     }
     do {
       var command = try MusicKitTokenServer.parseAsRoot(arguments == ["-V"] ? ["--version"] : arguments)
-      let serves = command is ServeCommand || command is DemoCommand || command is SandboxCommand
-      if !serves { ProcessSignals.release() }
+      if !ProgramCommands.serves(command) { ProcessSignals.release() }
       try command.run()
     } catch {
       end(after: error)
@@ -56,11 +55,7 @@ struct MusicKitTokenServer: ParsableCommand {
     commandName: "musickit-token-server",
     abstract: "Serves Apple Music developer tokens, and Apple's catalog without one.",
     version: "\(Release.version) (\(unsafe String(cString: source_revision())))",
-    subcommands: [
-      ServeCommand.self, DemoCommand.self, SandboxCommand.self, MintCommand.self, InspectCommand.self,
-      CheckConfigCommand.self, DoctorCommand.self, HealthCheckCommand.self, NewAPIKeyCommand.self,
-    ],
-    defaultSubcommand: ServeCommand.self)
+    subcommands: ProgramCommands.all, defaultSubcommand: ProgramCommands.usual)
 }
 
 /// The setup of the process at the start, while there is one thread.

@@ -1,9 +1,9 @@
-import Commands
 import DeveloperToken
 import Glibc
 import TestSupport
 import Testing
 
+@testable import Commands
 @testable import ServerSettings
 @testable import TokenServer
 

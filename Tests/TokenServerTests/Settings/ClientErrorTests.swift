@@ -1,7 +1,7 @@
-import Commands
 import Testing
 
 @testable import Access
+@testable import Commands
 @testable import ServerSettings
 @testable import TokenServer
 

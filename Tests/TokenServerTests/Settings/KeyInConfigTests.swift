@@ -1,8 +1,8 @@
-import Commands
 import Glibc
 import TestSupport
 import Testing
 
+@testable import Commands
 @testable import ServerSettings
 
 @Suite("A configuration file with the private key")
