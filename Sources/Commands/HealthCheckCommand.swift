@@ -70,9 +70,9 @@ struct HealthCheckURL {
     let rest = text.dropFirst("http://".count)
     let authority = rest.prefix { !"/?#".contains($0) }
     let target = rest.dropFirst(authority.count).prefix { $0 != "#" }
-    let portStart = Self.portStart(in: authority)
-    let host = authority[..<(portStart ?? authority.endIndex)]
-    let digits = portStart.map { authority[authority.index(after: $0)...] } ?? "80"
+    let colon = authority[(authority.lastIndex(of: "]") ?? authority.startIndex)...].lastIndex(of: ":")
+    let host = authority[..<(colon ?? authority.endIndex)]
+    let digits = colon.map { authority[authority.index(after: $0)...] } ?? "80"
     guard !host.isEmpty, !authority.contains("@"), let port = UInt16(digits), port > 0 else {
       throw CommandError(.usage, "The server cannot check this URL: its host or port is malformed.")
     }
@@ -80,11 +80,6 @@ struct HealthCheckURL {
     self.host = host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : String(host)
     self.port = port
     self.target = target.hasPrefix("/") ? String(target) : "/" + target
-  }
-
-  private static func portStart(in authority: Substring) -> Substring.Index? {
-    let afterBrackets = authority.lastIndex(of: "]") ?? authority.startIndex
-    return authority[afterBrackets...].lastIndex(of: ":")
   }
 
   /// Sends a `GET` on a loop of its own, and blocks this thread until the response.

@@ -193,10 +193,7 @@ struct UpstreamDiagnosis {
   private func judge(
     _ subject: Diagnosis.Subject, _ token: Token, _ team: TeamID, _ result: Outcome, _ diagnosis: inout Diagnosis
   ) -> UpstreamReply? {
-    guard case .success(let reply) = result else {
-      failed(subject, result, &diagnosis)
-      return nil
-    }
+    guard let reply = reply(subject, result, &diagnosis) else { return nil }
     switch reply.status {
     case 200..<300: diagnosis.pass(subject, "Apple Music accepts a token of key \(token.key) and team \(team).")
     case 401 where diagnosis.has(.fail, .clock):
@@ -224,17 +221,21 @@ struct UpstreamDiagnosis {
     }
   }
 
-  private func failed(_ subject: Diagnosis.Subject, _ result: Outcome, _ diagnosis: inout Diagnosis) {
-    guard case .failure(let error) = result else { return }
-    // The check of the stage has the error.
-    guard subject != .appleMusic || error.stage == nil else { return }
-    diagnosis.fail(
-      subject, error.description,
-      fix: "Key and tokens are not the cause. See https://www.apple.com/support/systemstatus/, and run doctor again.")
+  private func reply(
+    _ subject: Diagnosis.Subject, _ result: Outcome, _ diagnosis: inout Diagnosis
+  ) -> UpstreamReply? {
+    do { return try result.get() } catch {
+      // The check of the stage has the error.
+      guard subject != .appleMusic || error.stage == nil else { return nil }
+      diagnosis.fail(
+        subject, error.description,
+        fix: "Key and tokens are not the cause. See https://www.apple.com/support/systemstatus/, and run doctor again.")
+      return nil
+    }
   }
 
   private func judgeUser(_ result: Outcome, _ diagnosis: inout Diagnosis) {
-    guard case .success(let reply) = result else { return failed(.userToken, result, &diagnosis) }
+    guard let reply = reply(.userToken, result, &diagnosis) else { return }
     switch reply.status {
     case 200..<300: diagnosis.pass(.userToken, "Apple Music accepts the music user token.")
     case 403 where Self.errorCode(reply.content) == "40015":

@@ -28,20 +28,21 @@ public struct HostFacts: Sendable, Equatable {
   public static func current() -> HostFacts {
     var limit = rlimit()
     let isKnown = unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0
-    let openFiles = (isKnown ? Int(clamping: limit.rlim_max) : 1024) - inheritedFiles()
+    // Three descriptors are the standard streams.
+    let openFiles = (isKnown ? Int(clamping: limit.rlim_max) : 1024) - max(0, openDescriptors() - 3)
     return HostFacts(
       openFiles: openFiles, cores: CPUQuota.usableCores(), memory: MemoryQuota.limit(),
       logsToTerminal: isatty(STDERR_FILENO) == 1)
   }
 
-  /// Returns the number of open descriptors besides the standard streams, or 0 if the system does not provide it.
-  private static func inheritedFiles() -> Int {
+  /// Returns the number of open descriptors, or 0 if the system does not provide it.
+  package static func openDescriptors() -> Int {
     guard let folder = unsafe opendir("/proc/self/fd") else { return 0 }
     defer { unsafe closedir(folder) }
     var count = 0
     while unsafe readdir(folder) != nil { count += 1 }
-    // Two entries are the folder and its parent, three are the standard streams, and one is `folder`.
-    return max(0, count - 6)
+    // The folder's own descriptor, `.` and `..` do not count.
+    return max(0, count - 3)
   }
 }
 

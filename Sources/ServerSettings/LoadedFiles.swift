@@ -118,26 +118,24 @@ package struct FileParts: Sendable {
 package struct LoadedFiles: Sendable {
   package let key: SigningKey
   /// The key that replaces ``key``. Nil without a rotation.
-  package let nextKey: SigningKey?
+  package var nextKey: SigningKey?
   /// The TLS context of the public listener. Nil if the settings name no certificate.
-  package let tls: TLSContext?
+  package var tls: TLSContext?
   /// The authorities that the server trusts for the catalog's upstream. Without a file, these are the system's.
   package let upstreamAuthorities: TLSClientContext
   /// The authorities that the server trusts for the collector of spans. Nil without a collector that speaks TLS.
-  package let collectorAuthorities: TLSClientContext?
+  package var collectorAuthorities: TLSClientContext?
   /// What the server needs to log in to the store. Nil without a store.
-  package let store: StoreFiles?
-  package let keySets: KeySetFiles
+  package var store: StoreFiles?
+  package var keySets = KeySetFiles()
   /// Oddities of files that are usable nevertheless, each described in one sentence for the operator.
-  package let warnings: [String]
+  package var warnings: [String] = []
 }
 
 extension LoadedFiles {
   /// Creates files with a key that has no file, and the system's authorities.
   package init(key: SigningKey) throws(TLSError) {
-    self.init(
-      key: key, nextKey: nil, tls: nil, upstreamAuthorities: try TLSClientContext(), collectorAuthorities: nil,
-      store: nil, keySets: KeySetFiles(), warnings: [])
+    self.init(key: key, upstreamAuthorities: try TLSClientContext())
   }
 }
 

@@ -255,8 +255,7 @@ extension SettingType where Value == [Settings.ResourceAttribute] {
     remedy: "write key=value, separated by commas, with other characters percent-encoded", quote: nil,
     write: { list in "\"" + list.map { "\($0.key)=\($0.value)" }.joined(separator: ",") + "\"" }
   ) { text in
-    guard let pairs = KeyValueList(text), pairs.elements.count <= 64 else { return nil }
-    return pairs.elements.map { Settings.ResourceAttribute(key: $0.key, value: $0.value) }
+    keyValues(in: text)?.map { Settings.ResourceAttribute(key: $0.key, value: $0.value) }
   }
 }
 
@@ -269,50 +268,40 @@ extension SettingType where Value == [Settings.SpanExport.Header] {
       JSONValue.strings(list.map { "\($0.name): \($0.value)" }).ascii
     }
     return string(remedy, write: write) { (text) throws(InvalidValue) in
-      guard let pairs = KeyValueList(text), pairs.elements.count <= 64,
-        pairs.elements.allSatisfy({ $0.key.isFieldName && $0.value.utf8.allSatisfy { (0x20...0x7E).contains($0) } })
+      guard let pairs = keyValues(in: text),
+        pairs.allSatisfy({ $0.key.isFieldName && $0.value.utf8.allSatisfy { (0x20...0x7E).contains($0) } })
       else { throw InvalidValue(problem: "is not a list of name=value", remedy: remedy) }
       let own = ["host", "connection", "content-length", "content-type", "content-encoding", "transfer-encoding", "te"]
-      guard !pairs.elements.contains(where: { own.contains($0.key.lowercased()) }) else {
+      guard !pairs.contains(where: { own.contains($0.key.lowercased()) }) else {
         throw InvalidValue(problem: "has a field that the server writes itself", remedy: "leave it out")
       }
-      return pairs.elements.map { Settings.SpanExport.Header(name: $0.key, value: $0.value) }
+      return pairs.map { Settings.SpanExport.Header(name: $0.key, value: $0.value) }
     }
   }()
 }
 
-/// A list of `key=value`, separated by commas, with percent-encoding (the format of W3C Baggage, without properties).
-private struct KeyValueList {
-  let elements: [(key: String, value: String)]
+/// Parses 64 pairs of `key=value` at most, in 8 KiB, separated by commas, with percent-encoding (the format of W3C Baggage,
+/// without properties). Returns nil if the text is malformed.
+private func keyValues(in text: String) -> [(key: String, value: String)]? {
+  let parts = text.utf8.split(separator: UInt8(ascii: ","))
+  guard text.utf8.count <= 8192, parts.count <= 64 else { return nil }
+  return parts.map { part in
+    let pair = part.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
+    guard pair.count == 2, let key = decoded(pair[0]), let value = decoded(pair[1]), !key.isEmpty else { return nil }
+    return (key, value)
+  }.whole()
+}
 
-  /// Parses a list of at most 8 KiB. Returns nil if it is malformed.
-  init?(_ text: String) {
-    guard text.utf8.count <= 8192 else { return nil }
-    var elements: [(key: String, value: String)] = []
-    for part in text.utf8.split(separator: UInt8(ascii: ",")) {
-      let pair = part.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
-      guard pair.count == 2, let key = Self.decoded(pair[0]), let value = Self.decoded(pair[1]), !key.isEmpty else {
-        return nil
-      }
-      elements.append((key, value))
-    }
-    self.elements = elements
-  }
-
-  private static func decoded(_ part: Substring.UTF8View) -> String? {
-    let trimmed = part.drop { $0 == 0x20 || $0 == 0x09 }.reversed().drop { $0 == 0x20 || $0 == 0x09 }.reversed()
-    guard let bytes = PercentEncoding.decode(Array(trimmed).span), !bytes.contains(where: { $0 < 0x20 || $0 == 0x7F })
-    else { return nil }
-    return String(validating: bytes, as: UTF8.self)
-  }
+private func decoded(_ part: Substring.UTF8View) -> String? {
+  let trimmed = part.drop { $0 == 0x20 || $0 == 0x09 }.reversed().drop { $0 == 0x20 || $0 == 0x09 }.reversed()
+  guard let bytes = PercentEncoding.decode(Array(trimmed).span), !bytes.contains(where: { $0 < 0x20 || $0 == 0x7F })
+  else { return nil }
+  return String(validating: bytes, as: UTF8.self)
 }
 
 extension String {
   /// Whether the text is a token (RFC 9110 §5.6.2).
   fileprivate var isFieldName: Bool {
-    !isEmpty
-      && utf8.allSatisfy { byte in
-        byte.isUnreservedInURI || "!#$%&'*+^`|".utf8.contains(byte)
-      }
+    !isEmpty && utf8.allSatisfy { $0.isUnreservedInURI || "!#$%&'*+^`|".utf8.contains($0) }
   }
 }

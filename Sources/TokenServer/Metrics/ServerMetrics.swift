@@ -99,7 +99,7 @@ struct ProcessFigures: Sendable {
     residentBytes = Self.residentPages() * sysconf(Int32(_SC_PAGESIZE))
     // In microseconds (clock(3)).
     cpuSeconds = Double(clock()) / 1e6
-    openDescriptors = Self.countDescriptors()
+    openDescriptors = HostFacts.openDescriptors()
     var limit = rlimit()
     maximumDescriptors =
       unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0
@@ -110,14 +110,4 @@ struct ProcessFigures: Sendable {
     guard let text = try? SmallFile.read("/proc/self/statm", atMost: 4096) else { return 0 }
     let pages = String(decoding: text, as: UTF8.self).split(separator: " ")
     return pages.count > 1 ? Int(pages[1]) ?? 0 : 0
-  }
-
-  private static func countDescriptors() -> Int {
-    guard let folder = unsafe opendir("/proc/self/fd") else { return 0 }
-    defer { unsafe _ = closedir(folder) }
-    var count = 0
-    while unsafe readdir(folder) != nil { count += 1 }
-    // The directory's own descriptor, `.` and `..` do not count.
-    return max(0, count - 3)
-  }
-}
+  }}
