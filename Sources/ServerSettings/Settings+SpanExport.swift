@@ -6,11 +6,9 @@ package import Tracing
 extension Settings {
   /// The export of spans by OpenTelemetry's protocol. The variables of these settings are OpenTelemetry's own.
   package struct SpanExport: Sendable, Equatable {
-    /// A field of each request to the collector. Its value may be a secret.
-    package struct Header: Sendable, Equatable {
-      /// A token (RFC 9110 §5.6.2).
-      package let name: String
-      /// Visible ASCII.
+    /// A pair of a list `key=value`.
+    package struct Pair: Sendable, Equatable {
+      package let key: String
       package let value: String
     }
 
@@ -22,20 +20,15 @@ extension Settings {
     package let certificate: String?
     /// The setting that names this file.
     package let certificateSetting: String
-    package var headers: [Header]
+    /// The fields of each request to the collector: tokens (RFC 9110 §5.6.2), with visible ASCII that may be a secret.
+    package var headers: [Pair]
     package var timeout: Duration
     package var sampler: Sampler
     package var scheduleDelay: Duration
     package var queueSize: Int
     package var batchSize: Int
     /// The attributes of this process in the export, `service.name` first.
-    package var attributes: [ResourceAttribute]
-  }
-
-  /// An attribute of this process: who made the spans.
-  package struct ResourceAttribute: Sendable, Equatable {
-    package let key: String
-    package let value: String
+    package var attributes: [Pair]
   }
 }
 
@@ -151,11 +144,9 @@ extension Settings.SpanExport {
       attributes: Self.resource(name, isNamed: reader.isSet(Self.serviceName.path), attributes))
   }
 
-  private static func resource(
-    _ name: String, isNamed: Bool, _ attributes: [Settings.ResourceAttribute]
-  ) -> [Settings.ResourceAttribute] {
+  private static func resource(_ name: String, isNamed: Bool, _ attributes: [Pair]) -> [Pair] {
     if !isNamed, attributes.contains(where: { $0.key == serviceKey }) { return attributes }
-    return [Settings.ResourceAttribute(key: serviceKey, value: name)] + attributes.filter { $0.key != serviceKey }
+    return [Pair(key: serviceKey, value: name)] + attributes.filter { $0.key != serviceKey }
   }
 
   private static let serviceKey = "service.name"
@@ -179,7 +170,7 @@ extension Settings.SpanExport {
   struct Exporter: Sendable {
     let endpoint: Setting<ServiceURL>
     let `protocol`: Setting<ProtocolName>
-    let headers: Setting<[Header]>
+    let headers: Setting<[Pair]>
     let timeout: Setting<Duration>
     let certificate: Setting<String>
 
@@ -248,47 +239,44 @@ extension SettingType where Value == Bool {
   }
 }
 
-extension SettingType where Value == [Settings.ResourceAttribute] {
+extension SettingType where Value == [Settings.SpanExport.Pair] {
   /// `key=value` pairs, in the format of `OTEL_RESOURCE_ATTRIBUTES`.
   static let keyValueList = text(
     "a list of key=value, or has more than 64 of them",
     remedy: "write key=value, separated by commas, with other characters percent-encoded", quote: nil,
-    write: { list in "\"" + list.map { "\($0.key)=\($0.value)" }.joined(separator: ",") + "\"" }
-  ) { text in
-    keyValues(in: text)?.map { Settings.ResourceAttribute(key: $0.key, value: $0.value) }
-  }
-}
+    write: { list in "\"" + list.map { "\($0.key)=\($0.value)" }.joined(separator: ",") + "\"" },
+    make: { pairs(in: $0) })
 
-extension SettingType where Value == [Settings.SpanExport.Header] {
   /// Header fields, in the format of `OTEL_EXPORTER_OTLP_HEADERS`.
   static let exportHeaders: SettingType = {
     let remedy = "write name=value, separated by commas, with other characters percent-encoded"
     // What is written here only tells whether the setting has changed, because it is a secret.
-    let write: @Sendable ([Settings.SpanExport.Header]) -> String = { list in
-      JSONValue.strings(list.map { "\($0.name): \($0.value)" }).ascii
+    let write: @Sendable (Value) -> String = { list in
+      JSONValue.strings(list.map { "\($0.key): \($0.value)" }).ascii
     }
     return string(remedy, write: write) { (text) throws(InvalidValue) in
-      guard let pairs = keyValues(in: text),
+      guard let pairs = pairs(in: text),
         pairs.allSatisfy({ $0.key.isFieldName && $0.value.utf8.allSatisfy { (0x20...0x7E).contains($0) } })
       else { throw InvalidValue(problem: "is not a list of name=value", remedy: remedy) }
       let own = ["host", "connection", "content-length", "content-type", "content-encoding", "transfer-encoding", "te"]
       guard !pairs.contains(where: { own.contains($0.key.lowercased()) }) else {
         throw InvalidValue(problem: "has a field that the server writes itself", remedy: "leave it out")
       }
-      return pairs.map { Settings.SpanExport.Header(name: $0.key, value: $0.value) }
+      return pairs
     }
   }()
 }
 
 /// Parses 64 pairs of `key=value` at most, in 8 KiB, separated by commas, with percent-encoding (the format of W3C Baggage,
 /// without properties). Returns nil if the text is malformed.
-private func keyValues(in text: String) -> [(key: String, value: String)]? {
+private func pairs(in text: String) -> [Settings.SpanExport.Pair]? {
+  guard text.utf8.count <= 8192 else { return nil }
   let parts = text.utf8.split(separator: UInt8(ascii: ","))
-  guard text.utf8.count <= 8192, parts.count <= 64 else { return nil }
+  guard parts.count <= 64 else { return nil }
   return parts.map { part in
     let pair = part.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
     guard pair.count == 2, let key = decoded(pair[0]), let value = decoded(pair[1]), !key.isEmpty else { return nil }
-    return (key, value)
+    return Settings.SpanExport.Pair(key: key, value: value)
   }.whole()
 }
 

@@ -183,9 +183,7 @@ struct SettingsSchema: Sendable {
 
   /// The sections that have their own variable. The outermost sections have none, because other programs use variables
   /// such as `TOKEN` and `SERVER`.
-  var variableSections: [String] {
-    sections.filter { $0.contains(".") }.sorted()
-  }
+  var variableSections: [String] { sections.filter { $0.contains(".") }.sorted() }
 
   /// Returns the names that the object at `section` may have.
   func members(of section: String) -> [String] {

@@ -298,9 +298,7 @@ package func quotedPath(_ path: String) -> String {
 }
 
 /// Returns `value` for an error without quotation marks: a member's name in a path, a number, an origin.
-func shown(_ value: String) -> String {
-  isQuotable(value) ? escaped(value) : "…"
-}
+func shown(_ value: String) -> String { isQuotable(value) ? escaped(value) : "…" }
 
 private func escaped(_ value: String) -> String {
   value.unicodeScalars.map { $0.isASCII && $0.value >= 0x20 && $0.value != 0x7F ? String($0) : "?" }.joined()

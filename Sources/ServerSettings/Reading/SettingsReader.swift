@@ -33,9 +33,7 @@ struct SettingsReader {
   func source(of path: String) -> SettingSource? { layers.values[path]?.source }
 
   /// Returns whether the section was written as an empty object. Returns nil if it was not written as an object.
-  func isEmptyObject(_ path: String) -> Bool? {
-    layers.objects[path]
-  }
+  func isEmptyObject(_ path: String) -> Bool? { layers.objects[path] }
 
   /// Returns the setting's value or default. Nil without either, or if the value is invalid, which records an error. A
   /// lenient reader returns the default then.
@@ -87,14 +85,10 @@ struct SettingsReader {
     note(SettingsError("", source: .environment(variable), problem: problem, remedy: remedy))
   }
 
-  private mutating func note(_ error: SettingsError) {
-    if !isLenient { errors.append(error) }
-  }
+  private mutating func note(_ error: SettingsError) { if !isLenient { errors.append(error) } }
 
   /// Records an error if a setting was not written.
-  mutating func require(_ path: String, remedy: String) {
-    if !isSet(path) { missing(path, remedy: remedy) }
-  }
+  mutating func require(_ path: String, remedy: String) { if !isSet(path) { missing(path, remedy: remedy) } }
 
   /// Records an error for a missing setting that is required. Only a setting of the root has a variable.
   mutating func missing(_ path: String, remedy: String, alternative: String = "") {

@@ -55,7 +55,7 @@ struct SpanBatch {
       .userAgent: "musickit-token-server/\(Release.version)",
     ]
     for header in settings.headers {
-      guard let name = HTTPField.Name(header.name) else { continue }
+      guard let name = HTTPField.Name(header.key) else { continue }
       fields[name] = header.value
     }
     return fields

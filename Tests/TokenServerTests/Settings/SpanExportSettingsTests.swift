@@ -58,7 +58,7 @@ struct SpanExportSettingsTests {
         "OTEL_RESOURCE_ATTRIBUTES": "service.name=other,k=%C3%A9", "OTEL_TRACES_SAMPLER": "traceidratio",
         "OTEL_TRACES_SAMPLER_ARG": "0.25", "OTEL_BSP_MAX_QUEUE_SIZE": "10",
       ]))
-    #expect(export.headers.map { "\($0.name): \($0.value)" } == ["authorization: Bearer x=", "b: 2=3"])
+    #expect(export.headers.map { "\($0.key): \($0.value)" } == ["authorization: Bearer x=", "b: 2=3"])
     #expect(export.timeout == .milliseconds(250))
     #expect(export.certificate == "b.pem" && export.certificateSetting == "otel.exporter.otlp.traces.certificate")
     #expect(export.attributes.map { "\($0.key)=\($0.value)" } == ["service.name=other", "k=é"])
