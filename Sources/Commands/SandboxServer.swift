@@ -51,10 +51,7 @@ struct SandboxServer {
   }
 
   private struct SilentObserver: ExchangeObserver {
-    let recordsExchanges = false
-
-    func completed(_ exchange: borrowing CompletedRequest) {}
-
+    func completed(_ request: Request, _ response: Response, bytes: Int) {}
     func noticed(_ notice: ServerNotice) {}
   }
 }

@@ -153,7 +153,7 @@ extension Connection {
     var response = (refused?.refusal ?? refusal).response(id: request.id)
     if request.route != nil || refused != nil { router.finish(&response, request) }
     secure(&response)
-    record(request, response, bytes: write(response, to: request, goesOn: false))
+    worker.observer.completed(request, response, bytes: write(response, to: request, goesOn: false))
   }
 
   private func beginContent(_ use: PendingContent.Use, _ framing: MessageFraming) {

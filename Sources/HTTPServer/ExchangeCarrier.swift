@@ -1,11 +1,9 @@
 import EventLoop
-public import HTTP1
+import HTTP1
 public import HTTPMessages
 import HTTPTypes
 import Memory
 import TLS
-public import Telemetry
-public import Tracing
 
 /// The life of a request, whatever the version of the protocol:
 ///
@@ -69,7 +67,7 @@ extension ExchangeCarrier {
     connection.secure(&response)
     if let content = response.stream { return .stream(response, content) }
     let (bytes, goesOn) = try send(response, to: request)
-    connection.record(request, response, bytes: bytes)
+    connection.worker.observer.completed(request, response, bytes: bytes)
     return try conclude(request, goesOn: goesOn)
   }
 
@@ -96,10 +94,10 @@ extension ExchangeCarrier {
       }
     } catch {
       content.cancel()
-      connection.record(request, response, bytes: bytes)
+      connection.worker.observer.completed(request, response, bytes: bytes)
       throw error
     }
-    connection.record(request, response, bytes: bytes)
+    connection.worker.observer.completed(request, response, bytes: bytes)
     return try conclude(request, goesOn: goesOn)
   }
 
@@ -226,63 +224,10 @@ extension Connection {
   /// The status in logs for a response that the client did not wait for. nginx uses the same number.
   static let clientClosedRequest = 499
 
-  func record(_ request: Request, _ response: Response, bytes: Int) {
-    record(
-      request, status: response.status.code, bytes: bytes, response.shortage, response.replaced,
-      client: response.client)
-  }
-
-  func record(
-    _ request: Request, status: Int, bytes: Int, _ shortage: Shortage? = nil, _ replaced: ReplacedResponse? = nil,
-    client: String? = nil
-  ) {
-    guard worker.observer.recordsExchanges else { return }
-    worker.observer.completed(
-      CompletedRequest(
-        id: request.id, trace: request.trace,
-        method: request.route == nil && request.head.statedVersion == nil ? nil : request.method,
-        route: request.route, path: request.recordedPath, status: status, bytes: bytes,
-        duration: Deadline.now.duration(since: request.received), clientAddress: request.clientAddress,
-        version: request.isHTTP2 ? "2" : request.head.statedVersion.map { $0 == .http10 ? "1.0" : "1.1" },
-        isSecure: transport.tls != nil, shortage: shortage, replaced: replaced, client: client))
-  }
-
   /// Records a request whose client has not waited for the response.
   func recordGone(_ request: Request) {
-    record(request, status: Self.clientClosedRequest, bytes: 0)
+    worker.observer.completed(request, Response(.init(code: Self.clientClosedRequest)), bytes: 0)
   }
-}
-
-/// The record of one request and its response.
-public struct CompletedRequest {
-  /// The request's ID.
-  public let id: RequestID
-  /// The request's trace, and the server's span in it.
-  public let trace: RequestTrace
-  /// The request's method, or nil if no request line could be parsed.
-  public let method: RequestHead.Method?
-  /// The route's template, or nil if no route matched.
-  public let route: StaticString?
-  /// The beginning of the path as it was sent, without the query; empty if the observer records no path.
-  public let path: [UInt8]
-  /// The status code of the response.
-  public let status: Int
-  /// The number of content bytes sent.
-  public let bytes: Int
-  /// The time from the first byte of the request to the response.
-  public let duration: Duration
-  /// The client's address, without the port.
-  public let clientAddress: String
-  /// The HTTP version of the request: `2`, `1.1` or `1.0`; nil if the request line states no supported version.
-  public let version: StaticString?
-  /// Whether the connection is encrypted.
-  public let isSecure: Bool
-  /// What the server lacked to serve the request; nil if nothing.
-  public let shortage: Shortage?
-  /// What the upstream said in the response that the server has replaced; nil if it has replaced none.
-  public let replaced: ReplacedResponse?
-  /// The client that access control has admitted; nil without one.
-  public let client: String?
 }
 
 /// An observer of responses and notices. The server calls it on an event loop, so it must not block.
@@ -290,12 +235,11 @@ public protocol ExchangeObserver: Sendable {
   /// Returns the observer for one loop. A server calls it once per loop, when it starts. An observer with state per
   /// loop returns a separate observer, so that loops share no state. Other observers return themselves.
   func forOneLoop() -> any ExchangeObserver
-  /// Whether the observer records responses at present. The server reads it for each response.
-  var recordsExchanges: Bool { get }
   /// The number of bytes of each path that the observer records. The server reads it for each new `Request` object.
   var recordedPathBytes: Int { get }
-  /// Receives the record of a response that is about to be written.
-  func completed(_ exchange: borrowing CompletedRequest)
+  /// Records a response that is about to be written, with the number of content bytes. A request whose client did not wait
+  /// for the response has one with status 499. The observer must not keep the request.
+  func completed(_ request: Request, _ response: Response, bytes: Int)
   /// Receives a notice for the operator about an event outside of any request.
   func noticed(_ notice: ServerNotice)
 }

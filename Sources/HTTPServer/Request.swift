@@ -43,6 +43,9 @@ public final class Request {
   /// Whether the request came over HTTP/2. Its head is then rewritten as an HTTP/1.1 head.
   public internal(set) var isHTTP2 = false
 
+  /// Whether the request came over TLS.
+  public internal(set) var isSecure = false
+
   /// The router of the request since its head was complete, even if the server replaces it meanwhile.
   var router: Router?
 
@@ -94,6 +97,17 @@ public final class Request {
   /// The method.
   public var method: RequestHead.Method { parser.head.method }
 
+  /// The method, or nil if no request line could be parsed.
+  public var statedMethod: RequestHead.Method? { route == nil && head.statedVersion == nil ? nil : method }
+
+  /// The HTTP version: `2`, `1.1` or `1.0`; nil if the request line states no supported version.
+  public var statedVersion: StaticString? {
+    isHTTP2 ? "2" : head.statedVersion.map { $0 == .http10 ? "1.0" : "1.1" }
+  }
+
+  /// The time since the first byte of the request.
+  public var duration: Duration { Deadline.now.duration(since: received) }
+
   /// Clears the request for reuse, but keeps its storage.
   func reset() {
     parser.reset()
@@ -120,8 +134,9 @@ public final class Request {
   /// Lets the router change the response last.
   func finish(_ response: inout Response) { router?.finish(&response, self) }
 
-  /// The beginning of the path, as long as the observer records it; empty if the head could not be parsed.
-  var recordedPath: [UInt8] {
+  /// The beginning of the path without the query, as long as the observer records it; empty if the head could not be
+  /// parsed.
+  public var recordedPath: [UInt8] {
     guard recordedPathBytes > 0 else { return [] }
     guard forgottenBytes == 0 else { return forgottenPath }
     guard head.path.upperBound <= bytes.count else { return [] }

@@ -269,6 +269,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     request.holder = connection.peer.holder
     request.clientCertificate = connection.peer.certificate
     request.received = connection.now
+    request.isSecure = connection.transport.tls != nil
     return request
   }
 

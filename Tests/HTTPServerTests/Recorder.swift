@@ -1,5 +1,7 @@
 import EventLoop
+import HTTPMessages
 import HTTPServer
+import HTTPTypes
 import Locks
 import TLS
 
@@ -8,13 +10,12 @@ final class Recorder: ExchangeObserver, Sendable {
   private let completed = Locked<[(status: Int, route: String?, path: String, duration: Duration, client: String)]>([])
   private let notices = Locked<[ServerNotice]>([])
 
-  let recordsExchanges = true
   let recordedPathBytes = 8
 
-  func completed(_ exchange: borrowing CompletedRequest) {
-    let route = exchange.route.map { "\($0)" }
-    let path = String(decoding: exchange.path, as: UTF8.self)
-    let entry = (exchange.status, route, path, exchange.duration, exchange.clientAddress)
+  func completed(_ request: Request, _ response: Response, bytes: Int) {
+    let route = request.route.map { "\($0)" }
+    let path = String(decoding: request.recordedPath, as: UTF8.self)
+    let entry = (response.status.code, route, path, request.duration, request.clientAddress)
     completed.withLock { $0.append(entry) }
   }
 

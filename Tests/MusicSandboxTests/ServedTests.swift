@@ -1,5 +1,6 @@
 import EventLoop
 import HTTP1
+import HTTPMessages
 import HTTPServer
 import JSON
 import TLS
@@ -143,8 +144,7 @@ private final class Served {
 
 /// An observer that ignores every event.
 private struct Nobody: ExchangeObserver {
-  let recordsExchanges = false
-  func completed(_ exchange: borrowing CompletedRequest) {}
+  func completed(_ request: Request, _ response: Response, bytes: Int) {}
   func noticed(_ notice: ServerNotice) {}
 }
 

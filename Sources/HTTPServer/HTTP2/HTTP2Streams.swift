@@ -91,7 +91,7 @@ extension HTTP2Streams: HTTP2SessionDelegate {
       case .fieldSectionTooLarge: 431
       default: Connection.clientClosedRequest
       }
-    connection.record(request, status: status, bytes: 0)
+    connection.worker.observer.completed(request, Response(.init(code: status)), bytes: 0)
     connection.worker.takeBack(request)
   }
 

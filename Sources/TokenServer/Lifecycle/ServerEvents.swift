@@ -3,6 +3,7 @@ import Glibc
 import HTTP1
 import HTTPMessages
 import HTTPServer
+import HTTPTypes
 import Locks
 import Logging
 import TLS
@@ -33,27 +34,25 @@ struct ServerEvents: ExchangeObserver {
     return own
   }
 
-  /// Asked for each request, because a reload may turn the access log on.
-  var recordsExchanges: Bool { tally != nil || spans != nil || sink.filter.hasRequests }
-
   /// Only a person at a terminal sees paths, because the path of a library request names the user's items.
   var recordedPathBytes: Int { sink.isForPerson ? AccessRecord.columns : 0 }
 
-  func completed(_ exchange: borrowing CompletedRequest) {
-    let method = exchange.method?.name ?? "-"
+  func completed(_ request: Request, _ response: Response, bytes: Int) {
+    // A reload may turn the access log on.
+    guard tally != nil || spans != nil || sink.filter.hasRequests else { return }
+    let (method, route) = (request.statedMethod?.name ?? "-", request.route ?? "-")
+    let (status, duration) = (response.status.code, request.duration)
     tally?.count(
-      route: exchange.route ?? "-", method: method, status: exchange.status, bytes: exchange.bytes,
-      duration: exchange.duration, client: exchange.client)
-    if let shortage = exchange.shortage { metrics?.connections.withLock { $0.shortages[shortage, default: 0] += 1 } }
-    if let spans, spans.sampler.records(exchange.trace) { spans.record(FinishedSpan(exchange)) }
-    guard sink.filter.hasAccessLine(status: exchange.status, of: exchange.trace), !isLook(exchange) else { return }
+      route: route, method: method, status: status, bytes: bytes, duration: duration, client: response.client)
+    if let shortage = response.shortage { metrics?.connections.withLock { $0.shortages[shortage, default: 0] += 1 } }
+    if let spans, spans.sampler.records(request.trace) { spans.record(FinishedSpan(request, status, duration)) }
+    guard sink.filter.hasAccessLine(status: status, of: request.trace), !isLook(route, status) else { return }
     // At a terminal, a visit of the page has the line of its document only.
-    if sink.isForPerson, exchange.status < 400, exchange.route?.description.hasPrefix("/page/") == true { return }
+    if sink.isForPerson, status < 400, route.description.hasPrefix("/page/") { return }
     var record = AccessRecord(
-      requestID: exchange.id, trace: exchange.trace, client: exchange.clientAddress, method: "\(method)",
-      route: exchange.route ?? "-", path: exchange.path, status: exchange.status, bytes: exchange.bytes,
-      duration: exchange.duration)
-    if let replaced = exchange.replaced {
+      requestID: request.id, trace: request.trace, client: request.clientAddress, method: "\(method)", route: route,
+      path: request.recordedPath, status: status, bytes: bytes, duration: duration)
+    if let replaced = response.replaced {
       let texts: [(StaticString, String?)] = [
         (#","upstream.code":"#, replaced.code), (#","upstream.id":"#, replaced.id),
         (#","upstream.title":"#, replaced.title), (#","upstream.correlation_key":"#, replaced.correlationKey),
@@ -66,9 +65,8 @@ struct ServerEvents: ExchangeObserver {
 
   /// Whether the live view of the page has sent the request. It sends one each second, and their lines would fill the
   /// terminal. A public listener has metrics only in the demo, for the page.
-  private func isLook(_ exchange: borrowing CompletedRequest) -> Bool {
-    guard exchange.status < 400, let route = exchange.route else { return false }
-    return route.isSame(as: "/page/audit") || metrics != nil && route.isSame(as: "/metrics")
+  private func isLook(_ route: StaticString, _ status: Int) -> Bool {
+    status < 400 && (route.isSame(as: "/page/audit") || metrics != nil && route.isSame(as: "/metrics"))
   }
 
   func noticed(_ notice: ServerNotice) {

@@ -71,21 +71,21 @@ struct FinishedSpan: Sendable {
 
 extension FinishedSpan {
   /// Creates the span of the server's work for a request.
-  init(_ exchange: borrowing CompletedRequest) {
-    let hasFailed = exchange.status >= 500
-    let method = exchange.method.flatMap { $0 == .other ? nil : $0.name }
+  init(_ request: Request, _ status: Int, _ duration: Duration) {
+    let hasFailed = status >= 500
+    let method = request.statedMethod.flatMap { $0 == .other ? nil : $0.name }
     var attributes: [Attribute] = [
-      ("http.request.method", .word(method ?? "_OTHER")), ("http.response.status_code", .number(exchange.status)),
-      ("url.scheme", .word(exchange.isSecure ? "https" : "http")),
+      ("http.request.method", .word(method ?? "_OTHER")), ("http.response.status_code", .number(status)),
+      ("url.scheme", .word(request.isSecure ? "https" : "http")),
     ]
-    if let version = exchange.version { attributes.append(("network.protocol.version", .word(version))) }
-    if let route = exchange.route { attributes.append(("http.route", .word(route))) }
-    if hasFailed { attributes.append(("error.type", .text("\(exchange.status)"))) }
-    var context = exchange.trace.context()
+    if let version = request.statedVersion { attributes.append(("network.protocol.version", .word(version))) }
+    if let route = request.route { attributes.append(("http.route", .word(route))) }
+    if hasFailed { attributes.append(("error.type", .text("\(status)"))) }
+    var context = request.trace.context()
     context.isSampled = true
     self.init(
-      context: context, parent: exchange.trace.parent?.spanID, kind: .server, method: method ?? "HTTP",
-      route: exchange.route, duration: exchange.duration, hasFailed: hasFailed, attributes: attributes)
+      context: context, parent: request.trace.parent?.spanID, kind: .server, method: method ?? "HTTP",
+      route: request.route, duration: duration, hasFailed: hasFailed, attributes: attributes)
   }
 
   /// Creates the span of a request that the server has sent.
