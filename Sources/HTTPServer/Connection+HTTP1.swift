@@ -23,8 +23,8 @@ extension Connection {
   /// Continues with pending content, or else with the next request. Returns nil if more bytes are needed.
   private func respondToNext() throws(CloseReason) -> ExchangeStep? {
     channel.loop.assertCurrent()
-    if receiver.content != nil { return try continueContent() }
-    guard try parseHead(), let request = receiver.request else { return nil }
+    if content != nil { return try continueContent() }
+    guard try parseHead(), let request else { return nil }
     identify(request)
     return try serve(request)
   }
@@ -33,8 +33,11 @@ extension Connection {
   func takeStep(_ step: ExchangeStep) {
     if case .work(let work) = step {
       do throws(CloseReason) {
-        if try flushAtOnce(before: step) { return try wait(for: work) }
-      } catch { return beginEnd(error) }
+        if try transport.flushAtOnce() { return wait(for: work) }
+      } catch {
+        cancel(step)
+        return beginEnd(error)
+      }
     }
     // An unstructured task does not inherit the preference, and without it would run on the global pool.
     activity = .task(Task(executorPreference: channel.loop) { await self.run(step) })
@@ -52,9 +55,9 @@ extension Connection {
         }
         switch step {
         case .done: break
-        case .work(let work): return try wait(for: work)
+        case .work(let work): return wait(for: work)
         case .stream(let response, let content):
-          guard let request = receiver.request else { break }
+          guard let request else { break }
           _ = try await stream(response, content, to: request)
         case .turn: await letOthersHaveTheirTurn()
         }
@@ -74,14 +77,6 @@ extension Connection {
     transport.borrowBuffers()
   }
 
-  /// Sends the part of earlier responses that the socket accepts. Returns false if bytes are left.
-  private func flushAtOnce(before step: ExchangeStep) throws(CloseReason) -> Bool {
-    do throws(CloseReason) { return try transport.flushAtOnce() } catch {
-      cancel(step)
-      throw error
-    }
-  }
-
   /// Cancels and records the request of a step that does not come, because the client has not taken earlier responses.
   private func cancel(_ step: ExchangeStep) {
     switch step {
@@ -89,20 +84,21 @@ extension Connection {
     case .work: break
     case .stream(_, let content): content.cancel()
     }
-    if let request = receiver.request { recordGone(request) }
+    if let request { recordGone(request) }
   }
 
-  /// Returns whether a whole head has arrived. It is then the receiver's request, and its bytes are consumed.
+  /// Returns whether a whole head has arrived. It is then that of `request`, and its bytes are consumed.
   private func parseHead() throws(CloseReason) -> Bool {
     let bytes = transport.input
     let unread = bytes.span.extracting(transport.consumed...)
     guard !unread.isEmpty else { return false }
-    if receiver.refused != nil { return try readRefusedHead(unread) }
-    if receiver.isEmptyLine(unread) {
+    if refused != nil { return try readRefusedHead(unread) }
+    // Some clients send an empty line after content (RFC 9112 §2.2). Then no request has begun.
+    if request == nil, unread.count == 2, unread[0] == 0x0D, unread[1] == 0x0A {
       transport.dropInput()
       return false
     }
-    let request = receiver.request ?? borrowRequest()
+    let request = request ?? borrowRequest()
     let length: Int
     do throws(RequestError) {
       guard let whole = try request.parser.parse(unread) else { return false }
@@ -110,44 +106,44 @@ extension Connection {
       length = whole
     } catch {
       let refusal = ErrorResponse(error, showing: error.part(of: unread.extracting(request.head.target)))
-      receiver.refused = RefusedHead(refusal, of: error, keeping: worker.router.refusalFields)
+      refused = RefusedHead(refusal, of: error, keeping: worker.router.refusalFields)
       return try readRefusedHead(unread)
     }
     transport.consumed += length
-    receiver.unreadContent = request.head.framing
+    unreadContent = request.head.framing
     state.headCompleted()
     return true
   }
 
   /// Reads more of a head that is refused. Returns false if more bytes are needed.
   private func readRefusedHead(_ bytes: Span<UInt8>) throws(CloseReason) -> Bool {
-    receiver.refused?.read(bytes)
+    refused?.read(bytes)
     transport.dropInput()
-    guard let refused = receiver.refused, refused.isComplete else { return false }
+    guard let refused, refused.isComplete else { return false }
     throw .refused(refused.refusal)
   }
 
   private func borrowRequest() -> Request {
     let request = worker.lendRequest(to: self)
-    receiver.request = request
+    self.request = request
     state.headBegan(at: now)
     return request
   }
 
   func returnRequest() {
     channel.loop.assertCurrent()
-    if let request = receiver.request.take() { worker.takeBack(request) }
+    if let request = request.take() { worker.takeBack(request) }
   }
 
   /// Responds with a refusal. The caller must then close the connection.
   func refuse(_ refusal: ErrorResponse) {
     channel.loop.assertCurrent()
-    let request = receiver.request ?? borrowRequest()
-    receiver.request = nil
+    let request = request ?? borrowRequest()
+    self.request = nil
     defer { worker.takeBack(request) }
     if request.route == nil { request.begin(worker.freshID()) }
     let router = request.router ?? worker.router
-    let refused = receiver.refused.take()
+    let refused = refused.take()
     if let refused { request.keepRefused(refused.values) }
     // If the rest of a refused head does not come in time, the first refusal is still the reason.
     var response = (refused?.refusal ?? refusal).response(id: request.id)
@@ -156,46 +152,52 @@ extension Connection {
     worker.observer.completed(request, response, bytes: write(response, to: request, goesOn: false))
   }
 
-  private func beginContent(_ use: PendingContent.Use, _ framing: MessageFraming) {
-    receiver.content = PendingContent(use, framing: framing, limits: worker.limits.http1)
-    state.contentBegan(at: now, isForResponse: use.isForResponse)
+  private func beginContent(_ framing: MessageFraming, for reply: PendingContent.AwaitingReply?) {
+    content = PendingContent(framing, for: reply, limits: worker.limits.http1)
+    state.contentBegan(at: now, isForResponse: reply != nil)
   }
 
   /// Reads the content that has arrived. Returns the next step if it is complete, or nil if more bytes are needed.
   private func continueContent() throws(CloseReason) -> ExchangeStep? {
-    let complete: PendingContent?
+    guard var content = content.take() else { return nil }
+    let isComplete: Bool
     do throws(CloseReason) {
-      let count: Int
-      (count, complete) = try receiver.takeContent(transport.input, from: transport.consumed)
-      transport.consumed += count
+      isComplete = try content.take(transport.input, from: &transport.consumed)
     } catch .refused(let refusal) {
       throw state.reason(for: refusal)
     }
-    guard let complete else {
+    guard isComplete else {
+      self.content = content
       state.contentContinues(at: now)
       return nil
     }
     state.contentCompleted()
-    receiver.unreadContent = .none
-    guard case .reply(_, let reply) = complete.use, let request = receiver.request else { return .done }
-    return try follow(reply(complete.received), to: request)
+    unreadContent = .none
+    guard let reply = content.reply, let request else { return .done }
+    return try follow(reply.then(content.received), to: request)
   }
 
-  private func lengthOfArrivedContent(of request: Request) throws(CloseReason) -> Int? {
-    guard request.head.framing != .none else { return 0 }
-    let bytes = transport.input
-    return try HTTP1Receiver.lengthOfArrivedContent(
-      bytes.span.extracting(transport.consumed...), of: request.head, limits: worker.limits.http1,
-      limit: worker.limits.unreadBody)
+  /// Returns the end of the request's content in the input, or nil if it has not arrived whole.
+  ///
+  /// - Throws: A refusal if the framing is malformed. The following bytes are then not a request, and the client must
+  ///   be notified (RFC 9112 §6.3, §7.1).
+  private func endOfArrivedContent(of request: Request) throws(CloseReason) -> Int? {
+    var end = transport.consumed
+    guard request.head.framing != .none else { return end }
+    // A client that waits for 100 may send the next request instead of the content.
+    guard !request.head.expectsContinue else { return nil }
+    var content = PendingContent(request.head.framing, for: nil, limits: worker.limits.http1)
+    guard try content.take(transport.input, from: &end), content.length <= worker.limits.unreadBody else { return nil }
+    return end
   }
 
   /// Returns whether the connection serves another request after this response. First skips content that has arrived
   /// whole.
   private func goesOn(after response: Response, to request: Request) -> Bool {
     guard response.end == .nothing else { return false }
-    if receiver.unreadContent != .none, let length = try? lengthOfArrivedContent(of: request) {
-      transport.consumed += length
-      receiver.unreadContent = .none
+    if unreadContent != .none, let end = try? endOfArrivedContent(of: request) {
+      transport.consumed = end
+      unreadContent = .none
     }
     // A connection that waits for another request would hold one of the last descriptors.
     return worker.spares.isComplete
@@ -204,7 +206,7 @@ extension Connection {
 
   private func facts(of request: Request) -> ConnectionState.KeepAlive {
     ConnectionState.KeepAlive(
-      clientKeepsAlive: request.head.keepAlive, unreadContent: receiver.unreadContent,
+      clientKeepsAlive: request.head.keepAlive, unreadContent: unreadContent,
       expectsContinue: request.head.expectsContinue, bufferedBytes: transport.unread,
       readWouldBlock: transport.readWouldBlock, peerHasFinished: transport.peerHasFinished)
   }
@@ -221,19 +223,15 @@ extension Connection: ExchangeCarrier {
   var connection: Connection { self }
 
   func checkArrivedContent(of request: Request) throws(CloseReason) {
-    _ = try lengthOfArrivedContent(of: request)
+    _ = try endOfArrivedContent(of: request)
   }
 
-  func readContent(
-    of request: Request, atMost limit: Int, then reply: @escaping @Sendable ([UInt8]) -> Reply
-  ) throws(CloseReason) {
-    let framing = request.head.framing
-    if case .fixed(let length) = framing, length > limit { throw .refused(.contentTooLarge(limit)) }
+  func readContent(of request: Request, atMost limit: Int, then reply: @escaping @Sendable ([UInt8]) -> Reply) {
     if request.head.expectsContinue, transport.unread == 0 {
       ResponseSerializer.appendContinue(to: &transport.output)
     }
     request.forgetHead()
-    beginContent(.reply(limit: limit, reply), framing)
+    beginContent(request.head.framing, for: (limit, reply))
   }
 
   func keep(charged body: [UInt8]) { transport.body = body }
@@ -244,9 +242,9 @@ extension Connection: ExchangeCarrier {
   }
 
   func sendHead(of response: Response, _ framing: StreamFraming, to request: Request) throws(CloseReason) -> Bool {
-    let goesOn = goesOn(after: response, to: request) && framing != .untilClose
+    let goesOn = goesOn(after: response, to: request) && !framing.isUntilClose
     worker.appendHead(
-      response, contentLength: framing.contentLength, isChunked: framing == .chunked, id: request.id,
+      response, contentLength: framing.contentLength, isChunked: framing.isChunked, id: request.id,
       version: request.head.version, keepAlive: goesOn, to: &transport.output)
     return goesOn
   }
@@ -272,7 +270,7 @@ extension Connection: ExchangeCarrier {
   }
 
   func send(_ part: [UInt8], _ framing: StreamFraming) async throws(CloseReason) {
-    if framing == .chunked {
+    if framing.isChunked {
       transport.output.appendChunk(part.span)
     } else {
       transport.output.append(contentsOf: part)
@@ -281,7 +279,7 @@ extension Connection: ExchangeCarrier {
   }
 
   func endContent(_ framing: StreamFraming) {
-    if framing == .chunked { transport.output.appendLastChunk() }
+    if framing.isChunked { transport.output.appendLastChunk() }
   }
 
   func conclude(_ request: Request, goesOn: Bool) throws(CloseReason) -> ExchangeStep {
@@ -291,8 +289,56 @@ extension Connection: ExchangeCarrier {
     case .unreadContent:
       let framing = request.head.framing
       returnRequest()
-      beginContent(.none(limit: worker.limits.unreadBody), framing)
+      beginContent(framing, for: nil)
     }
     return .done
+  }
+}
+
+/// Request content that is read before the next step: for its route, or because the next request follows it.
+///
+/// While the content is incomplete the connection waits without a task. It then holds only this value, and the parts of
+/// the request that the response needs.
+struct PendingContent {
+  /// The most bytes for a reply, and what follows them.
+  typealias AwaitingReply = (limit: Int, then: @Sendable ([UInt8]) -> Reply)
+
+  /// Nil if the response was already sent. The content is then discarded.
+  let reply: AwaitingReply?
+  private var decoder: ContentDecoder
+  /// The number of bytes so far.
+  private(set) var length = 0
+  /// The content so far, if it is read for the response.
+  private(set) var received: [UInt8] = []
+
+  init(_ framing: MessageFraming, for reply: AwaitingReply?, limits: HTTP1Limits) {
+    self.reply = reply
+    decoder = ContentDecoder(framing, limits: limits)
+  }
+
+  /// Takes content from the front of `bytes`. Returns whether it is complete.
+  mutating func take(_ bytes: [UInt8], from position: inout Int) throws(CloseReason) -> Bool {
+    while true {
+      let (count, event) = try decoder.next(in: bytes.span.extracting(position...))
+      if case .data(let range) = event {
+        length += range.count
+        if let reply {
+          guard length <= reply.limit else { throw .refused(.contentTooLarge(reply.limit)) }
+          received += bytes[position + range.lowerBound..<position + range.upperBound]
+        }
+      }
+      position += count
+      if event == .end { return true }
+      if event == .needMore { return false }
+    }
+  }
+}
+
+extension ContentDecoder {
+  /// Takes bytes from the front of `bytes`, as ``decode(_:)`` does.
+  ///
+  /// - Throws: The refusal of malformed content.
+  mutating func next(in bytes: Span<UInt8>) throws(CloseReason) -> (consumed: Int, event: ChunkedDecoder.Event) {
+    do { return try decode(bytes) } catch { throw .refused(ErrorResponse(error)) }
   }
 }

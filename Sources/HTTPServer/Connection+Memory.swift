@@ -39,7 +39,7 @@ extension Connection {
   /// Charges the held memory. Returns false if the budget refuses the growth; the connection must then end.
   func account() -> Bool {
     channel.loop.assertCurrent()
-    hold.move(to: receiver.request.map { $0.holder } ?? peer.holder)
+    hold.move(to: request.map { $0.holder } ?? peer.holder)
     // Memory granted for a response stays granted until it is sent, so that a reader who makes progress does not lose
     // it to newer ones.
     let isGranted = hold.resize(
@@ -51,16 +51,16 @@ extension Connection {
   private var purpose: MemoryBudget.Purpose {
     if transport.isPending || state.isUnread { return .response }
     if state.isWorking { return .waiting }
-    return receiver.request == nil && transport.input.isEmpty && http2 == nil ? .connection : .request
+    return request == nil && transport.input.isEmpty && http2 == nil ? .connection : .request
   }
 
   /// The bytes that the connection makes the server hold at present.
   var heldBytes: Int {
     var bytes = Cost.connection + transport.heldBytes + sessionBytes
     if let certificate = peer.certificate { bytes += certificate.heldBytes }
-    if let request = receiver.request { bytes += Cost.request + request.heldBytes }
-    if let refused = receiver.refused { bytes += refused.heldBytes }
-    if let content = receiver.content { bytes += content.received.capacity }
+    if let request { bytes += Cost.request + request.heldBytes }
+    if let refused { bytes += refused.heldBytes }
+    if let content { bytes += content.received.capacity }
     if let http2 { bytes += Cost.http2 + http2.heldBytes }
     if state.isWorking { bytes += Cost.work }
     if transport.isPending || state.isUnread { bytes += Cost.sendBuffer }

@@ -8,8 +8,8 @@ import TLS
 
 /// A connection, from the accepted descriptor to its close.
 ///
-/// `transport` has its bytes, `state` decides what happens next, and `receiver` has the present HTTP/1.1 request, or
-/// `http2` the streams. This class connects them with the loop and the handlers.
+/// `transport` has its bytes, `state` decides what happens next, and `request` is the present one of HTTP/1.1, or `http2` has
+/// the streams. This class connects them with the loop and the handlers.
 ///
 /// A connection that waits has no task and no buffer. When bytes arrive, `serve` reads, responds and writes everything
 /// that needs no wait, which is all of most turns. Then the connection waits again, also if a head or content is
@@ -22,7 +22,14 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   let transport: Transport
   var state: ConnectionState
   var peer: Peer
-  var receiver = HTTP1Receiver()
+  /// The HTTP/1.1 request that is being read or handled.
+  var request: Request?
+  /// The present head if the codec has refused it, until its rest is read.
+  var refused: RefusedHead?
+  /// The framing of the request's content as long as the server has not read it; else `none`.
+  var unreadContent = MessageFraming.none
+  /// The content that the connection reads, until it is complete; else nil.
+  var content: PendingContent?
   /// The HTTP/2 session and its streams, as long as `state` is that of HTTP/2; else nil.
   var http2: HTTP2Streams?
   /// What goes on for the connection besides its turns.
@@ -234,7 +241,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     channel.shutdownWriting()
     state.lingerBegan(at: now)
     transport.dropInput()
-    receiver.content = nil
+    content = nil
     transport.tls = nil
     discardInput()
   }
@@ -260,7 +267,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     http2 = nil
     state.closed()
     // The client has gone in the middle of the content, so no response ends the request.
-    if receiver.content.take()?.use.isForResponse == true, let request = receiver.request { recordGone(request) }
+    if content.take()?.reply != nil, let request { recordGone(request) }
     transport.close()
     // What goes on for the connection still uses the request, so the pool must not lend it again.
     if activity.isNone { returnRequest() }
@@ -291,7 +298,7 @@ extension Connection {
   /// follow (RFC 9113 §3.2).
   func finishHandshake() throws(CloseReason) {
     channel.loop.assertCurrent()
-    guard state.isHandshaking, state.handshakeCompleted(at: now, isClosing: worker.stage == .closing) else { return }
+    guard state.handshakeCompleted(at: now, isClosing: worker.stage == .closing) else { return }
     peer.certificate = transport.tls?.clientCertificate
     guard worker.configuration.http2 != .never, transport.tls?.applicationProtocol == HTTP2Streams.name else { return }
     try beginHTTP2()

@@ -17,7 +17,8 @@ struct ConnectionState {
     /// A request has its whole head, and its response is not complete.
     case exchange
     /// The server reads content without a task: for the response, or because the next request follows it.
-    case content(ContentDeadlines, isForResponse: Bool)
+    /// A slow client makes progress, but is not served forever.
+    case content(progress: Deadline, end: Deadline, isForResponse: Bool)
     case http2(GoAway)
     /// The last response has been sent. The server discards further bytes of the peer.
     case lingering(until: Deadline, discarded: Int)
@@ -105,8 +106,8 @@ struct ConnectionState {
     case .proxyHeader(let deadline), .handshake(let deadline), .head(let deadline), .lingering(let deadline, _),
       .unread(let deadline), .idle(let deadline?):
       return deadline
-    case .content(let deadlines, _):
-      return deadlines.next
+    case .content(let progress, let end, _):
+      return min(progress, end)
     case .idle(nil), .exchange:
       let deadline = now.advanced(by: grace ?? limits.values.idle)
       phase = .idle(until: deadline)
@@ -126,7 +127,7 @@ struct ConnectionState {
   /// Handles the end of a wait of the connection itself, not of its task.
   mutating func woke(_ readiness: Readiness, at now: Deadline) -> Action {
     if case .closed = phase { return .nothing }
-    guard case .resting = occupation else { return interrupted(readiness, at: now) }
+    guard occupation == .resting else { return interrupted(readiness, at: now) }
     occupation = .busy
     hadWork = (false, hadWork.sinceRest)
     if case .lingering = phase { return readiness == .ready ? .discardInput : .closeWhenRead }
@@ -160,7 +161,7 @@ struct ConnectionState {
   /// Returns the reason to close for `refusal`. After the response, the client would treat a refusal as the response to
   /// its next request.
   func reason(for refusal: ErrorResponse) -> CloseReason {
-    if case .content(_, isForResponse: false) = phase { .finished(lingers: true) } else { .refused(refusal) }
+    if case .content(_, _, isForResponse: false) = phase { .finished(lingers: true) } else { .refused(refusal) }
   }
 
   /// Prepares the close of an idle connection, because the server is shutting down. A client may be sending a request,
@@ -204,16 +205,9 @@ struct ConnectionState {
     phase = .closed
   }
 
-  var isHandshaking: Bool {
-    switch phase {
-    case .proxyHeader, .handshake: true
-    case .idle, .head, .exchange, .content, .http2, .lingering, .unread, .closed: false
-    }
-  }
-
   /// What the connection waits for, if only its peer can end the wait; nil otherwise. HTTP/2 may have streams.
   var peerWait: HeldPlace.Wait? {
-    guard isResting else { return occupation == .sending ? .exchange : nil }
+    guard occupation == .resting else { return occupation == .sending ? .exchange : nil }
     switch phase {
     case .proxyHeader, .handshake: return .firstRequest
     case .idle, .http2: return hasCarriedRequest ? .nextRequest : .firstRequest
@@ -233,11 +227,9 @@ struct ConnectionState {
   }
 
   var awaitsProxyHeader: Bool { if case .proxyHeader = phase { true } else { false } }
-  var isLingering: Bool { if case .lingering = phase { true } else { false } }
   var isUnread: Bool { if case .unread = phase { true } else { false } }
-  var isResting: Bool { if case .resting = occupation { true } else { false } }
   var isWorking: Bool { if case .working = occupation { true } else { false } }
-  var watchesHangup: Bool { if case .working(watchesHangup: true) = occupation { true } else { false } }
+  var watchesHangup: Bool { occupation == .working(watchesHangup: true) }
 
   /// Whether a request has begun that needs its `Request` while the connection rests.
   var keepsRequest: Bool {
@@ -255,18 +247,14 @@ struct ConnectionState {
     }
   }
 
+  /// Records that the work of a request waits, over HTTP/2 on a stream. Only over HTTP/1.1 does the connection wait with it.
   mutating func workBegan() {
-    occupation = .working(watchesHangup: false)
+    if case .http2 = phase {} else { occupation = .working(watchesHangup: false) }
     hadWork.sinceRest = true
   }
 
   mutating func partAwaited() {
     occupation = .working(watchesHangup: false)
-  }
-
-  /// Records that the work of a stream waits. The connection does not wait with it.
-  mutating func streamBeganWork() {
-    hadWork.sinceRest = true
   }
 
   /// Whether a request that has come now may have waited for the work of an earlier one. The streams of HTTP/2 do not wait
@@ -333,18 +321,20 @@ struct ConnectionState {
   }
 
   mutating func contentBegan(at now: Deadline, isForResponse: Bool) {
-    phase = .content(ContentDeadlines(at: now, limits: limits.values), isForResponse: isForResponse)
+    phase = .content(
+      progress: now.advanced(by: limits.values.bodyProgress), end: now.advanced(by: limits.values.body),
+      isForResponse: isForResponse)
   }
 
   /// Records that all received content has been read, and the content is not complete.
   mutating func contentContinues(at now: Deadline) {
-    guard case .content(var deadlines, let isForResponse) = phase else { return }
-    deadlines.waitBegan(at: now, limits: limits.values)
-    phase = .content(deadlines, isForResponse: isForResponse)
+    guard case .content(_, let end, let isForResponse) = phase else { return }
+    phase = .content(
+      progress: now.advanced(by: limits.values.bodyProgress), end: end, isForResponse: isForResponse)
   }
 
   mutating func contentCompleted() {
-    guard case .content(_, let isForResponse) = phase else { return }
+    guard case .content(_, _, let isForResponse) = phase else { return }
     phase = isForResponse ? .exchange : .idle(until: nil)
   }
 

@@ -46,7 +46,10 @@ extension ExchangeCarrier {
         try checkArrivedContent(of: request)
         return try respond(response, to: request)
       case .read(let reply):
-        try readContent(of: request, atMost: limit, then: reply)
+        if let length = request.head.framing.declaredLength, length > limit {
+          return try respond(ErrorResponse.contentTooLarge(limit).response(id: request.id), to: request)
+        }
+        readContent(of: request, atMost: limit, then: reply)
         return .done
       }
     }
@@ -86,10 +89,10 @@ extension ExchangeCarrier {
       } else {
         while let part = try await part(of: content) {
           bytes += part.count
-          if case .length(let length) = framing, bytes > length { throw .brokenOff }
+          if let length = framing.contentLength, bytes > length { throw .brokenOff }
           try await send(part, framing)
         }
-        if case .length(let length) = framing, bytes < length { throw .brokenOff }
+        if let length = framing.contentLength, bytes < length { throw .brokenOff }
         endContent(framing)
       }
     } catch {
@@ -150,9 +153,7 @@ protocol ExchangeCarrier: AnyObject {
   func checkArrivedContent(of request: Request) throws(CloseReason)
 
   /// Reads the whole content, and then follows the reply to it. The request keeps only what the response needs.
-  func readContent(
-    of request: Request, atMost limit: Int, then reply: @escaping @Sendable ([UInt8]) -> Reply
-  ) throws(CloseReason)
+  func readContent(of request: Request, atMost limit: Int, then reply: @escaping @Sendable ([UInt8]) -> Reply)
 
   /// Responds after the work of the request. Called once.
   func workEnded(_ work: RequestWork, _ response: consuming Response)
@@ -164,9 +165,7 @@ protocol ExchangeCarrier: AnyObject {
   func send(_ response: Response, to request: Request) throws(CloseReason) -> (bytes: Int, goesOn: Bool)
 
   /// Sends the head of a response with content in parts. Returns whether the connection serves another request.
-  func sendHead(
-    of response: Response, _ framing: StreamFraming, to request: Request
-  ) throws(CloseReason) -> Bool
+  func sendHead(of response: Response, _ framing: StreamFraming, to request: Request) throws(CloseReason) -> Bool
 
   /// Waits for the next part of the response. Throws also if the client has gone.
   func part(of content: any ContentReader) async throws(CloseReason) -> [UInt8]?
@@ -180,36 +179,25 @@ protocol ExchangeCarrier: AnyObject {
 }
 
 /// The framing of content that is sent in parts (RFC 9112 §6). HTTP/2 has frames of its own for content of any length.
-enum StreamFraming: Equatable {
-  /// No content, because the status or the method does not allow it. The length is that of the response to a GET, if
-  /// known.
-  case none(length: Int?)
-  case length(Int)
-  case chunked
-  /// By the end of the connection, the only framing of HTTP/1.0 without a length.
-  case untilClose
+struct StreamFraming {
+  /// The length of the response to a GET, if known.
+  let contentLength: Int?
+  /// Whether the status or the method allows no content.
+  let isBodiless: Bool
+  /// Whether the end of the connection ends the content, the only framing of HTTP/1.0 without a length.
+  let isUntilClose: Bool
+  var isChunked: Bool { !isBodiless && contentLength == nil && !isUntilClose }
 
   init(_ response: Response, version: HTTPVersion, isHead: Bool) {
-    if isHead || !response.hasContent {
-      self = .none(length: response.streamLength)
-    } else if let length = response.streamLength {
-      self = .length(length)
-    } else {
-      self = version == .http10 ? .untilClose : .chunked
-    }
+    contentLength = response.streamLength
+    isBodiless = isHead || !response.hasContent
+    isUntilClose = !isBodiless && contentLength == nil && version == .http10
   }
+}
 
-  var contentLength: Int? {
-    switch self {
-    case .none(let length): length
-    case .length(let length): length
-    case .chunked, .untilClose: nil
-    }
-  }
-
-  var isBodiless: Bool {
-    if case .none = self { true } else { false }
-  }
+extension MessageFraming {
+  /// The length of content that `Content-Length` states.
+  var declaredLength: Int? { if case .fixed(let length) = self { length } else { nil } }
 }
 
 extension Response {

@@ -69,17 +69,17 @@ final class NoContent: ContentReader {
 /// Go's server also treat a half-closed connection as lost.
 extension Connection {
   /// Starts the work of the present request, and waits for its response without a task.
-  func wait(for work: DeferredWork) throws(CloseReason) {
+  func wait(for work: DeferredWork) {
     channel.loop.assertCurrent()
-    guard let request = receiver.request else { throw .gone }
-    let content = receiver.unreadContent == .none ? nil : HTTP1Content(request.head, on: self)
+    guard let request else { return close() }
+    let content = unreadContent == .none ? nil : HTTP1Content(request.head, on: self)
     request.forgetHead()
     transport.releaseBuffers()
     state.workBegan()
     guard account() else {
       state.workEnded()
-      reject()
-      throw .gone
+      activity = .none
+      return reject()
     }
     watchForInterruption()
     let context = RequestContext(
@@ -100,7 +100,7 @@ extension Connection {
     transport.borrowBuffers()
     state.workEnded()
     if content?.isFinished ?? true {
-      receiver.unreadContent = .none
+      unreadContent = .none
     } else if content?.isBegun == true {
       // The rest of content that was read in part cannot be distinguished from the next request.
       response.end = .connection

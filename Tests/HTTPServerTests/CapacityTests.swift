@@ -86,7 +86,7 @@ import Testing
     for client in clients { #expect(try client.response()?.status == 200) }
     let idle = server.workers { worker in
       worker.connections.map { connection in
-        connection.receiver.request == nil
+        connection.request == nil
           ? connection.transport.input.capacity + connection.transport.output.capacity
             + connection.transport.outgoing.capacity : .max
       }

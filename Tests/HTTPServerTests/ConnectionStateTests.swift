@@ -86,7 +86,7 @@ import Testing
     #expect(state.woke(.ready, at: at(9)) == .read)
     state.proxyHeaderCompleted()
     #expect(!state.awaitsProxyHeader)
-    #expect(state.isHandshaking)
+    #expect(state.phase == .handshake(until: at(10)))
     #expect(state.rest(at: at(9), grace: nil) == at(10))
     late = state
     #expect(late.woke(.timedOut, at: at(10)) == .expireHandshake)
@@ -291,10 +291,8 @@ import Testing
     for isHTTP2 in [false, true] {
       if isHTTP2 {
         _ = state.upgraded(at: at(0), grace: nil)
-        state.streamBeganWork()
-      } else {
-        state.workBegan()
       }
+      state.workBegan()
       #expect(state.workMayDelay == !isHTTP2)
       for isDelayed in [true, false] {
         _ = isHTTP2 ? state.restOfHTTP2(until: at(9)) : state.rest(at: at(0), grace: nil)

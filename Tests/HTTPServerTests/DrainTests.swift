@@ -125,7 +125,7 @@ import Testing
     server.waitForConnections(1)
     _ = server.workers { $0.closeIdleConnections() }
     try client.startTLS()
-    server.waitForConnections(1) { !$0.state.isHandshaking }
+    server.waitForConnections(1) { if case .handshake = $0.state.phase { false } else { true } }
     try client.send(Self.get)
     #expect(try client.response()?.isLast == true)
     #expect(try client.response() == nil)
@@ -138,7 +138,7 @@ import Testing
     try head.send("GET /hello HTTP/1.1\r\n")
     let body = try server.connect()
     try body.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe")
-    server.waitForConnections(2) { $0.receiver.request != nil }
+    server.waitForConnections(2) { $0.request != nil }
     let drained = DispatchGroup()
     DispatchQueue(label: "drain").async(group: drained) { server.server.drain(timeout: .seconds(1000)) }
     wait(for: "the server's last stage") { server.workers { $0.stage == .closing } == [true] }
@@ -160,7 +160,7 @@ import Testing
     try head.send("GET /hello HTTP/1.1\r\n")
     let body = try server.connect()
     try body.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe")
-    server.waitForConnections(2) { $0.receiver.request != nil }
+    server.waitForConnections(2) { $0.request != nil }
     let drained = DispatchGroup()
     DispatchQueue(label: "drain").async(group: drained) { server.server.drain(timeout: .milliseconds(10)) }
     for client in [head, body] {

@@ -30,7 +30,7 @@ import Testing
     #expect(held.joined().allSatisfy { $0 <= (variant.isTLS ? 66_000 : 1024) })
     #expect(memory.used < Router.large.count + 6 * 300_000)
     for client in clients { #expect(try client.response()?.body.count == Router.large.count) }
-    server.waitForConnections(6) { $0.state.isResting && $0.transport.body.isEmpty }
+    server.waitForConnections(6) { $0.state.occupation == .resting && $0.transport.body.isEmpty }
     #expect(memory.used <= 6 * (Connection.Cost.connection + (variant.isTLS ? 16_384 : 0)))
   }
 
@@ -57,10 +57,10 @@ import Testing
     let clients = try (0..<100).map { _ in try server.connect() }
     for path in ["/echo", "/nowhere"] {
       for client in clients { try client.send("POST \(path) HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nagai") }
-      server.waitForConnections(100) { $0.state.isResting && $0.receiver.content != nil && $0.activity.isNone }
+      server.waitForConnections(100) { $0.state.occupation == .resting && $0.content != nil && $0.activity.isNone }
       let held = server.workers { worker in
         worker.connections.map {
-          $0.transport.input.capacity + $0.transport.output.capacity + ($0.receiver.request?.heldBytes ?? 0)
+          $0.transport.input.capacity + $0.transport.output.capacity + ($0.request?.heldBytes ?? 0)
         }
       }
       #expect(held.joined().allSatisfy { $0 < 1024 })
@@ -68,7 +68,7 @@ import Testing
       for client in clients { try client.send("n") }
       for client in clients { #expect(try client.response()?.status == (path == "/echo" ? 200 : 404)) }
     }
-    server.waitForConnections(100) { $0.state.isResting && $0.receiver.request == nil }
+    server.waitForConnections(100) { $0.state.occupation == .resting && $0.request == nil }
     #expect(memory.used == 100 * Connection.Cost.connection)
   }
 
@@ -86,7 +86,7 @@ import Testing
       try client.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 30000\r\n\r\n" + content)
       clients.append(client)
       wait(for: "the refusal of a request, or its content") {
-        let waiting = server.workers { $0.connections.count { $0.receiver.content?.received.count == 20_000 } }
+        let waiting = server.workers { $0.connections.count { $0.content?.received.count == 20_000 } }
         return memory.refusals(for: .request) > refused || waiting == [clients.count]
       }
       // The last request is refused; the earlier requests wait.
@@ -136,7 +136,7 @@ import Testing
     let server = try TestServer(variant, memory: memory)
     let clients = try (0..<2).map { _ in try server.connect(receiveBuffer: 4096) }
     try clients[0].send(Self.get)
-    server.waitForConnections(2) { !$0.transport.body.isEmpty || $0.receiver.request == nil }
+    server.waitForConnections(2) { !$0.transport.body.isEmpty || $0.request == nil }
     server.waitForConnections(1) { $0.hold.bytes > Connection.Cost.sendBuffer }
     #expect(filler.resize(to: memory.limit - memory.reserve - memory.used - 100_000, for: .upstream))
     try clients[1].send(Self.get)
@@ -157,7 +157,7 @@ import Testing
     let request = "GET /wait HTTP/1.1\r\nHost: a\r\n\r\n"
     try client.send(request)
     #expect(try client.response()?.text == "done")
-    server.waitForConnections(1) { $0.state.isResting && $0.receiver.request == nil }
+    server.waitForConnections(1) { $0.state.occupation == .resting && $0.request == nil }
     // Enough for a connection, but not for a deferred request.
     filler.force(to: memory.limit - memory.used - 10_000)
     let second = try server.connect()
@@ -220,12 +220,12 @@ import Testing
       let content = "Content-Length: 5\r\n"
       try client.send(isContent ? Self.long("POST /content", content, "hell") : Self.long("GET /wait"))
       if isContent {
-        server.waitForConnections(1) { $0.state.isResting && $0.receiver.content != nil }
+        server.waitForConnections(1) { $0.state.occupation == .resting && $0.content != nil }
       } else {
         try begun.wait()
         server.waitForConnections(1) { $0.state.isWorking }
       }
-      let kept = server.workers { $0.connections.map { $0.receiver.request.map { $0.heldBytes } } }
+      let kept = server.workers { $0.connections.map { $0.request.map { $0.heldBytes } } }
       // The fields that the handler may keep are charged, but the head itself is freed.
       #expect(kept.joined().allSatisfy { ($0 ?? 0) > 30_000 && ($0 ?? 0) < 31_000 })
       #expect(Self.isCharged(server))
@@ -273,7 +273,7 @@ import Testing
         })
     }
     try begun.wait()
-    server.waitForConnections(1) { $0.state.isResting && $0.hold.bytes > Connection.Cost.http2 + Self.padding.count }
+    server.waitForConnections(1) { $0.state.occupation == .resting && $0.hold.bytes > Connection.Cost.http2 + Self.padding.count }
     #expect(Self.isCharged(server))
     go.send(())
     #expect(try output.wait().get() == "done")
@@ -293,7 +293,8 @@ import Testing
       #expect(try client.response()?.status == (isMalformed ? 400 : 405))
     }
     server.waitForConnections(20) {
-      $0.state.isLingering && $0.state.isResting && $0.receiver.request == nil && $0.activity.isNone
+      guard case .lingering = $0.state.phase else { return false }
+      return $0.state.occupation == .resting && $0.request == nil && $0.activity.isNone
     }
     #expect(memory.used == 20 * Connection.Cost.connection)
   }

@@ -207,7 +207,7 @@ struct ProxyProtocolTests {
     let server = try Self.server(variant)
     let client = try RawClient(port: server.port)
     try client.sendUnencrypted(Array("PROXY ".utf8))
-    server.waitForConnections(1) { $0.transport.input.count == 6 && $0.state.isResting }
+    server.waitForConnections(1) { $0.transport.input.count == 6 && $0.state.occupation == .resting }
     let held = server.workers { worker in
       worker.connections.map {
         $0.transport.input.capacity + $0.transport.output.capacity + $0.transport.outgoing.capacity

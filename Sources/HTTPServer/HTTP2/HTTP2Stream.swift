@@ -18,7 +18,6 @@ final class HTTP2Stream: @unchecked Sendable {
 
   private var isReceived = false
   private var receivedBytes = 0
-  private var declaredLength: Int?
   /// Whether the client may wait for 100 (Continue) before it sends content.
   private var awaitsContinue = false
   /// The content, if a handler may read it, or if no operation does.
@@ -66,9 +65,8 @@ final class HTTP2Stream: @unchecked Sendable {
     if head.isOversized { return refuseHead(.headerSectionTooLarge, head) }
     do { try request.take(head) } catch { return refuseHead(error, head) }
     connection.identify(request)
-    if case .fixed(let length) = request.head.framing { declaredLength = length }
     awaitsContinue = request.head.hasExpectation
-    guard declaredLength ?? 0 == 0 else { return begin(request) }
+    guard request.head.framing.declaredLength ?? 0 == 0 else { return begin(request) }
     noteHeld()
     sendContinue()
   }
@@ -94,10 +92,7 @@ final class HTTP2Stream: @unchecked Sendable {
     isReceived = true
     content?.finish()
     guard let request else { return }
-    if !hasBegun {
-      declaredLength = 0
-      begin(request)
-    }
+    if !hasBegun { begin(request) }
     guard let (_, reply, content) = reading.take() else { return }
     streams.contentBytes -= content.capacity
     perform { () throws(CloseReason) in try follow(reply(content), to: request) }
@@ -164,7 +159,7 @@ final class HTTP2Stream: @unchecked Sendable {
     do throws(CloseReason) {
       switch try step() {
       case .done, .turn: break
-      case .work(let work): try wait(for: work, of: request)
+      case .work(let work): wait(for: work, of: request)
       case .stream(let response, let content): send(response, content, to: request)
       }
     } catch {
@@ -175,7 +170,7 @@ final class HTTP2Stream: @unchecked Sendable {
     }
   }
 
-  private func wait(for work: DeferredWork, of request: Request) throws(CloseReason) {
+  private func wait(for work: DeferredWork, of request: Request) {
     let hold = MemoryHold(connection.worker.configuration.memory, for: request.holder)
     guard hold.resize(to: Connection.Cost.work, for: .waiting) else {
       connection.worker.observer.noticed(.memoryRefused(connection.peer.address))
@@ -183,11 +178,11 @@ final class HTTP2Stream: @unchecked Sendable {
     }
     workHold = hold
     forgetHead(of: request)
-    connection.state.streamBeganWork()
+    connection.state.workBegan()
     let hasContent = content != nil || !isReceived
     let context = RequestContext(
       loop: connection.channel.loop, content: hasContent ? openContent() : NoContent.shared,
-      contentLength: hasContent ? declaredLength : 0)
+      contentLength: hasContent ? request.head.framing.declaredLength : 0)
     let pending = RequestWork(work, of: request, context, on: self)
     self.work = pending
     pending.lineUp()
@@ -290,10 +285,7 @@ extension HTTP2Stream: ExchangeCarrier {
   /// Content has frames of its own, so what arrives is never malformed.
   func checkArrivedContent(of request: Request) {}
 
-  func readContent(
-    of request: Request, atMost limit: Int, then reply: @escaping @Sendable ([UInt8]) -> Reply
-  ) {
-    if let declaredLength, declaredLength > limit { return refuse(.contentTooLarge(limit), request) }
+  func readContent(of request: Request, atMost limit: Int, then reply: @escaping @Sendable ([UInt8]) -> Reply) {
     forgetHead(of: request)
     reading = (limit, reply, [])
     sendContinue()

@@ -1,0 +1,95 @@
+import EventLoop
+import HTTP1
+import HTTPMessages
+
+/// The content of a request of HTTP/1.1. The server reads it from the connection only when the handler requests it.
+final class HTTP1Content: ContentReader, @unchecked Sendable {
+  // Sendable by confinement, like the connection.
+  private let connection: Connection
+  private var body: ContentDecoder
+  private let end: Deadline
+  private var mustContinue: Bool
+  private var isCancelled = false
+
+  /// Whether the handler has requested content.
+  private(set) var isBegun = false
+  private(set) var isFinished: Bool
+  /// The reason why reading failed, for the connection.
+  private(set) var failure: CloseReason?
+  /// The length that the client declared; nil if the content is chunked.
+  let declaredLength: Int?
+
+  init(_ head: RequestHead, on connection: Connection) {
+    self.connection = connection
+    body = ContentDecoder(head.framing, limits: connection.worker.limits.http1)
+    end = connection.now.advanced(by: connection.worker.limits.body)
+    mustContinue = head.expectsContinue
+    declaredLength = head.framing.declaredLength
+    isFinished = declaredLength == 0
+  }
+
+  func cancel() {
+    connection.channel.loop.assertCurrent()
+    guard !isFinished, !isCancelled else { return }
+    isCancelled = true
+    connection.channel.cancel()
+  }
+
+  func read() async throws(ContentError) -> [UInt8]? {
+    connection.channel.loop.assertCurrent()
+    guard !isFinished else { return nil }
+    // The work is over, and the connection waits for something else: an upload may outlive its response (RFC 9113
+    // §8.1).
+    guard !isCancelled else { throw .cancelled }
+    isBegun = true
+    // The read itself detects that the client has gone.
+    connection.stopWatching()
+    defer {
+      if !isCancelled { failure == nil ? connection.watchForInterruption() : connection.waitForCancelledWork() }
+    }
+    do throws(CloseReason) {
+      return try await part()
+    } catch {
+      guard !isCancelled else { throw .cancelled }
+      failure = error
+      throw ContentError(error)
+    }
+  }
+
+  private func part() async throws(CloseReason) -> [UInt8]? {
+    while true {
+      guard !isCancelled else { throw .gone }
+      let bytes = connection.transport.input
+      let start = connection.transport.consumed
+      let (count, event) = try body.next(in: bytes.span.extracting(start...))
+      connection.transport.consumed += count
+      switch event {
+      case .data(let range): return Array(bytes[start + range.lowerBound..<start + range.upperBound])
+      case .needMore: try await receiveMore()
+      case .end:
+        isFinished = true
+        return nil
+      }
+    }
+  }
+
+  private func receiveMore() async throws(CloseReason) {
+    if mustContinue {
+      mustContinue = false
+      ResponseSerializer.appendContinue(to: &connection.transport.output)
+      try await connection.flush()
+    }
+    connection.transport.borrowBuffers()
+    try await connection.receiveMore(
+      until: min(connection.now.advanced(by: connection.worker.limits.bodyProgress), end))
+  }
+}
+
+extension ContentError {
+  fileprivate init(_ ending: CloseReason) {
+    switch ending {
+    case .refused(let refusal): self = refusal.code == .requestTimeout ? .timedOut : .broken(refusal.detail)
+    case .gone, .finished, .brokenOff, .failedTLS: self = .broken("The client closed the connection.")
+    }
+  }
+}
