@@ -39,7 +39,7 @@ extension Connection {
   /// Charges the held memory. Returns false if the budget refuses the growth; the connection must then end.
   func account() -> Bool {
     channel.loop.assertCurrent()
-    hold.move(to: request.map { $0.holder } ?? peer.holder)
+    hold.move(to: request.map { $0.client.holder } ?? peer.client.holder)
     // Memory granted for a response stays granted until it is sent, so that a reader who makes progress does not lose
     // it to newer ones.
     let isGranted = hold.resize(

@@ -14,7 +14,7 @@ extension Connection: AwaitedTurn {
     channel.loop.assertCurrent()
     transport.releaseBuffers()
     channel.sleep(until: state.rest(at: now, grace: grace), self)
-    worker.lineUp(self, .handshake, of: peer.holder)
+    worker.lineUp(self, .handshake, of: peer.client.holder)
   }
 
   /// Begins the handshake, or closes the connection if it has waited too long. The peer of a refused handshake sees a
@@ -50,13 +50,13 @@ extension Connection: AwaitedTurn {
   /// the requests of others.
   var mustBeDeprioritised: Bool {
     channel.loop.assertCurrent()
-    return !peer.isTrusted && worker.isCrowding(peer.holder) && worker.isBehind
+    return !peer.isTrusted && worker.isCrowding(peer.client.holder) && worker.isBehind
   }
 
   /// Puts the connection after those of others.
   func deprioritise() {
     channel.loop.assertCurrent()
-    guard channel.rank == .first, !peer.isTrusted, let address = peer.holder else { return }
+    guard channel.rank == .first, !peer.isTrusted, let address = peer.client.holder else { return }
     channel.rank = .last
     worker.noteDeprioritised(address)
   }
@@ -66,11 +66,11 @@ extension Connection: AwaitedTurn {
   /// by the work of others.
   func regainRank() {
     channel.loop.assertCurrent()
-    guard channel.rank == .last, !worker.waiting[.request].hasLongLine(of: peer.holder),
-      !worker.hasManyDeprioritised(peer.holder) || !worker.isBehind
+    guard channel.rank == .last, !worker.waiting[.request].hasLongLine(of: peer.client.holder),
+      !worker.hasManyDeprioritised(peer.client.holder) || !worker.isBehind
     else { return }
     channel.rank = .first
-    worker.noteReprioritised(peer.holder)
+    worker.noteReprioritised(peer.client.holder)
   }
 
   /// Returns the refusal of a request that its handler has not seen, if the loop is behind, and the line of the client's
@@ -79,7 +79,7 @@ extension Connection: AwaitedTurn {
   func earlyRefusal(of request: Request) -> Response? {
     channel.loop.assertCurrent()
     guard worker.isBehind else { return nil }
-    if worker.waiting[.request].refuses(request.holder, at: now, limits: worker.limits) {
+    if worker.waiting[.request].refuses(request.client.holder, at: now, limits: worker.limits) {
       deprioritise()
       return refuse(request)
     }
@@ -99,7 +99,7 @@ extension Connection: AwaitedTurn {
   /// the proxy names.
   func responseInstead(of work: DeferredWork, for request: Request) -> Response? {
     channel.loop.assertCurrent()
-    guard worker.waiting[.request].refuses(request.holder, at: now, limits: worker.limits) else { return nil }
+    guard worker.waiting[.request].refuses(request.client.holder, at: now, limits: worker.limits) else { return nil }
     return shed(work, of: request)
   }
 
@@ -114,7 +114,7 @@ extension Connection: AwaitedTurn {
   }
 
   private func refuse(_ request: Request) -> Response {
-    worker.observer.noticed(.requestShed(client: request.clientAddress))
+    worker.observer.noticed(.requestShed(client: request.client.name))
     return ErrorResponse.overBusy.response(id: request.id)
   }
 }

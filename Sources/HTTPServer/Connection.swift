@@ -64,7 +64,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     self.arrival = arrival
     transport = Transport(channel, buffers: worker.buffers, memory: worker.configuration.memory)
     state = ConnectionState(limits: worker.sharedLimits)
-    self.peer = Peer(peer, isTrusted: isFromTrustedProxy, holder: counted?.bits)
+    self.peer = Peer(peer, isTrusted: isFromTrustedProxy)
   }
 
   var channel: Channel { transport.channel }
@@ -326,11 +326,11 @@ extension Connection {
   /// Returns the response with Strict-Transport-Security if the connection uses TLS. Browsers ignore the field in plain
   /// HTTP, and a server must not send it there (RFC 6797 §7.2).
   func secure(_ response: inout Response) {
-    guard transport.tls != nil, let value = worker.strictTransportSecurity else { return }
+    guard transport.tls != nil, let field = worker.strictTransportSecurity.first else { return }
     if response.fields.isEmpty {
-      response.fields = worker.strictTransportSecurityOnly
+      response.fields = worker.strictTransportSecurity
     } else {
-      response.fields[.strictTransportSecurity] = value
+      response.fields[field.name] = field.value
     }
   }
 

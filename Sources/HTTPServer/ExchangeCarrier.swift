@@ -107,7 +107,7 @@ extension ExchangeCarrier {
   /// Replaces a response by a refusal if there is not enough memory to hold it for a slow reader.
   private func makeAffordable(_ response: inout Response, for request: Request) {
     guard response.body.count >= Connection.leastShared, request.method != .head, response.hasContent else { return }
-    guard connection.worker.configuration.memory.charge(shared: response.body, to: request.holder) else {
+    guard connection.worker.configuration.memory.charge(shared: response.body, to: request.client.holder) else {
       connection.worker.observer.noticed(.memoryRefused(connection.peer.address))
       response = ErrorResponse.overMemory.response(id: request.id)
       return request.finish(&response)

@@ -1,33 +1,53 @@
 import Bytes
 import EventLoop
 import HTTP1
-import Memory
+public import Memory
 import TLS
 import Telemetry
 import Tracing
+
+/// The address of a client, in the forms that a request needs.
+public struct ClientAddress: Sendable {
+  /// The address without the port, `unix` or `unknown`.
+  public let name: String
+  /// The client as the unit of shares and limits: an IPv4 address, an IPv6 network of /64, `unix` or `unknown`.
+  public let rateLimitPrefix: String
+  /// The holder that memory is charged to; nil for a trusted proxy.
+  public let holder: MemoryBudget.Holder?
+
+  /// All requests whose client is not known: one caller, which has no more than any other one. The holder is the
+  /// unspecified address, which no peer has (RFC 4291 §2.5.2).
+  static let unknown = ClientAddress(name: "unknown", rateLimitPrefix: "unknown", holder: 0)
+  static let unix = ClientAddress(name: "unix", rateLimitPrefix: "unix", holder: nil)
+
+  init(name: String, rateLimitPrefix: String, holder: MemoryBudget.Holder?) {
+    (self.name, self.rateLimitPrefix, self.holder) = (name, rateLimitPrefix, holder)
+  }
+
+  init(_ address: IPAddress, isTrusted: Bool = false) {
+    let (name, prefix) = (address.description, address.rateLimitPrefix)
+    self.init(
+      name: name, rateLimitPrefix: address.isIPv4 ? name : prefix.description, holder: isTrusted ? nil : prefix.bits)
+  }
+}
 
 /// The peer of a connection, and whether the server trusts its data about other clients.
 struct Peer {
   /// The TCP peer's address, or the address from the PROXY header.
   private(set) var address: SocketAddress
-  /// The address in logs, created once for all requests of the connection.
-  private(set) var name: String
-  /// The address as the unit of shares and limits.
-  private(set) var rateLimitPrefix: String
+  /// The same, created once for all requests of the connection.
+  private(set) var client: ClientAddress
   /// Whether the server trusts the peer's data about other clients.
   private(set) var isTrusted: Bool
   /// Whether the TCP peer is a trusted proxy, even if its client is unknown or untrusted.
   let comesByTrustedProxy: Bool
-  /// The holder that memory is charged to outside of requests; nil for a trusted proxy.
-  private(set) var holder: MemoryBudget.Holder?
   var certificate: ClientCertificate?
 
-  init(_ address: SocketAddress, isTrusted: Bool, holder: MemoryBudget.Holder?) {
+  init(_ address: SocketAddress, isTrusted: Bool) {
     self.address = address
-    (name, rateLimitPrefix) = Self.names(of: address)
+    client = address.ipAddress.map { ClientAddress($0, isTrusted: isTrusted) } ?? .unix
     self.isTrusted = isTrusted
     comesByTrustedProxy = isTrusted
-    self.holder = holder
   }
 
   /// Makes the proxy's client the peer. If the proxy names no address, its client's data about others is not trusted.
@@ -37,16 +57,9 @@ struct Peer {
     case .unknown: isTrusted = false
     case .address(let address, let port):
       self.address = .ip(address, port: port, family: address.isIPv4 ? .v4 : .v6)
-      (name, rateLimitPrefix) = Self.names(of: self.address)
       isTrusted = isTrustedProxy(address)
-      holder = isTrusted ? nil : address.rateLimitPrefix.bits
+      client = ClientAddress(address, isTrusted: isTrusted)
     }
-  }
-
-  private static func names(of address: SocketAddress) -> (String, String) {
-    guard let address = address.ipAddress else { return ("unix", "unix") }
-    let name = address.description
-    return (name, address.isIPv4 ? name : address.rateLimitPrefix.description)
   }
 }
 
@@ -64,30 +77,8 @@ extension Connection {
     guard !fields.isEmpty else { return }
     guard peer.isTrusted else { return worker.observer.noticed(.forwardingIgnored(peer.address)) }
     if fields.contains(.requestID), let id = proxysID(of: request) { request.id = id }
-    switch forwardedClient(of: request, fields) {
-    case .peer: break
-    case .address(let client):
-      request.holder = client.rateLimitPrefix.bits
-      request.clientAddress = client.description
-      request.rateLimitPrefix = client.isIPv4 ? request.clientAddress : client.rateLimitPrefix.description
-    case .unknown:
-      worker.observer.noticed(.forwardingContradictory(peer.address))
-      request.holder = Self.unknownHolder
-      (request.clientAddress, request.rateLimitPrefix) = ("unknown", "unknown")
-    }
+    if let client = forwardedClient(of: request, fields) { request.client = client }
   }
-
-  private enum ForwardedClient {
-    /// The fields name no client, so the request counts as the proxy's own.
-    case peer
-    case address(IPAddress)
-    /// The fields do not say which client it is. All such requests count for one caller, which has no more than any
-    /// other one, and never for the proxy, which may have more.
-    case unknown
-  }
-
-  /// The holder of the unknown caller's memory: the unspecified address, which no peer has (RFC 4291 §2.5.2).
-  private static let unknownHolder: MemoryBudget.Holder = 0
 
   /// Returns the caller's span, or nil if the fields are malformed or repeated. Then the request begins a trace (W3C
   /// Trace Context §4.3).
@@ -107,18 +98,21 @@ extension Connection {
     return RequestID(String(decoding: id, as: UTF8.self))
   }
 
-  /// Returns the client that the field of the settings names.
+  /// Returns the client that the field of the settings names; nil if it names none, and the request counts as the proxy's
+  /// own.
   ///
   /// A proxy that writes one of the two fields may forward the other as the client invented it. So the other field
   /// changes nothing if it names the same client. If it comes alone or with another client, the settings or the proxy
-  /// are wrong, and the server cannot know the client.
-  private func forwardedClient(of request: Request, _ fields: ForwardingFields) -> ForwardedClient {
+  /// are wrong, and the server cannot know the client. It is never the proxy, which may have more than other callers.
+  private func forwardedClient(of request: Request, _ fields: ForwardingFields) -> ClientAddress? {
     let counts = worker.configuration.forwardedField
     let other: ForwardedHops.Field = counts == .forwarded ? .forwardedFor : .forwarded
-    guard fields.contains(counts.flag) else { return fields.contains(other.flag) ? .unknown : .peer }
-    let client = farthestHop(counts, of: request)
-    if fields.contains(other.flag), client != farthestHop(other, of: request) { return .unknown }
-    return client.map { .address($0) } ?? .peer
+    let client = fields.contains(counts.flag) ? farthestHop(counts, of: request) : nil
+    if fields.contains(other.flag), !fields.contains(counts.flag) || client != farthestHop(other, of: request) {
+      worker.observer.noticed(.forwardingContradictory(peer.address))
+      return .unknown
+    }
+    return client.map { ClientAddress($0) }
   }
 
   /// Returns the farthest address that a trusted peer names: from the end of the list, the first address that is not a

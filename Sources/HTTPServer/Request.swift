@@ -3,7 +3,6 @@ public import EventLoop
 public import HTTP1
 public import HTTPMessages
 public import HTTPTypes
-public import Memory
 public import TLS
 public import Telemetry
 public import Tracing
@@ -18,14 +17,8 @@ public final class Request {
   /// The trace that the request belongs to, and the server's span of the request.
   public internal(set) var trace: RequestTrace
 
-  /// The client's address without the port, or `unix`. Behind trusted proxies, it is the client that they name.
-  public internal(set) var clientAddress = ""
-
-  /// The client as the unit of shares and limits: an IPv4 address, an IPv6 network of /64, or `unix`.
-  public internal(set) var rateLimitPrefix = ""
-
-  /// The holder that the request's memory is charged to; nil for a trusted proxy that names no client.
-  public internal(set) var holder: MemoryBudget.Holder?
+  /// The client. Behind trusted proxies, it is the one that they name.
+  public internal(set) var client = ClientAddress(name: "", rateLimitPrefix: "", holder: nil)
 
   /// The verified certificate that the client presented in the TLS handshake, or in that of the resumed session. Nil if
   /// it presented none.

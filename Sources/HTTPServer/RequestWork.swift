@@ -21,7 +21,7 @@ final class RequestWork: AwaitedTurn, @unchecked Sendable {
   }
 
   func lineUp() {
-    carrier.connection.worker.lineUp(self, .request, of: request.holder, since: request.arrival)
+    carrier.connection.worker.lineUp(self, .request, of: request.client.holder, since: request.arrival)
   }
 
   /// Begins the work when its turn comes, unless that is too late.
@@ -30,14 +30,8 @@ final class RequestWork: AwaitedTurn, @unchecked Sendable {
       return end(carrier.connection.withoutWork(work, for: request, isTimely: isTimely))
     }
     context.waited = Deadline.now.duration(since: began)
-    switch work.form {
-    case .call(let begin):
-      let running = begin(context) { self.end($0) }
-      if !hasEnded { self.running = running }
-    case .task(let perform):
-      // An unstructured task does not inherit the preference, and without it would run on the global pool.
-      running = Task(executorPreference: context.loop) { [context] in self.end(await perform(context)) }
-    }
+    let running = work.begin(context) { self.end($0) }
+    if !hasEnded { self.running = running }
   }
 
   func cancel() {

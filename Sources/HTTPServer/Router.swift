@@ -208,15 +208,8 @@ public enum Reply: Sendable {
 /// Work that waits. It is cancelled when the client goes away. The `Request` is not available to the work, so the handler
 /// must copy what the work needs.
 public struct DeferredWork: Sendable {
-  let form: Form
+  let begin: Begin
   let instead: (@Sendable () -> Response?)?
-
-  enum Form: Sendable {
-    /// Work in a task of the connection's loop.
-    case task(@Sendable (RequestContext) async -> Response)
-    /// Work that needs no task while it waits.
-    case call(Begin)
-  }
 
   /// Begins work on the loop of the context. It calls `respond` once: at once or later on the loop, or on the thread that
   /// cancels. Returns the work, or nil if it has called `respond`.
@@ -225,15 +218,17 @@ public struct DeferredWork: Sendable {
       _ context: RequestContext, _ respond: @escaping @Sendable (consuming Response) -> Void
     ) -> (any CancellableWork)?
 
-  /// Creates the work of one request, which a task does.
+  /// Creates the work of one request, which a task of the connection's loop does.
   ///
   /// - Parameter instead: Returns a response without the work, if there is one. The server calls it when it has more work
   ///   than it can do, and responds with 503 if it returns nil.
   public init(
     instead: (@Sendable () -> Response?)? = nil, perform: @escaping @Sendable (RequestContext) async -> Response
   ) {
-    self.instead = instead
-    form = .task(perform)
+    self.init(instead: instead) { context, respond in
+      // An unstructured task does not inherit the preference, and without it would run on the global pool.
+      Task(executorPreference: context.loop) { respond(await perform(context)) }
+    }
   }
 
   /// Creates the work of one request, which needs no task. A task for each would keep memory while it waits, and costs as
@@ -242,21 +237,17 @@ public struct DeferredWork: Sendable {
   /// - Parameter instead: Returns a response without the work, if there is one.
   public init(instead: (@Sendable () -> Response?)? = nil, begin: @escaping Begin) {
     self.instead = instead
-    form = .call(begin)
+    self.begin = begin
   }
 
   /// Does the work in the present task. Cancelling the task cancels the work.
   public func perform(_ context: RequestContext) async -> Response {
-    switch form {
-    case .task(let work): return await work(context)
-    case .call(let begin):
-      let response = OneShot<Response>()
-      let work = begin(context) { response.resume($0) }
-      return await withTaskCancellationHandler {
-        await response.get()
-      } onCancel: {
-        work?.cancel()
-      }
+    let response = OneShot<Response>()
+    let work = begin(context) { response.resume($0) }
+    return await withTaskCancellationHandler {
+      await response.get()
+    } onCancel: {
+      work?.cancel()
     }
   }
 }

@@ -1,6 +1,7 @@
 public import EventLoop
 import Glibc
 public import HTTP1
+import HTTPTypes
 public import Memory
 public import TLS
 
@@ -86,11 +87,12 @@ public final class Server: Sendable {
 
   /// Replaces the router for requests that begin from now on, and the TLS context for new connections.
   public func replace(router: Router, tls: TLSContext?, strictTransportSecurity: String? = nil) {
+    let fields: HTTPFields = strictTransportSecurity.map { [.strictTransportSecurity: $0] } ?? [:]
     for worker in workers {
       worker.loop.post {
         worker.router = router
         worker.tls = tls
-        worker.strictTransportSecurity = strictTransportSecurity
+        worker.strictTransportSecurity = fields
       }
     }
   }

@@ -24,12 +24,8 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   var router: Router
   /// The TLS context for new connections, or nil for plain HTTP.
   var tls: TLSContext?
-  /// The value of Strict-Transport-Security in responses over TLS, or nil to omit it.
-  var strictTransportSecurity: String? {
-    didSet { strictTransportSecurityOnly = Self.only(strictTransportSecurity) }
-  }
-  /// The same as the fields of a response that has no others.
-  private(set) var strictTransportSecurityOnly: HTTPFields
+  /// Strict-Transport-Security in responses over TLS, as the fields of a response that has no others; empty to omit it.
+  var strictTransportSecurity: HTTPFields
   private(set) var stage = Stage.serving
 
   enum Stage: Comparable {
@@ -77,15 +73,10 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     observer = configuration.observer.forOneLoop()
     self.configuration = configuration
     self.tls = configuration.tls
-    strictTransportSecurity = configuration.strictTransportSecurity
-    strictTransportSecurityOnly = Self.only(configuration.strictTransportSecurity)
+    strictTransportSecurity = configuration.strictTransportSecurity.map { [.strictTransportSecurity: $0] } ?? [:]
     self.router = router
     self.count = count
     spares = SpareDescriptors(configuration.spareDescriptors)
-  }
-
-  private static func only(_ strictTransportSecurity: String?) -> HTTPFields {
-    strictTransportSecurity.map { [.strictTransportSecurity: $0] } ?? [:]
   }
 
   func start(_ listeners: [Listener]) {
@@ -185,7 +176,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
       connections[connection.place] = last
       last.place = connection.place
     }
-    if connection.channel.rank == .last { noteReprioritised(connection.peer.holder) }
+    if connection.channel.rank == .last { noteReprioritised(connection.peer.client.holder) }
     count.release(counted)
     spares.refill()
   }
@@ -264,9 +255,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     let request =
       requests.popLast()
       ?? Request(limits: limits.http1, own: ids.next(), loop: loop, recordedPathBytes: observer.recordedPathBytes)
-    request.clientAddress = connection.peer.name
-    request.rateLimitPrefix = connection.peer.rateLimitPrefix
-    request.holder = connection.peer.holder
+    request.client = connection.peer.client
     request.clientCertificate = connection.peer.certificate
     request.received = connection.now
     request.isSecure = connection.transport.tls != nil

@@ -104,7 +104,7 @@ import Testing
     // Two requests of the client's address wait, and one of them is late.
     _ = server.workers { worker in
       guard let connection = worker.connections.first else { return }
-      let holder = connection.peer.holder
+      let holder = connection.peer.client.holder
       for _ in 0..<2 { worker.waiting[.request].add(connection, of: holder, at: worker.loop.now) }
       _ = worker.waiting.next(at: worker.loop.now, limits: Self.overloaded)
     }
@@ -249,7 +249,7 @@ import Testing
       guard let connection = worker.connections.first else { return }
       // Nothing begins this work.
       for _ in 0..<count {
-        worker.waiting[.request].add(connection, of: connection.peer.holder, at: worker.loop.now)
+        worker.waiting[.request].add(connection, of: connection.peer.client.holder, at: worker.loop.now)
       }
     }
     return (server, client)

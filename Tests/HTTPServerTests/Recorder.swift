@@ -15,7 +15,7 @@ final class Recorder: ExchangeObserver, Sendable {
   func completed(_ request: Request, _ response: Response, bytes: Int) {
     let route = request.route.map { "\($0)" }
     let path = String(decoding: request.recordedPath, as: UTF8.self)
-    let entry = (response.status.code, route, path, request.duration, request.clientAddress)
+    let entry = (response.status.code, route, path, request.duration, request.client.name)
     completed.withLock { $0.append(entry) }
   }
 

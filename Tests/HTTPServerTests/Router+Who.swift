@@ -11,7 +11,7 @@ extension Router {
       [
         .get { request in
           let certificate = request.clientCertificate.map { $0.uris.first ?? "nameless" } ?? "-"
-          return Response(.ok, body: Array("\(request.clientAddress) \(request.rateLimitPrefix) \(certificate)".utf8))
+          return Response(.ok, body: Array("\(request.client.name) \(request.client.rateLimitPrefix) \(certificate)".utf8))
         }
       ])
   ])

@@ -171,7 +171,7 @@ final class HTTP2Stream: @unchecked Sendable {
   }
 
   private func wait(for work: DeferredWork, of request: Request) {
-    let hold = MemoryHold(connection.worker.configuration.memory, for: request.holder)
+    let hold = MemoryHold(connection.worker.configuration.memory, for: request.client.holder)
     guard hold.resize(to: Connection.Cost.work, for: .waiting) else {
       connection.worker.observer.noticed(.memoryRefused(connection.peer.address))
       return refuse(.overMemory, request)

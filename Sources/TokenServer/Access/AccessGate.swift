@@ -336,8 +336,8 @@ struct AuditContext: Sendable {
   init(_ request: Request) {
     id = request.id
     trace = request.trace
-    address = request.clientAddress
-    rateLimitPrefix = request.rateLimitPrefix
+    address = request.client.name
+    rateLimitPrefix = request.client.rateLimitPrefix
     route = request.route ?? "-"
   }
 

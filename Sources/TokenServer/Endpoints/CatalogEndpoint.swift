@@ -224,9 +224,9 @@ extension CatalogCall {
       self.init(
         method, target,
         caller: payer
-          ?? QuotaCaller(client: HashedText(Client.anonymousID), identity: ByteString(request.rateLimitPrefix)),
+          ?? QuotaCaller(client: HashedText(Client.anonymousID), identity: ByteString(request.client.rateLimitPrefix)),
         directives: directives, preconditions: preconditions, coding: coding, fields: fields, span: span,
-        holder: request.holder)
+        holder: request.client.holder)
     } catch {
       throw error.response
     }

@@ -50,7 +50,7 @@ struct ServerEvents: ExchangeObserver {
     // At a terminal, a visit of the page has the line of its document only.
     if sink.isForPerson, status < 400, route.description.hasPrefix("/page/") { return }
     var record = AccessRecord(
-      requestID: request.id, trace: request.trace, client: request.clientAddress, method: "\(method)", route: route,
+      requestID: request.id, trace: request.trace, client: request.client.name, method: "\(method)", route: route,
       path: request.recordedPath, status: status, bytes: bytes, duration: duration)
     if let replaced = response.replaced {
       let texts: [(StaticString, String?)] = [
