@@ -179,16 +179,10 @@ package final class ByteTransport: ChannelDelegate {
   package var backlog: Int { output.count + outgoing.count - sent }
 
   /// Lets `body` append to the output, and sends the output at the end of the turn.
-  package func write(_ body: (inout [UInt8]) -> Void) {
-    channel.loop.assertCurrent()
-    body(&output)
-    flushSoon()
-  }
-
-  /// Lets `body` append to the output, which the caller then sends by `flushSoon`.
-  package func append<Failure: Error>(_ body: (inout [UInt8]) throws(Failure) -> Void) throws(Failure) {
+  package func write<Failure: Error>(_ body: (inout [UInt8]) throws(Failure) -> Void) throws(Failure) {
     channel.loop.assertCurrent()
     try body(&output)
+    flushSoon()
   }
 
   /// Sends the output at the end of the turn.
@@ -229,10 +223,6 @@ package final class ByteTransport: ChannelDelegate {
     do { return try channel.send(bytes.span.extracting(sent...)) } catch { throw .failed(error) }
   }
 
-  private func encrypt(_ plaintext: [UInt8], with tls: TLSSession) throws(ByteTransportEnd) {
-    do { try tls.send(plaintext.span, outgoing: &outgoing) } catch { throw .failedTLS(error) }
-  }
-
   /// Lets the owner append to the output. The transport does not use the output meanwhile.
   private func collect() {
     var collected: [UInt8] = []
@@ -249,7 +239,8 @@ package final class ByteTransport: ChannelDelegate {
       return output.removeAll(keepingCapacity: true)
     }
     guard tls.phase != .handshaking else { return }
-    try encrypt(output, with: tls)
+    let plaintext = output
+    do { try tls.send(plaintext.span, outgoing: &outgoing) } catch { throw .failedTLS(error) }
     output.removeAll(keepingCapacity: output.capacity <= Self.keptCapacity)
   }
 

@@ -71,7 +71,9 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     let framing: MessageFraming =
       request.content == nil ? .none : request.contentLength.map { .fixed($0) } ?? .chunked
     do {
-      try transport.append { (output) throws(RequestError) in
+      // Sent at the end of the turn, right after the requests of other connections: an upstream on this machine that waits
+      // for them then wakes up once for all.
+      try transport.write { (output) throws(RequestError) in
         try RequestSerializer.append(
           request.method, target: target.span, host: authority, fields: request.fields,
           credential: request.credential, framing: framing, to: &output)
@@ -85,9 +87,6 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     sentBefore = transport.bytesSent
     isEarly = false
     transport.deadline = exchange.wholeDeadline.advanced(by: Self.margin)
-    // Sent at the end of the turn, right after the requests of other connections: an upstream on this machine that waits
-    // for them then wakes up once for all.
-    transport.flushSoon()
     exchange.sent(by: self)
     guard let content = request.content else { return }
     isChunked = framing == .chunked

@@ -4,8 +4,7 @@ import Locks
 /// The limit on the memory that peers and the upstream make the process hold, and its current use.
 ///
 /// Memory of a connection, a request or a response is charged here before the server keeps it across a wait, and is
-/// released with its owner. Work that ends within one turn of a loop is not charged: its buffers belong to the loop,
-/// and there are few.
+/// released with its owner. Work that ends within one turn of a loop is not charged: it has the loop's few buffers.
 ///
 /// A dynamic threshold grants memory (Choudhury and Hahne, 1998): a holder may have up to ``share`` times the memory
 /// that is still free outside of the ``reserve``. One greedy address therefore gets two thirds of that memory, and two
@@ -36,8 +35,7 @@ public final class MemoryBudget: Sendable {
   /// The number of bytes that only holders with at most ``smallHolding`` may take, so that health checks, tokens and
   /// short responses continue when the budget refuses everything else.
   public let reserve: Int
-  /// The maximum number of bytes of a holder that takes from the reserve: a few requests at once, or over TLS at least
-  /// one handshake.
+  /// The most bytes of a holder that takes from the reserve: a few requests at once, or over TLS at least a handshake.
   public let smallHolding: Int
 
   private let state = Locked(State())
@@ -66,8 +64,7 @@ public final class MemoryBudget: Sendable {
 
   /// Creates a budget of `limit` bytes.
   /// - Parameter isWorthTrimming: Called when the use has fallen by a quarter of its peak since the last call, and when a
-  ///   charge is refused. This is the time to return free memory to the system. The call is on the thread that
-  ///   released or charged memory.
+  ///   charge is refused, on that thread. This is the time to return free memory to the system.
   public init(limit: Int, isWorthTrimming: @escaping @Sendable () -> Void = {}) {
     self.limit = limit
     reserve = limit / 8
@@ -78,22 +75,22 @@ public final class MemoryBudget: Sendable {
   /// Returns a budget without a limit, which only counts.
   public static func unlimited() -> MemoryBudget { MemoryBudget(limit: .max / 4) }
 
-  // MARK: Charges
-
   /// Charges `bytes` to `holder`. Nil stands for trusted proxies and for the server itself, which have no share.
   /// - Returns: False if the charge is refused. Then nothing is charged, and the caller must not keep the memory.
   public func charge(_ bytes: Int, to holder: Holder?, for purpose: Purpose) -> Bool {
-    let isGranted = state.withLock { state in
-      let place = holder.flatMap { state.holders.index(forKey: $0) }
-      guard allows(bytes, to: holder, at: place, for: purpose, state) else {
-        state.refusals[purpose.rawValue] += 1
-        return false
-      }
-      state.add(bytes, to: holder, at: place)
-      return true
-    }
+    let isGranted = state.withLock { charge(bytes, to: holder, for: purpose, &$0) }
     if !isGranted { isWorthTrimming() }
     return isGranted
+  }
+
+  private func charge(_ bytes: Int, to holder: Holder?, for purpose: Purpose, _ state: inout State) -> Bool {
+    let place = holder.flatMap { state.holders.index(forKey: $0) }
+    guard allows(bytes, to: holder, at: place, for: purpose, state) else {
+      state.refusals[purpose.rawValue] += 1
+      return false
+    }
+    state.add(bytes, to: holder, at: place)
+    return true
   }
 
   /// Charges memory that is already held and can no longer be refused.
@@ -110,8 +107,6 @@ public final class MemoryBudget: Sendable {
     if hasFallen { isWorthTrimming() }
   }
 
-  // MARK: Shared arrays
-
   /// Charges an array that several owners may hold: only the first owner is charged. ``release(shared:)`` releases the
   /// charge. The caller keeps the array until then, so that no other array gets its address.
   public func charge(shared array: [UInt8], to holder: Holder?) -> Bool {
@@ -121,12 +116,7 @@ public final class MemoryBudget: Sendable {
         state.shared[key]?.references += 1
         return true
       }
-      let place = holder.flatMap { state.holders.index(forKey: $0) }
-      guard allows(array.count, to: holder, at: place, for: .response, state) else {
-        state.refusals[Purpose.response.rawValue] += 1
-        return false
-      }
-      state.add(array.count, to: holder, at: place)
+      guard charge(array.count, to: holder, for: .response, &state) else { return false }
       state.shared[key] = Shared(references: 1, bytes: array.count, holder: holder)
       return true
     }
@@ -162,8 +152,6 @@ public final class MemoryBudget: Sendable {
     state.peak = state.used
     return true
   }
-
-  // MARK: Figures
 
   /// The number of charged bytes.
   public var used: Int { state.withLock { $0.used } }
@@ -252,11 +240,11 @@ public final class MemoryHold {
   /// Changes the charge to `count` bytes.
   /// - Returns: False if the growth is refused. Then the charge stays as it was.
   public func resize(to count: Int, for purpose: MemoryBudget.Purpose) -> Bool {
-    if count > bytes {
-      guard budget.charge(count - bytes, to: holder, for: purpose) else { return false }
-    } else if count < bytes {
-      budget.release(bytes - count, of: holder)
+    guard count > bytes else {
+      force(to: count)
+      return true
     }
+    guard budget.charge(count - bytes, to: holder, for: purpose) else { return false }
     bytes = count
     return true
   }
