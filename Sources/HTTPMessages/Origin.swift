@@ -24,8 +24,7 @@ public struct Origin: Sendable, Hashable, Comparable, CustomStringConvertible {
 
   /// The host: a name, an IPv4 address, or an IPv6 address in brackets.
   public var host: Substring {
-    let afterScheme = description.utf8.firstIndex(of: UInt8(ascii: "/")).map { description.utf8.index($0, offsetBy: 2) }
-    let rest = description[(afterScheme ?? description.startIndex)...]
+    let rest = description.drop { $0 != "/" }.dropFirst(2)
     let nameEnd = rest.firstIndex(of: "]").map { rest.index(after: $0) } ?? rest.firstIndex(of: ":")
     return rest[..<(nameEnd ?? rest.endIndex)]
   }
@@ -46,9 +45,7 @@ public struct Origin: Sendable, Hashable, Comparable, CustomStringConvertible {
   public static let appleMusic = Origin(serialization: "https://api.music.apple.com")
 
   /// Creates an origin from a serialization that is known to be correct.
-  private init(serialization: String) {
-    description = serialization
-  }
+  private init(serialization: String) { description = serialization }
 
   /// Whether the host names this machine by name or address (RFC 6761 §6.3, RFC 1122 §3.2.1.3, RFC 4291 §2.5.3).
   public var isLoopback: Bool {
@@ -140,8 +137,7 @@ struct OriginParser {
   private static let wildcardAdvice =
     "Apple compares origins byte by byte, so name each one in full, as in https://app.example.com."
 
-  /// Returns whether the byte ends the authority. Browsers treat a backslash as a slash here (URL standard, authority
-  /// state).
+  /// Returns whether the byte ends the authority. A backslash counts as a slash (URL standard, authority state).
   private static func endsAuthority(_ byte: UInt8) -> Bool {
     byte == UInt8(ascii: "/") || byte == UInt8(ascii: "?") || byte == UInt8(ascii: "#") || byte == UInt8(ascii: "\\")
   }
@@ -184,8 +180,7 @@ struct OriginParser {
     output += "[\(Self.text(ofIPv6: address))]".utf8
   }
 
-  /// Returns the address in the form that browsers send: that of RFC 5952, but without an IPv4 address at its end (URL
-  /// standard, host serializing).
+  /// Returns the address as browsers send it: as in RFC 5952, without an IPv4 address (URL standard, host serializing).
   private static func text(ofIPv6 address: UInt128) -> String {
     let (front, last) = (address >> 32, UInt32(truncatingIfNeeded: address))
     guard front == 0xffff || (front == 0 && last > 0xffff) else { return String(ipv6: address) }

@@ -14,8 +14,7 @@ public struct Response: Sendable {
   /// The content. The server omits it on the wire for `HEAD` and for statuses without content.
   public var body: [UInt8]
   /// A reader of content that replaces `body`. The server cancels the reader if it does not send the content to its
-  /// end. If the content breaks off, the server closes the connection, so that the client does not treat it as
-  /// complete.
+  /// end. If the content breaks off, it closes the connection, so that the client does not treat it as complete.
   public var stream: (any ContentReader)?
   /// The length of `stream` in bytes, or nil if it is not known beforehand.
   public var streamLength: Int?
@@ -82,15 +81,6 @@ public struct ErrorResponse: Error, Sendable, Equatable {
 /// Over HTTP/1.1 the end of a message that was refused is not certain, so the bytes behind it may have no meaning. Over
 /// HTTP/2 frames state where a message ends, so a message that is refused, or malformed, costs its stream only (RFC 9113
 /// §8.1.1), and the requests beside it go on.
-///
-/// | refusal | HTTP/1.1 | HTTP/2 |
-/// | --- | --- | --- |
-/// | a head or content that the codec refuses, content too large, content or a head too late | connection | stream |
-/// | a host that the server does not serve (421, RFC 9110 §15.5.20) | connection | stream |
-/// | CONNECT, TRACE, an unknown method | connection | stream |
-/// | work that takes too long | connection | stream |
-/// | no memory, the end of the server, a client certificate that does not hold any more | connection | connection |
-/// | every other response | nothing | stream |
 public enum MessageEnd: Sendable, Equatable {
   /// The client decides whether the connection goes on.
   case nothing
@@ -176,8 +166,7 @@ public final class ReplacedResponse: Sendable, Equatable {
 }
 
 extension Response {
-  /// Adds what the upstream said in the response that this one replaces: to the log, and the fields that the upstream's
-  /// support asks for to the response.
+  /// Adds what the upstream said in the response that this one replaces, and the fields that its support asks for.
   public mutating func note(_ replaced: ReplacedResponse) {
     self.replaced = replaced
     if let key = replaced.correlationKey { fields[.appleCorrelationKey] = key }

@@ -5,8 +5,6 @@ public import HTTPTypes
 /// A server that receives this server's requests, for one event loop. Only tasks of that loop call it.
 public protocol Upstream: Sendable {
   /// Prepares a request. It is sent once, by ``UpstreamCall/start(_:)``.
-  ///
-  /// - Parameter limits: The maximum durations.
   func call(_ request: UpstreamRequest, limits: UpstreamTimeouts) -> any UpstreamCall
 
   /// Waits for a duration. Throws if the task is cancelled first.
@@ -23,17 +21,13 @@ public protocol CancellableWork: Sendable {
 
 extension Task: CancellableWork where Success == Void, Failure == Never {}
 
-/// A request to an upstream, from its start to the header section of the final response.
+/// A request to an upstream, from its start to the header section of the final response. To cancel it, also before
+/// ``start(_:)``, resets an HTTP/2 stream, and closes an HTTP/1.1 connection.
 public protocol UpstreamCall: AnyObject, CancellableWork {
   /// Sends the request. `receiver` gets the result once: later, not within this call.
   func start(_ receiver: any UpstreamReceiver)
 
-  /// Ends the exchange: an HTTP/2 stream is reset, and an HTTP/1.1 connection is closed. On any thread, and also before
-  /// ``start(_:)``.
-  func cancel()
-
-  /// Ends the exchange unless the request has been sent. A request that has been sent goes on, and the receiver gets its
-  /// result. On any thread.
+  /// Ends the exchange unless the request has been sent: then the receiver gets its result. On any thread.
   func cancelUnlessSent()
 }
 
@@ -44,10 +38,7 @@ public protocol UpstreamReceiver: AnyObject, Sendable {
 }
 
 extension Upstream {
-  /// Sends one request, once, and returns when the header section of the final response has arrived. Cancelling the task
-  /// cancels the call.
-  ///
-  /// - Parameter limits: The maximum durations.
+  /// Sends one request, once, and returns the final response when its header section has arrived.
   public func send(
     _ request: UpstreamRequest, limits: UpstreamTimeouts
   ) async throws(UpstreamError) -> UpstreamResponse {
@@ -97,8 +88,7 @@ public struct UpstreamTimeouts: Sendable, Equatable {
   }
 }
 
-/// A request to an upstream server, which determines the scheme and authority. Immutable, and an object, because it passes
-/// through several hands.
+/// A request to an upstream server, which determines scheme and authority. An object that passes through many hands.
 public final class UpstreamRequest: Sendable {
   /// The method.
   public let method: HTTPRequest.Method
@@ -155,8 +145,7 @@ public final class UpstreamResponse: Sendable {
 
   /// Returns the same response with another reader of its content.
   public func read(by content: any ContentReader) -> UpstreamResponse {
-    UpstreamResponse(
-      status: status, fields: fields, version: version, content: content, contentLength: contentLength)
+    UpstreamResponse(status: status, fields: fields, version: version, content: content, contentLength: contentLength)
   }
 }
 
@@ -164,8 +153,7 @@ public final class UpstreamResponse: Sendable {
 public struct UpstreamError: Error, Sendable, Equatable, CustomStringConvertible {
   /// The progress of the request, which decides whether the server may send it again (RFC 9110 §9.2.2).
   public enum Progress: Sendable, Equatable {
-    /// The request provably did not reach the upstream's application: never sent, or refused unprocessed (RFC 9113
-    /// §8.7).
+    /// The request provably did not reach the upstream: never sent, or refused unprocessed (RFC 9113 §8.7).
     case unprocessed
     /// The request was sent, at least in part, and no response had begun.
     case unanswered
@@ -211,8 +199,7 @@ public struct UpstreamError: Error, Sendable, Equatable, CustomStringConvertible
   public let cause: Cause
   /// The progress of the request before the failure.
   public let progress: Progress
-  /// One sentence for the operator: what happened, with which peer, and what to do if that is known. It contains no
-  /// secret.
+  /// One sentence for the operator: what happened, with which peer, and what to do if that is known; without secrets.
   public let description: String
   /// The number of the connection that failed this request and all others on it, or nil if only this request failed. No
   /// two connections of the process have the same number.
@@ -238,8 +225,7 @@ public struct UpstreamError: Error, Sendable, Equatable, CustomStringConvertible
 public protocol ContentReader: AnyObject, Sendable {
   /// Returns the next part, which is never empty. Returns nil at the end and on every later call.
   ///
-  /// Throws if the content breaks off. Then the content so far is incomplete, and the caller must not treat it as
-  /// complete.
+  /// Throws if the content breaks off. The caller must not treat the content so far as complete.
   func read() async throws(ContentError) -> [UInt8]?
 
   /// Returns what can be read without a wait. Throws like ``read()``.
