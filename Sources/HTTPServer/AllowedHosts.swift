@@ -33,8 +33,7 @@ public struct AllowedHosts: Sendable {
 
   /// Returns the error for a request with a host that is not allowed, or nil if the host is allowed.
   ///
-  /// The host is that of the request target if it has one, else that of `Host` (RFC 9112 §3.2.2). `X-Forwarded-Host` is
-  /// ignored, because any page can send it.
+  /// The host is that of the request target, else of `Host` (RFC 9112 §3.2.2). Any page can send `X-Forwarded-Host`.
   func refusal(of request: Request) -> ErrorResponse? {
     guard !request.comesByTrustedProxy, !request.authority.isEmpty, !allows(request.authority) else { return nil }
     return ErrorResponse(

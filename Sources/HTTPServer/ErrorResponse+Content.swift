@@ -59,20 +59,17 @@ extension [UInt8] {
 
 /// The errors that end a connection: the one place that maps causes below the routes to responses.
 extension ErrorResponse {
-  /// Creates the response when the codec refused a head or a chunked body. Later bytes of the connection are
-  /// meaningless.
+  /// Creates the response to a head or a chunked body that the codec refused. Later bytes are meaningless.
   ///
   /// - Parameter part: The part of the message that is refused, safe to quote; nil to show none.
   init(_ error: RequestError, showing part: String? = nil) {
-    let detail = part.map { "\(error.reason) It is \($0)." } ?? error.reason
-    self.init(ErrorCode(codecStatus: error.status), detail, end: .message)
+    let code = ErrorCode.allCases.first { $0.status == error.status } ?? .malformedRequest
+    self.init(code, part.map { "\(error.reason) It is \($0)." } ?? error.reason, end: .message)
   }
 
-  static let headTimeout = ErrorResponse(
-    .requestTimeout, "The header section did not arrive in time.", end: .message)
+  static let headTimeout = ErrorResponse(.requestTimeout, "The header section did not arrive in time.", end: .message)
 
-  static let bodyTimeout = ErrorResponse(
-    .requestTimeout, "The content did not arrive in time.", end: .message)
+  static let bodyTimeout = ErrorResponse(.requestTimeout, "The content did not arrive in time.", end: .message)
 
   static let workTimeout = ErrorResponse(
     .upstreamTimeout, "The response took longer than the server's limit.", end: .message)
@@ -93,23 +90,6 @@ extension ErrorResponse {
     .malformedRequest, "This port speaks HTTPS: use https:// instead of http://.", end: .message)
 
   static func contentTooLarge(_ limit: Int) -> ErrorResponse {
-    ErrorResponse(
-      .contentTooLarge, "The content is longer than this path's limit of \(limit) bytes.", end: .message)
-  }
-}
-
-extension ErrorCode {
-  /// Returns the code for an error of the HTTP/1.1 codec, which knows only statuses.
-  init(codecStatus status: HTTPResponse.Status) {
-    self =
-      switch status {
-      case .uriTooLong: .uriTooLong
-      case .requestHeaderFieldsTooLarge: .headerFieldsTooLarge
-      case .contentTooLarge: .contentTooLarge
-      case .expectationFailed: .expectationFailed
-      case .notImplemented: .notImplemented
-      case .httpVersionNotSupported: .httpVersionNotSupported
-      default: .malformedRequest
-      }
+    ErrorResponse(.contentTooLarge, "The content is longer than this path's limit of \(limit) bytes.", end: .message)
   }
 }

@@ -109,9 +109,7 @@ extension ProxyHeader {
 /// ports, and then further details, each with type and length.
 extension ProxyHeader {
   /// The first bytes, with which no other protocol begins.
-  private static let signature: [UInt8] = [
-    0x0d, 0x0a, 0x0d, 0x0a, 0x00, 0x0d, 0x0a, 0x51, 0x55, 0x49, 0x54, 0x0a,
-  ]
+  private static let signature = Array("\r\n\r\n\0\r\nQUIT\n".utf8)
 
   /// The length of all fields up to and including the length field.
   private static let fixedLength = 16
@@ -120,25 +118,20 @@ extension ProxyHeader {
     guard bytes.agrees(with: signature) else { throw .missing }
     let versionAndCommand = signature.count
     guard versionAndCommand < bytes.count else { return nil }
-    guard let command = Command(rawValue: bytes[versionAndCommand]) else { throw .malformedBinary }
+    let isLocal = bytes[versionAndCommand] == 0x20
+    guard isLocal || bytes[versionAndCommand] == 0x21 else { throw .malformedBinary }
     guard versionAndCommand + 1 < bytes.count else { return nil }
     let (family, transport) = (bytes[versionAndCommand + 1] >> 4, bytes[versionAndCommand + 1] & 0x0f)
-    // After LOCAL, only the length has a meaning.
-    guard command == .local || (family <= 3 && transport <= 2) else { throw .malformedBinary }
+    // After the command LOCAL, only the length has a meaning.
+    guard isLocal || (family <= 3 && transport <= 2) else { throw .malformedBinary }
     guard bytes.count >= fixedLength else { return nil }
     let length = fixedLength + Int(bytes[14]) << 8 + Int(bytes[15])
     guard length <= maximumLength else { throw .tooLong }
     guard bytes.count >= length else { return nil }
-    guard command == .proxy else { return ProxyHeader(source: .proxy, length: length) }
+    guard !isLocal else { return ProxyHeader(source: .proxy, length: length) }
     // Without a family, the end of the addresses is unknown.
     guard family > 0, transport > 0 else { return ProxyHeader(source: .unknown, length: length) }
     return ProxyHeader(source: try source(in: bytes.extracting(..<length), family: family), length: length)
-  }
-
-  /// Version 2 with the command.
-  private enum Command: UInt8 {
-    case local = 0x20
-    case proxy = 0x21
   }
 
   /// Parses the addresses and checks the extensions.

@@ -12,7 +12,7 @@ final class RefusedHead {
   let refusal: ErrorResponse
   private(set) var values: [(name: StaticString, value: [UInt8])] = []
   /// Whether the head has ended, or nothing more of it is to be read.
-  private(set) var isComplete = false
+  private(set) var isComplete: Bool
 
   /// The maximum number of bytes of a refused head that are read: twice as many as a head may have.
   static let mostBytes = 81_920
@@ -23,7 +23,6 @@ final class RefusedHead {
 
   /// The names of the fields in lower case; none to read nothing.
   private let names: [StaticString]
-  private let readsOn: Bool
   private var left = RefusedHead.mostBytes
   private var line: [UInt8] = []
   private var hasRequestLine = false
@@ -31,23 +30,21 @@ final class RefusedHead {
   /// Creates a head that begins with the bytes of the next `read`.
   init(_ refusal: ErrorResponse, of error: RequestError, keeping names: [StaticString]) {
     (self.refusal, self.names) = (refusal, names)
-    readsOn = error.leavesLinesClear && !names.isEmpty
+    isComplete = !error.leavesLinesClear || names.isEmpty
   }
 
   /// The number of bytes that it makes the server hold.
   var heldBytes: Int { line.capacity + values.reduce(0) { $0 + $1.value.capacity } }
 
   func read(_ bytes: Span<UInt8>) {
-    guard readsOn else { return isComplete = true }
-    for index in bytes.indices {
+    for index in bytes.indices where !isComplete {
       left -= 1
-      guard left > 0 else { return isComplete = true }
-      let byte = bytes[index]
-      if byte == 0x0A {
+      if left == 0 {
+        isComplete = true
+      } else if bytes[index] == 0x0A {
         endLine()
-        if isComplete { return }
       } else if line.count <= Self.mostBytesOfLine {
-        line.append(byte)
+        line.append(bytes[index])
       }
     }
   }

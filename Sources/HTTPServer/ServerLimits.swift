@@ -20,9 +20,8 @@ public struct ServerLimits: Sendable, Equatable {
   public var body = Duration.seconds(120)
   /// Time without progress in writing a response.
   public var writeProgress = Duration.seconds(30)
-  /// Time for a handler that waits, until its response or the next part of it, because an upstream that never responds
-  /// must not hold a caller's connection. It is longer than the handlers' own timeouts, which have more specific
-  /// errors.
+  /// Time for a handler that waits, until its response or the next part of it. It is longer than the handlers' own
+  /// timeouts, which have more specific errors.
   public var work = Duration.seconds(120)
   /// Time for a handler to end after it was cancelled. Then its connection is closed.
   public var cancelledWork = Duration.seconds(10)

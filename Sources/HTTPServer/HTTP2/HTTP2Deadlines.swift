@@ -40,7 +40,10 @@ struct HTTP2Deadlines {
     if frame?.number != waits.frame?.number { frame = waits.frame.map { ($0.number, now) } }
     if writing?.accepted != waits.accepted { writing = waits.accepted.map { ($0, now) } }
     guard waits.hasStreams || frame != nil || writing != nil else { return idleSince.advanced(by: limits.idle) }
-    if nextLook <= now { nextLook = now.advanced(by: limits.http2Look) }
+    if nextLook <= now {
+      let shortest = min(limits.headerSection, limits.bodyProgress, limits.body, min(limits.writeProgress, limits.work))
+      nextLook = now.advanced(by: min(shortest, limits.idle) / 4)
+    }
     return min(nextLook, waits.hasStreams ? .never : idleSince.advanced(by: limits.idle))
   }
 
@@ -100,13 +103,6 @@ struct StreamDeadlines {
     if now >= sent.since.advanced(by: limits.writeProgress), waits.isSending { return .reader }
     if let workSince, now >= workSince.advanced(by: limits.work) { return .work }
     return .nothing
-  }
-}
-
-extension ServerLimits {
-  /// The time between two looks at what an HTTP/2 connection waits for: a quarter of the shortest limit.
-  fileprivate var http2Look: Duration {
-    min(headerSection, bodyProgress, body, min(writeProgress, work, idle)) / 4
   }
 }
 
