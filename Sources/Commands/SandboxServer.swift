@@ -68,7 +68,7 @@ extension Sandbox {
     let request = SandboxRequest(request)
     if ["POST", "PUT", "PATCH"].contains(request.method) {
       let work = DeferredWork { context in
-        guard let content = try? await context.content.whole(atMost: Self.maximumContent) else {
+        guard let content = try? await context.content?.whole(atMost: Self.maximumContent) ?? [] else {
           return Response(.contentTooLarge)
         }
         var request = request

@@ -1,11 +1,11 @@
 import EventLoop
 import HTTP1
 import HTTPMessages
+import Tracing
 
 /// HTTP/1.1: requests and their responses, one after another, in the order of the requests (RFC 9112 §9.3.2).
 extension Connection {
-  /// The maximum number of requests that a connection handles before the loop's other connections: with a signature
-  /// each, they take about two milliseconds.
+  /// The most requests that a connection handles before the others: with a signature each, they take about 2 ms.
   private static let requestsInOneGo = 64
 
   /// Responds to the requests in the input, up to the first that has to wait.
@@ -58,7 +58,7 @@ extension Connection {
         case .work(let work): return wait(for: work)
         case .stream(let response, let content):
           guard let request else { break }
-          _ = try await stream(response, content, to: request)
+          try await stream(response, content, to: request)
         case .turn: await letOthersHaveTheirTurn()
         }
         if transport.isPending { try await flush() }
@@ -141,7 +141,7 @@ extension Connection {
     let request = request ?? borrowRequest()
     self.request = nil
     defer { worker.takeBack(request) }
-    if request.route == nil { request.begin(worker.freshID()) }
+    if request.route == nil { request.begin(worker.ids.next()) }
     let router = request.router ?? worker.router
     let refused = refused.take()
     if let refused { request.keepRefused(refused.values) }
@@ -177,10 +177,8 @@ extension Connection {
     return try follow(reply.then(content.received), to: request)
   }
 
-  /// Returns the end of the request's content in the input, or nil if it has not arrived whole.
-  ///
-  /// - Throws: A refusal if the framing is malformed. The following bytes are then not a request, and the client must
-  ///   be notified (RFC 9112 §6.3, §7.1).
+  /// Returns the end of the request's content in the input, or nil if it has not arrived whole. Throws if the framing is
+  /// malformed: the following bytes are then not a request, and the client must be notified (RFC 9112 §6.3, §7.1).
   private func endOfArrivedContent(of request: Request) throws(CloseReason) -> Int? {
     var end = transport.consumed
     guard request.head.framing != .none else { return end }
@@ -191,8 +189,7 @@ extension Connection {
     return end
   }
 
-  /// Returns whether the connection serves another request after this response. First skips content that has arrived
-  /// whole.
+  /// Returns whether the connection serves another request after this one. First skips content that has arrived whole.
   private func goesOn(after response: Response, to request: Request) -> Bool {
     guard response.end == .nothing else { return false }
     if unreadContent != .none, let end = try? endOfArrivedContent(of: request) {
@@ -200,8 +197,7 @@ extension Connection {
       unreadContent = .none
     }
     // A connection that waits for another request would hold one of the last descriptors.
-    return worker.spares.isComplete
-      && state.goesOn(after: facts(of: request), isDraining: worker.stage != .serving)
+    return worker.spares.isComplete && state.goesOn(after: facts(of: request), isDraining: worker.stage != .serving)
   }
 
   private func facts(of request: Request) -> ConnectionState.KeepAlive {
@@ -211,14 +207,17 @@ extension Connection {
       readWouldBlock: transport.readWouldBlock, peerHasFinished: transport.peerHasFinished)
   }
 
+  /// Writes a response, except a body that is sent as `transport.body`. Returns the number of content bytes.
   private func write(_ response: Response, to request: Request, goesOn: Bool) -> Int {
-    worker.append(
-      response, id: request.id, version: request.head.version, keepAlive: goesOn, isHead: request.method == .head,
-      to: &transport.output)
+    worker.appendHead(
+      response, contentLength: response.body.count, isChunked: false, id: request.id, version: request.head.version,
+      keepAlive: goesOn, to: &transport.output)
+    guard request.method != .head, response.hasContent else { return 0 }
+    if response.body.count < Self.leastShared { transport.output.append(contentsOf: response.body) }
+    return response.body.count
   }
 }
 
-/// A connection of HTTP/1.1 carries the exchange of its present request.
 extension Connection: ExchangeCarrier {
   var connection: Connection { self }
 
@@ -282,23 +281,16 @@ extension Connection: ExchangeCarrier {
     if framing.isChunked { transport.output.appendLastChunk() }
   }
 
-  func conclude(_ request: Request, goesOn: Bool) throws(CloseReason) -> ExchangeStep {
-    switch state.responded(to: facts(of: request), goesOn: goesOn) {
-    case .end(let reason): throw reason
-    case .request: returnRequest()
-    case .unreadContent:
-      let framing = request.head.framing
-      returnRequest()
-      beginContent(framing, for: nil)
-    }
-    return .done
+  func conclude(_ request: Request, goesOn: Bool) throws(CloseReason) {
+    if let reason = state.responded(to: facts(of: request), goesOn: goesOn) { throw reason }
+    returnRequest()
+    if unreadContent != .none { beginContent(unreadContent, for: nil) }
   }
 }
 
 /// Request content that is read before the next step: for its route, or because the next request follows it.
 ///
-/// While the content is incomplete the connection waits without a task. It then holds only this value, and the parts of
-/// the request that the response needs.
+/// While it is incomplete the connection waits without a task, and holds only this and what the response needs.
 struct PendingContent {
   /// The most bytes for a reply, and what follows them.
   typealias AwaitingReply = (limit: Int, then: @Sendable ([UInt8]) -> Reply)
@@ -335,9 +327,7 @@ struct PendingContent {
 }
 
 extension ContentDecoder {
-  /// Takes bytes from the front of `bytes`, as ``decode(_:)`` does.
-  ///
-  /// - Throws: The refusal of malformed content.
+  /// Takes bytes from the front of `bytes`, as ``decode(_:)`` does. Throws the refusal of malformed content.
   mutating func next(in bytes: Span<UInt8>) throws(CloseReason) -> (consumed: Int, event: ChunkedDecoder.Event) {
     do { return try decode(bytes) } catch { throw .refused(ErrorResponse(error)) }
   }

@@ -20,15 +20,13 @@ extension Connection {
     static let encrypted = 66_000
     /// The objects of a request, without its bytes.
     static let request = 1_024
-    /// The work of a request that waits for its response, and the upstream request: 7 kB measured with a task and its
-    /// frames, 3 kB without.
+    /// The work of a request that waits, and its upstream request: 7 kB measured with a task and its frames, else 3 kB.
     static let work = 12_288
     /// The objects of an HTTP/2 session, without what the session counts.
     static let http2 = 2_048
     /// The state of a stream in this server. The session counts nghttp2's.
     static let stream = 1_024
-    /// The step in which the memory of the sessions is charged. Each request changes it by a few bytes, and each change of
-    /// a charge takes the budget's lock.
+    /// The step in which the sessions are charged: each request changes them a little, and each change takes a lock.
     static let step = 1_024
     /// The kernel's maximum for a peer that does not read: twice `Listener.sendBuffer`.
     static let sendBuffer = 131_072
@@ -40,10 +38,8 @@ extension Connection {
   func account() -> Bool {
     channel.loop.assertCurrent()
     hold.move(to: request.map { $0.client.holder } ?? peer.client.holder)
-    // Memory granted for a response stays granted until it is sent, so that a reader who makes progress does not lose
-    // it to newer ones.
-    let isGranted = hold.resize(
-      to: transport.isPending ? max(hold.bytes, heldBytes) : heldBytes, for: purpose)
+    // Memory stays granted until the response is sent: a reader who makes progress does not lose it to newer ones.
+    let isGranted = hold.resize(to: transport.isPending ? max(hold.bytes, heldBytes) : heldBytes, for: purpose)
     if !isGranted { worker.observer.noticed(.memoryRefused(peer.address)) }
     return isGranted
   }

@@ -34,36 +34,24 @@ extension Connection: AwaitedTurn {
     awaitedTLS = nil
     channel.unwatch()
     guard case .read = state.woke(.ready, at: now) else { return }
-    transport.borrowBuffers()
-    do {
-      if try transport.receiveFirst(of: TLSSession(context)) == .established { try finishHandshake() }
-    } catch let error as TLSError {
-      return beginEnd(.failedTLS(error))
-    } catch {
-      return close()
-    }
+    do throws(CloseReason) {
+      do { transport.tls = try TLSSession(context) } catch { throw .failedTLS(error) }
+      transport.borrowBuffers()
+      try receive()
+    } catch { return beginEnd(error) }
     serveReceived()
   }
 
-  /// Whether the loop should read this new connection after those of others: it is behind, and the same address has many
-  /// requests that wait. Otherwise a flood of new connections would delay all others. A trusted proxy's connection also has
-  /// the requests of others.
-  var mustBeDeprioritised: Bool {
-    channel.loop.assertCurrent()
-    return !peer.isTrusted && worker.isCrowding(peer.client.holder) && worker.isBehind
-  }
-
-  /// Puts the connection after those of others.
+  /// Puts the connection after those of others, unless it is a trusted proxy's, which has the requests of others.
   func deprioritise() {
     channel.loop.assertCurrent()
     guard channel.rank == .first, !peer.isTrusted, let address = peer.client.holder else { return }
     channel.rank = .last
-    worker.noteDeprioritised(address)
+    worker.deprioritisedOfAddress[address, default: 0] += 1
   }
 
   /// Ends what `deprioritise` began when the reason for it is gone: the client has no more work than others have, or the loop
-  /// is no longer behind. A client with few connections is deprioritised only once for each refusal, because its line may be full
-  /// by the work of others.
+  /// is no longer behind. One with few connections is deprioritised once for each refusal: others may fill its line.
   func regainRank() {
     channel.loop.assertCurrent()
     guard channel.rank == .last, !worker.waiting[.request].hasLongLine(of: peer.client.holder),
@@ -95,8 +83,7 @@ extension Connection: AwaitedTurn {
   }
 
   /// Returns the response to a request whose work is not begun, because more work of the client's address waits for its
-  /// turn than the server can do in time; nil if the work may wait. Behind a trusted proxy the address is the one that
-  /// the proxy names.
+  /// turn than the server can do in time; nil if the work may wait. Behind a trusted proxy it is the named address.
   func responseInstead(of work: DeferredWork, for request: Request) -> Response? {
     channel.loop.assertCurrent()
     guard worker.waiting[.request].refuses(request.client.holder, at: now, limits: worker.limits) else { return nil }
@@ -141,7 +128,7 @@ extension Worker {
   private var hasBacklog: Bool { loop.backlog > limits.promptTurn || listeners.contains { $0.isCrowded } }
 
   /// Whether there is such a backlog, or the present turn makes one.
-  fileprivate var isBehind: Bool { hasBacklog || Deadline.now.duration(since: loop.now) > limits.promptTurn }
+  var isBehind: Bool { hasBacklog || Deadline.now.duration(since: loop.now) > limits.promptTurn }
 
   /// Does expensive work for as long as the rest of the turn took, so that cheap and expensive work have half of the time
   /// each. While the loop is behind with ready descriptors or new connections, it does only one piece: begun requests also

@@ -37,7 +37,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   let hold: MemoryHold
   /// The TLS context until the handshake begins.
   var awaitedTLS: TLSContext?
-  /// The address that the connection counts for; nil for a trusted proxy's.
+  /// The address that the connection counts for; nil for a trusted proxy's, even if its client is unknown or untrusted.
   let counted: IPAddress?
   /// The number of the connection in the order in which the worker has accepted them.
   let arrival: Int
@@ -55,8 +55,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   }
 
   init(
-    _ channel: Channel, peer: SocketAddress, counted: IPAddress?, isFromTrustedProxy: Bool, hold: MemoryHold,
-    arrival: Int, worker: Worker
+    _ channel: Channel, peer: SocketAddress, counted: IPAddress?, hold: MemoryHold, arrival: Int, worker: Worker
   ) {
     self.worker = worker
     self.hold = hold
@@ -64,7 +63,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     self.arrival = arrival
     transport = Transport(channel, buffers: worker.buffers, memory: worker.configuration.memory)
     state = ConnectionState(limits: worker.sharedLimits)
-    self.peer = Peer(peer, isTrusted: isFromTrustedProxy)
+    self.peer = Peer(peer, isTrusted: counted == nil)
   }
 
   var channel: Channel { transport.channel }
@@ -79,7 +78,10 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     awaitedTLS = context
     state.opened(
       at: now, awaitsProxyHeader: peer.isTrusted && worker.configuration.requiresProxyHeader, isSecure: context != nil)
-    if mustBeDeprioritised { deprioritise() }
+    // Otherwise a flood of new connections of one client would delay all others.
+    let holder = peer.client.holder
+    let isGreedy = worker.waiting[.request].hasLongLine(of: holder) || worker.hasManyDeprioritised(holder)
+    if isGreedy, worker.isBehind { deprioritise() }
     guard channel.rank == .first, context == nil || channel.hasInput else {
       return channel.watch(until: state.rest(at: now, grace: grace), self)
     }
@@ -167,7 +169,6 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     serveReceived()
   }
 
-  /// Handles everything in the received bytes that needs no wait.
   func serveReceived() {
     channel.loop.assertCurrent()
     do throws(CloseReason) {
@@ -199,7 +200,6 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     Task(executorPreference: channel.loop) { await self.end(with: ending) }
   }
 
-  /// Sends the last response or alert, if any, and closes the connection.
   func end(with ending: CloseReason) async {
     activity = .none
     transport.borrowBuffers()
@@ -234,8 +234,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   /// Reads and discards input for a short time. The peer may still be sending: closing now would cause a reset, and the
   /// peer's system would discard the response (RFC 9112 §9.6).
   ///
-  /// The connection waits without a task, and drops the request, because otherwise refused peers could make the server
-  /// keep it.
+  /// The connection waits without a task, and drops the request: refused peers could make the server keep it.
   func linger() {
     channel.loop.assertCurrent()
     channel.shutdownWriting()
@@ -247,7 +246,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   }
 
   private func discardInput() {
-    guard let count = transport.discard(), case .wait = state.discarded(count, at: now) else { return closeWhenRead() }
+    guard let count = transport.discard(), state.discarded(count, at: now) else { return closeWhenRead() }
     rest()
   }
 
@@ -265,19 +264,18 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     guard channel.raw >= 0 else { return }
     if let http2 { http2.session.connectionLost(delegate: http2) }
     http2 = nil
-    state.closed()
+    state.phase = .closed
     // The client has gone in the middle of the content, so no response ends the request.
     if content.take()?.reply != nil, let request { recordGone(request) }
     transport.close()
     // What goes on for the connection still uses the request, so the pool must not lend it again.
     if activity.isNone { returnRequest() }
-    worker.forget(self, counted: counted)
+    worker.forget(self)
   }
 }
 
 /// Reads and writes that wait, and the end of TLS sessions.
 extension Connection {
-  /// Reads the available bytes, once.
   func receive() throws(CloseReason) {
     channel.loop.assertCurrent()
     do {
@@ -294,8 +292,7 @@ extension Connection {
     }
   }
 
-  /// Records that everything before the first request is complete. If TLS has negotiated HTTP/2, no other protocol may
-  /// follow (RFC 9113 §3.2).
+  /// Records that everything before the first request is complete. Negotiated HTTP/2 must follow (RFC 9113 §3.2).
   func finishHandshake() throws(CloseReason) {
     channel.loop.assertCurrent()
     guard state.handshakeCompleted(at: now, isClosing: worker.stage == .closing) else { return }
@@ -304,34 +301,13 @@ extension Connection {
     try beginHTTP2()
   }
 
-  /// Waits for more input in the middle of a request. First writes responses that the peer may wait for.
-  func receiveMore(until deadline: Deadline) async throws(CloseReason) {
-    channel.loop.assertCurrent()
-    guard !transport.peerHasFinished else { throw .gone }
-    if transport.readWouldBlock {
-      try await flush()
-      transport.releaseBuffers()
-      guard account() else { throw .refused(.overMemory) }
-      switch await channel.readable(until: deadline) {
-      case .ready: transport.borrowBuffers()
-      case .timedOut: throw .refused(.bodyTimeout)
-      case .cancelled: throw .refused(.draining)
-      }
-    } else {
-      transport.compactInput()
-    }
-    try receive()
-  }
-
   /// Returns the response with Strict-Transport-Security if the connection uses TLS. Browsers ignore the field in plain
   /// HTTP, and a server must not send it there (RFC 6797 §7.2).
   func secure(_ response: inout Response) {
-    guard transport.tls != nil, let field = worker.strictTransportSecurity.first else { return }
-    if response.fields.isEmpty {
-      response.fields = worker.strictTransportSecurity
-    } else {
-      response.fields[field.name] = field.value
-    }
+    guard transport.tls != nil, !worker.strictTransportSecurity.isEmpty else { return }
+    let fields = worker.strictTransportSecurity
+    guard !response.fields.isEmpty else { return response.fields = fields }
+    response.fields[.strictTransportSecurity] = fields[.strictTransportSecurity]
   }
 
   func flush() async throws(CloseReason) {
@@ -365,7 +341,6 @@ extension Connection {
     if transport.sendAtOnce() { linger() } else { close() }
   }
 
-  /// Ends a connection with a TLS handshake that takes too long.
   func expireHandshake() {
     channel.loop.assertCurrent()
     // Also a peer without its first message gets an alert, which needs a session.

@@ -4,8 +4,7 @@ import HTTPMessages
 
 /// The state machine of a connection: the event that it waits for, the deadline, and the next action.
 ///
-/// It maps events and times to actions, without a socket, clock or loop. `Connection` reports events and performs the
-/// actions.
+/// It maps the events that `Connection` reports to the actions that it performs, without a socket, clock or loop.
 struct ConnectionState {
   enum Phase: Equatable {
     case proxyHeader(until: Deadline)
@@ -69,9 +68,7 @@ struct ConnectionState {
   private var hadWork = (sinceRest: false, before: false)
   let limits: SharedLimits
 
-  init(limits: SharedLimits) {
-    self.limits = limits
-  }
+  init(limits: SharedLimits) { self.limits = limits }
 
   mutating func opened(at now: Deadline, awaitsProxyHeader: Bool, isSecure: Bool) {
     let deadline = now.advanced(by: limits.values.tlsHandshake)
@@ -98,8 +95,7 @@ struct ConnectionState {
   /// Records that the connection rests, which means that it waits without a task, and returns its deadline.
   ///
   /// Only a request changes the deadline of an idle connection. Bytes that complete nothing, such as parts of a TLS
-  /// record, do not. If `grace` is not nil, the server is closing, and a connection without a request gets only that
-  /// time.
+  /// record, do not. A server that is closing gives a connection without a request only the time of `grace`.
   mutating func rest(at now: Deadline, grace: Duration?) -> Deadline {
     occupation = .resting
     switch phase {
@@ -158,15 +154,13 @@ struct ConnectionState {
     }
   }
 
-  /// Returns the reason to close for `refusal`. After the response, the client would treat a refusal as the response to
-  /// its next request.
+  /// Returns the reason to close for `refusal`. After the response, it would count as that to the next request.
   func reason(for refusal: ErrorResponse) -> CloseReason {
     if case .content(_, _, isForResponse: false) = phase { .finished(lingers: true) } else { .refused(refusal) }
   }
 
   /// Prepares the close of an idle connection, because the server is shutting down. A client may be sending a request,
-  /// and a close at the same time loses it. So the connection stays open for `grace`, and the response to that request
-  /// announces the close.
+  /// and a close at the same time loses it. So the connection stays open for `grace`. A response announces the close.
   mutating func drainBegan(at now: Deadline, grace: Duration) -> Action {
     let deadline = now.advanced(by: grace)
     if case .http2(let goAway) = phase {
@@ -179,30 +173,22 @@ struct ConnectionState {
     return .wait(until: earlier)
   }
 
-  /// Records that the last response is sent and the peer may still be sending.
   mutating func lingerBegan(at now: Deadline) {
     phase = .lingering(until: now.advanced(by: limits.values.linger), discarded: 0)
   }
 
-  /// Records that `count` bytes were discarded. Returns the deadline of the wait for more, or the way to close.
-  mutating func discarded(_ count: Int, at now: Deadline) -> Action {
-    guard case .lingering(let deadline, var discarded) = phase else { return .closeWhenRead }
-    discarded += count
-    guard discarded < limits.values.lingerBytes, now < deadline else { return .closeWhenRead }
-    phase = .lingering(until: deadline, discarded: discarded)
-    return .wait(until: deadline)
+  /// Records that `count` bytes were discarded. Returns whether to wait for more.
+  mutating func discarded(_ count: Int, at now: Deadline) -> Bool {
+    guard case .lingering(let deadline, let discarded) = phase else { return false }
+    phase = .lingering(until: deadline, discarded: discarded + count)
+    return discarded + count < limits.values.lingerBytes && now < deadline
   }
 
-  /// Starts the wait for the peer's acknowledgement, and returns its deadline.
   mutating func unreadBegan(at now: Deadline) -> Deadline {
     let deadline = now.advanced(by: limits.values.writeProgress)
     phase = .unread(until: deadline)
     readerAwaited()
     return deadline
-  }
-
-  mutating func closed() {
-    phase = .closed
   }
 
   /// What the connection waits for, if only its peer can end the wait; nil otherwise. HTTP/2 may have streams.
@@ -231,7 +217,6 @@ struct ConnectionState {
   var isWorking: Bool { if case .working = occupation { true } else { false } }
   var watchesHangup: Bool { occupation == .working(watchesHangup: true) }
 
-  /// Whether a request has begun that needs its `Request` while the connection rests.
   var keepsRequest: Bool {
     switch phase {
     case .head, .content: true
@@ -253,12 +238,9 @@ struct ConnectionState {
     hadWork.sinceRest = true
   }
 
-  mutating func partAwaited() {
-    occupation = .working(watchesHangup: false)
-  }
+  mutating func partAwaited() { occupation = .working(watchesHangup: false) }
 
-  /// Whether a request that has come now may have waited for the work of an earlier one. The streams of HTTP/2 do not wait
-  /// for each other.
+  /// Whether a request that has come now may have waited for the work of an earlier one. Streams do not wait so.
   var workMayDelay: Bool {
     if case .http2 = phase { return hadWork.before }
     return hadWork.before || hadWork.sinceRest
@@ -275,9 +257,7 @@ struct ConnectionState {
     if case .working = occupation { occupation = .working(watchesHangup: false) }
   }
 
-  mutating func workEnded() {
-    occupation = .busy
-  }
+  mutating func workEnded() { occupation = .busy }
 
   private mutating func interrupted(_ readiness: Readiness, at now: Deadline) -> Action {
     if interruption != nil, readiness != .ready {
@@ -326,11 +306,9 @@ struct ConnectionState {
       isForResponse: isForResponse)
   }
 
-  /// Records that all received content has been read, and the content is not complete.
   mutating func contentContinues(at now: Deadline) {
     guard case .content(_, let end, let isForResponse) = phase else { return }
-    phase = .content(
-      progress: now.advanced(by: limits.values.bodyProgress), end: end, isForResponse: isForResponse)
+    phase = .content(progress: now.advanced(by: limits.values.bodyProgress), end: end, isForResponse: isForResponse)
   }
 
   mutating func contentCompleted() {
@@ -338,27 +316,21 @@ struct ConnectionState {
     phase = isForResponse ? .exchange : .idle(until: nil)
   }
 
-  /// The facts that decide whether a connection serves another request.
   struct KeepAlive {
-    /// Whether the client wants to send another request on the connection (RFC 9112 §9.3).
     var clientKeepsAlive: Bool
-    /// The framing of the content that the server has not read, or `none` if it has read all content.
     var unreadContent: MessageFraming
-    /// Whether the client waits for status 100 before it sends the content.
     var expectsContinue: Bool
-    /// The number of bytes that were read from the connection and are not used yet.
     var bufferedBytes: Int
     var readWouldBlock: Bool
     var peerHasFinished: Bool
   }
 
-  /// Returns whether the connection serves another request after the response to this one.
+  /// Returns whether the connection serves another request after the response to this one (RFC 9112 §9.3).
   func goesOn(after exchange: KeepAlive, isDraining: Bool) -> Bool {
     guard exchange.clientKeepsAlive else { return false }
     let hasUnreadContent = exchange.unreadContent != .none
     if hasUnreadContent {
-      // A client that waits for 100 may or may not send the content after another status, so the next bytes are
-      // ambiguous.
+      // A client that waits for 100 may or may not send the content after another status.
       if exchange.expectsContinue { return false }
       // Chunked content may turn out to be too long or malformed, and by then the response cannot announce the close.
       guard case .fixed(let length) = exchange.unreadContent, length <= limits.values.unreadBody else { return false }
@@ -377,22 +349,14 @@ struct ConnectionState {
     }
   }
 
-  enum Next: Equatable {
-    case request
-    /// Read the content of this request, which precedes the next request.
-    case unreadContent
-    case end(CloseReason)
-  }
-
-  /// Records that the response is complete, and returns the next step.
-  mutating func responded(to exchange: KeepAlive, goesOn: Bool) -> Next {
-    let hasUnreadContent = exchange.unreadContent != .none
+  /// Records that the response is complete. Returns the reason to close; nil if the connection goes on.
+  mutating func responded(to exchange: KeepAlive, goesOn: Bool) -> CloseReason? {
     guard goesOn else {
-      let clientMayBeSending = exchange.clientKeepsAlive || hasUnreadContent || exchange.bufferedBytes > 0
-      return .end(.finished(lingers: clientMayBeSending))
+      // The client may still be sending.
+      return .finished(
+        lingers: exchange.clientKeepsAlive || exchange.unreadContent != .none || exchange.bufferedBytes > 0)
     }
-    guard !hasUnreadContent else { return .unreadContent }
     phase = .idle(until: nil)
-    return .request
+    return nil
   }
 }

@@ -12,8 +12,7 @@ import TLS
 ///                              ├─ work ─► workEnded ─► respond
 ///                              └─ content ─► follow ─► respond, or work
 ///
-/// Each function takes every step that needs no wait, and returns the one that does. What differs between the versions is
-/// below, in the carrier.
+/// Each function takes all steps that need no wait, and returns the one that does. The carriers are below.
 extension ExchangeCarrier {
   /// Responds to a request whose head is complete, unless its content or its work comes first.
   func serve(_ request: Request) throws(CloseReason) -> ExchangeStep {
@@ -29,7 +28,8 @@ extension ExchangeCarrier {
     switch operation.action {
     case .reply(let handler):
       try checkArrivedContent(of: request)
-      if operation.isRefusedEarly, let refusal = connection.earlyRefusal(of: request) {
+      // A preflight request (the Fetch standard, §3.3.2) costs little, and its refusal would look like a broken network.
+      if operation.isRefusedEarly, request.method != .options, let refusal = connection.earlyRefusal(of: request) {
         return try respond(refusal, to: request)
       }
       switch handler(request) {
@@ -71,13 +71,12 @@ extension ExchangeCarrier {
     if let content = response.stream { return .stream(response, content) }
     let (bytes, goesOn) = try send(response, to: request)
     connection.worker.observer.completed(request, response, bytes: bytes)
-    return try conclude(request, goesOn: goesOn)
+    try conclude(request, goesOn: goesOn)
+    return .done
   }
 
   /// Sends a response with content in parts, at the client's pace, and records it.
-  func stream(
-    _ response: Response, _ content: any ContentReader, to request: Request
-  ) async throws(CloseReason) -> ExchangeStep {
+  func stream(_ response: Response, _ content: any ContentReader, to request: Request) async throws(CloseReason) {
     connection.channel.loop.assertCurrent()
     var bytes = 0
     let goesOn: Bool
@@ -101,7 +100,7 @@ extension ExchangeCarrier {
       throw error
     }
     connection.worker.observer.completed(request, response, bytes: bytes)
-    return try conclude(request, goesOn: goesOn)
+    try conclude(request, goesOn: goesOn)
   }
 
   /// Replaces a response by a refusal if there is not enough memory to hold it for a slow reader.
@@ -142,8 +141,7 @@ enum CloseReason: Error, Equatable {
   indirect case failedTLS(TLSError)
 }
 
-/// What carries the requests and responses: a connection of HTTP/1.1 carries one exchange after the other, and a stream of
-/// HTTP/2 carries one.
+/// What carries exchanges: a connection of HTTP/1.1 one after the other, a stream of HTTP/2 one.
 protocol ExchangeCarrier: AnyObject {
   var connection: Connection { get }
 
@@ -175,7 +173,7 @@ protocol ExchangeCarrier: AnyObject {
 
   func endContent(_ framing: StreamFraming)
 
-  func conclude(_ request: Request, goesOn: Bool) throws(CloseReason) -> ExchangeStep
+  func conclude(_ request: Request, goesOn: Bool) throws(CloseReason)
 }
 
 /// The framing of content that is sent in parts (RFC 9112 §6). HTTP/2 has frames of its own for content of any length.

@@ -16,16 +16,13 @@ final class HTTP1Content: ContentReader, @unchecked Sendable {
   private(set) var isFinished: Bool
   /// The reason why reading failed, for the connection.
   private(set) var failure: CloseReason?
-  /// The length that the client declared; nil if the content is chunked.
-  let declaredLength: Int?
 
   init(_ head: RequestHead, on connection: Connection) {
     self.connection = connection
     body = ContentDecoder(head.framing, limits: connection.worker.limits.http1)
     end = connection.now.advanced(by: connection.worker.limits.body)
     mustContinue = head.expectsContinue
-    declaredLength = head.framing.declaredLength
-    isFinished = declaredLength == 0
+    isFinished = head.framing.declaredLength == 0
   }
 
   func cancel() {
@@ -38,21 +35,26 @@ final class HTTP1Content: ContentReader, @unchecked Sendable {
   func read() async throws(ContentError) -> [UInt8]? {
     connection.channel.loop.assertCurrent()
     guard !isFinished else { return nil }
-    // The work is over, and the connection waits for something else: an upload may outlive its response (RFC 9113
-    // §8.1).
+    // The connection waits for something else: an upload may outlive its response (RFC 9113 §8.1).
     guard !isCancelled else { throw .cancelled }
     isBegun = true
     // The read itself detects that the client has gone.
     connection.stopWatching()
     defer {
-      if !isCancelled { failure == nil ? connection.watchForInterruption() : connection.waitForCancelledWork() }
+      if failure != nil, !isCancelled {
+        // The handler ends soon. Until then the peer's actions are ignored.
+        connection.channel.sleep(until: connection.state.cancelledWorkDeadline(at: connection.now), connection)
+      } else if !isCancelled {
+        connection.watchForInterruption()
+      }
     }
     do throws(CloseReason) {
       return try await part()
     } catch {
       guard !isCancelled else { throw .cancelled }
       failure = error
-      throw ContentError(error)
+      guard case .refused(let refusal) = error else { throw .broken("The client closed the connection.") }
+      throw refusal.code == .requestTimeout ? .timedOut : .broken(refusal.detail)
     }
   }
 
@@ -74,22 +76,27 @@ final class HTTP1Content: ContentReader, @unchecked Sendable {
   }
 
   private func receiveMore() async throws(CloseReason) {
+    let (transport, deadline) = (
+      connection.transport, min(connection.now.advanced(by: connection.worker.limits.bodyProgress), end)
+    )
+    guard !transport.peerHasFinished else { throw .gone }
+    transport.borrowBuffers()
     if mustContinue {
       mustContinue = false
-      ResponseSerializer.appendContinue(to: &connection.transport.output)
+      ResponseSerializer.appendContinue(to: &transport.output)
+    }
+    if transport.readWouldBlock {
       try await connection.flush()
+      transport.releaseBuffers()
+      guard connection.account() else { throw .refused(.overMemory) }
+      switch await connection.channel.readable(until: deadline) {
+      case .ready: transport.borrowBuffers()
+      case .timedOut: throw .refused(.bodyTimeout)
+      case .cancelled: throw .refused(.draining)
+      }
+    } else {
+      transport.compactInput()
     }
-    connection.transport.borrowBuffers()
-    try await connection.receiveMore(
-      until: min(connection.now.advanced(by: connection.worker.limits.bodyProgress), end))
-  }
-}
-
-extension ContentError {
-  fileprivate init(_ ending: CloseReason) {
-    switch ending {
-    case .refused(let refusal): self = refusal.code == .requestTimeout ? .timedOut : .broken(refusal.detail)
-    case .gone, .finished, .brokenOff, .failedTLS: self = .broken("The client closed the connection.")
-    }
+    try connection.receive()
   }
 }

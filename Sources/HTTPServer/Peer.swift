@@ -18,12 +18,9 @@ public struct ClientAddress: Sendable {
   /// All requests whose client is not known: one caller, which has no more than any other one. The holder is the
   /// unspecified address, which no peer has (RFC 4291 §2.5.2).
   static let unknown = ClientAddress(name: "unknown", rateLimitPrefix: "unknown", holder: 0)
-  static let unix = ClientAddress(name: "unix", rateLimitPrefix: "unix", holder: nil)
+}
 
-  init(name: String, rateLimitPrefix: String, holder: MemoryBudget.Holder?) {
-    (self.name, self.rateLimitPrefix, self.holder) = (name, rateLimitPrefix, holder)
-  }
-
+extension ClientAddress {
   init(_ address: IPAddress, isTrusted: Bool = false) {
     let (name, prefix) = (address.description, address.rateLimitPrefix)
     self.init(
@@ -39,15 +36,14 @@ struct Peer {
   private(set) var client: ClientAddress
   /// Whether the server trusts the peer's data about other clients.
   private(set) var isTrusted: Bool
-  /// Whether the TCP peer is a trusted proxy, even if its client is unknown or untrusted.
-  let comesByTrustedProxy: Bool
   var certificate: ClientCertificate?
 
   init(_ address: SocketAddress, isTrusted: Bool) {
     self.address = address
-    client = address.ipAddress.map { ClientAddress($0, isTrusted: isTrusted) } ?? .unix
+    client =
+      address.ipAddress.map { ClientAddress($0, isTrusted: isTrusted) }
+      ?? ClientAddress(name: "unix", rateLimitPrefix: "unix", holder: nil)
     self.isTrusted = isTrusted
-    comesByTrustedProxy = isTrusted
   }
 
   /// Makes the proxy's client the peer. If the proxy names no address, its client's data about others is not trusted.
@@ -70,18 +66,21 @@ extension Connection {
   func identify(_ request: Request) {
     channel.loop.assertCurrent()
     request.router = worker.router
-    request.comesByTrustedProxy = peer.comesByTrustedProxy
+    request.comesByTrustedProxy = counted == nil
     let parent = request.head.hasTraceParent ? parent(of: request) : nil
-    request.begin(worker.freshID(), parent: parent, isParentTrusted: peer.isTrusted)
+    request.begin(worker.ids.next(), parent: parent, isParentTrusted: peer.isTrusted)
     let fields = request.head.forwarding
     guard !fields.isEmpty else { return }
     guard peer.isTrusted else { return worker.observer.noticed(.forwardingIgnored(peer.address)) }
-    if fields.contains(.requestID), let id = proxysID(of: request) { request.id = id }
+    if fields.contains(.requestID), case .single(let text) = request.field("x-request-id"),
+      let id = RequestID(String(decoding: text, as: UTF8.self))
+    {
+      request.id = id
+    }
     if let client = forwardedClient(of: request, fields) { request.client = client }
   }
 
-  /// Returns the caller's span, or nil if the fields are malformed or repeated. Then the request begins a trace (W3C
-  /// Trace Context §4.3).
+  /// Returns the caller's span; nil if the fields are malformed or repeated (W3C Trace Context §4.3).
   private func parent(of request: Request) -> SpanContext? {
     guard case .single(let value) = request.field("traceparent"),
       var parent = SpanContext(traceparent: value.span)
@@ -93,13 +92,7 @@ extension Connection {
     return parent
   }
 
-  private func proxysID(of request: Request) -> RequestID? {
-    guard case .single(let id) = request.field("x-request-id") else { return nil }
-    return RequestID(String(decoding: id, as: UTF8.self))
-  }
-
-  /// Returns the client that the field of the settings names; nil if it names none, and the request counts as the proxy's
-  /// own.
+  /// Returns the client that the field of the settings names; nil if the request counts as the proxy's own.
   ///
   /// A proxy that writes one of the two fields may forward the other as the client invented it. So the other field
   /// changes nothing if it names the same client. If it comes alone or with another client, the settings or the proxy
@@ -143,8 +136,7 @@ extension Connection {
 /// The PROXY header, with which a trusted proxy begins each connection if the server requires it.
 ///
 /// The header precedes everything else, including TLS, and is read in the same way: without a task, and with no more
-/// memory than its bytes. The server closes a connection without a valid header and sends nothing, because it cannot
-/// know what the bytes mean.
+/// memory than its bytes. To a connection without a valid header the server sends nothing: its bytes have no meaning.
 extension Connection {
   /// Reads the available bytes. After a complete header, the following bytes are handled as on any connection.
   func receiveProxyHeader() throws {
@@ -176,10 +168,5 @@ extension Connection {
 }
 
 extension ForwardedHops.Field {
-  fileprivate var flag: ForwardingFields {
-    switch self {
-    case .forwarded: .forwarded
-    case .forwardedFor: .forwardedFor
-    }
-  }
+  fileprivate var flag: ForwardingFields { self == .forwarded ? .forwarded : .forwardedFor }
 }

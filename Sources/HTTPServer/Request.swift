@@ -20,8 +20,7 @@ public final class Request {
   /// The client. Behind trusted proxies, it is the one that they name.
   public internal(set) var client = ClientAddress(name: "", rateLimitPrefix: "", holder: nil)
 
-  /// The verified certificate that the client presented in the TLS handshake, or in that of the resumed session. Nil if
-  /// it presented none.
+  /// The verified certificate of the TLS handshake, or of that of the resumed session; nil without one.
   public internal(set) var clientCertificate: ClientCertificate?
 
   /// Whether the request came through a trusted proxy or a Unix-domain socket, which has already checked the host.
@@ -73,9 +72,7 @@ public final class Request {
   /// Creates a request that no client has sent, from a complete head, to find out what the server would decide about it.
   ///
   /// - Throws: The error that a client would get for this head.
-  public convenience init(
-    head: [UInt8], limits: HTTP1Limits, trace: RequestTrace, loop: IOLoop
-  ) throws(ErrorResponse) {
+  public convenience init(head: [UInt8], limits: HTTP1Limits, trace: RequestTrace, loop: IOLoop) throws(ErrorResponse) {
     self.init(limits: limits, own: trace.traceID, loop: loop)
     self.trace = trace
     let length: Int?
@@ -127,8 +124,7 @@ public final class Request {
   /// Lets the router change the response last.
   func finish(_ response: inout Response) { router?.finish(&response, self) }
 
-  /// The beginning of the path without the query, as long as the observer records it; empty if the head could not be
-  /// parsed.
+  /// The beginning of the path, as long as the observer records it; empty if the head could not be parsed.
   public var recordedPath: [UInt8] {
     guard recordedPathBytes > 0 else { return [] }
     guard forgottenBytes == 0 else { return forgottenPath }
@@ -140,9 +136,7 @@ public final class Request {
   var heldBytes: Int { bytes.capacity + forgottenBytes + forgottenPath.capacity + parser.head.storageBytes }
 
   /// Copies the head before the receive buffer drops its bytes.
-  func keep(_ head: Span<UInt8>) {
-    bytes.append(copying: head)
-  }
+  func keep(_ head: Span<UInt8>) { bytes.append(copying: head) }
 
   /// Keeps the values of some fields of a head that the parser has refused, and nothing else of it.
   func keepRefused(_ values: [(name: StaticString, value: [UInt8])]) {
@@ -158,18 +152,14 @@ public final class Request {
   /// Returns whether the path begins with `path`, byte for byte.
   func hasPath(below path: StaticString) -> Bool {
     let bytes = bytes
-    let range = parser.head.path
-    return range.count >= path.utf8CodeUnitCount
-      && bytes.span.equals(range.lowerBound..<range.lowerBound + path.utf8CodeUnitCount, path)
+    return bytes.span.equals(parser.head.path.prefix(path.utf8CodeUnitCount), path)
   }
 
   /// The bytes of the path, still percent-encoded.
   public var path: ArraySlice<UInt8> { bytes[parser.head.path] }
 
   /// The bytes of the query, still percent-encoded, or nil if there is no `?`.
-  public var query: ArraySlice<UInt8>? {
-    parser.head.query.map { bytes[$0] }
-  }
+  public var query: ArraySlice<UInt8>? { parser.head.query.map { bytes[$0] } }
 
   /// Returns the value of a field that must not occur more than once. `name` is in lower case.
   public func field(_ name: StaticString) -> FieldOccurrence<ArraySlice<UInt8>> {

@@ -15,8 +15,11 @@ final class RequestWork: AwaitedTurn, @unchecked Sendable {
   private var isCancelled = false
   private var hasEnded = false
 
-  init(_ work: DeferredWork, of request: Request, _ context: RequestContext, on carrier: any ExchangeCarrier) {
-    (self.work, self.request, self.context, self.carrier) = (work, request, context, carrier)
+  /// Creates the work. `content` is nil without content, or if all of it has been read.
+  init(_ work: DeferredWork, of request: Request, _ content: (any ContentReader)?, on carrier: any ExchangeCarrier) {
+    (self.work, self.request, self.carrier) = (work, request, carrier)
+    context = RequestContext(
+      loop: request.loop, content: content, contentLength: content == nil ? 0 : request.head.framing.declaredLength)
     began = context.loop.now
   }
 
@@ -48,14 +51,6 @@ final class RequestWork: AwaitedTurn, @unchecked Sendable {
   }
 }
 
-/// The content of a request that has none, or whose content was read before.
-final class NoContent: ContentReader {
-  static let shared = NoContent()
-
-  func read() async throws(ContentError) -> [UInt8]? { nil }
-  func cancel() {}
-}
-
 /// Requests of HTTP/1.1 with a response that has to wait, for example for an upstream.
 ///
 /// Meanwhile the server does not read from the connection, but watches it. A client that closes its sending side counts
@@ -76,9 +71,7 @@ extension Connection {
       return reject()
     }
     watchForInterruption()
-    let context = RequestContext(
-      loop: channel.loop, content: content ?? NoContent.shared, contentLength: content.map(\.declaredLength) ?? 0)
-    let pending = RequestWork(work, of: request, context, on: self)
+    let pending = RequestWork(work, of: request, content, on: self)
     activity = .work(pending, content)
     // The watch may have found an interruption at once.
     if state.interruption != nil { pending.cancel() }
@@ -110,8 +103,7 @@ extension Connection {
     } catch { beginEnd(error) }
   }
 
-  /// Starts to watch the connection. If the client goes away, the server shuts down, or the time for work is over, the
-  /// connection's activity is cancelled.
+  /// Begins to watch for the end of the client, of the server, or of the time for work, which cancels the activity.
   func watchForInterruption() {
     channel.loop.assertCurrent()
     let action = state.watchBegan(at: now)
@@ -129,16 +121,10 @@ extension Connection {
     channel.unwatch()
   }
 
-  /// Watches only for the peer's end. Bytes have arrived, a pipelined request or bytes of TLS, which stay unread
-  /// meanwhile.
+  /// Watches only for the peer's end. A pipelined request or bytes of TLS have arrived, which stay unread meanwhile.
   func watchForHangup(until deadline: Deadline) {
     channel.loop.assertCurrent()
     guard account() else { return perform(state.interrupt(.refused(.overMemory), at: now)) }
     channel.watch(for: .hangup, until: deadline, self)
-  }
-
-  /// Waits for a cancelled handler, which ends soon. Until then the peer's actions are ignored.
-  func waitForCancelledWork() {
-    channel.sleep(until: state.cancelledWorkDeadline(at: now), self)
   }
 }

@@ -46,17 +46,10 @@ public final class Router: Sendable {
   /// Returns the operation for a request. Throws if no operation matches, or if the host or the method is refused.
   func operation(for request: Request) throws(ErrorResponse) -> Operation {
     if let refusal = hosts?.refusal(of: request) ?? Self.refusal(of: request.method) { throw refusal }
-    if request.head.targetForm == .asterisk || asksForServerOptions(request) { return Self.serverOptions }
-    for route in routes {
-      if let reply = route.below {
-        guard request.hasPath(below: route.path) else { continue }
-        request.route = route.path
-        // A preflight request (the Fetch standard, §3.3.2) costs little, and its refusal would look like a broken network.
-        return Operation(
-          method: request.method, action: .reply(reply),
-          isRefusedEarly: route.isRefusedEarly && request.method != .options)
-      }
-      guard request.hasPath(route.path) else { continue }
+    // `OPTIONS http://host` without a path means the whole server, too (RFC 9112 §3.2.4).
+    let hasNoPath = request.head.path.isEmpty && request.head.query == nil
+    if request.head.targetForm == .asterisk || request.method == .options && hasNoPath { return Self.serverOptions }
+    for route in routes where route.isBelow ? request.hasPath(below: route.path) : request.hasPath(route.path) {
       request.route = route.path
       return try operation(of: route, for: request.method)
     }
@@ -73,15 +66,14 @@ public final class Router: Sendable {
 
   private func operation(of route: Route, for method: RequestHead.Method) throws(ErrorResponse) -> Operation {
     let wanted = method == .head ? .get : method
-    if let operation = route.operations.first(where: { $0.method == wanted }) { return operation }
+    if let operation = route.operations.first(where: { $0.method == wanted || $0.method == nil }) { return operation }
     if method == .options { return Self.options(allow: route.allow) }
     throw ErrorResponse(
       .methodNotAllowed, "This path supports \(route.allow).", fields: [.allow: route.allow],
       end: method == .trace ? .message : .nothing)
   }
 
-  /// Returns the error for a method that no route has. CONNECT would make the connection a tunnel, so the connection
-  /// closes.
+  /// Returns the error for a method that no route has. CONNECT would make the connection a tunnel, so it closes.
   private static func refusal(of method: RequestHead.Method) -> ErrorResponse? {
     switch method {
     case .connect:
@@ -90,12 +82,6 @@ public final class Router: Sendable {
       ErrorResponse(.notImplemented, "This server does not know the request's method.", end: .message)
     default: nil
     }
-  }
-
-  /// Returns whether the request is `OPTIONS http://host` without a path, which means the whole server (RFC 9112
-  /// §3.2.4).
-  private func asksForServerOptions(_ request: Request) -> Bool {
-    request.method == .options && request.head.path.isEmpty && request.head.query == nil
   }
 
   private static let serverOptions = options(allow: "GET, HEAD, POST, OPTIONS")
@@ -108,21 +94,18 @@ public final class Router: Sendable {
 /// A path and its operations.
 public struct Route: Sendable {
   let path: StaticString
+  /// Whether the route is of all paths that begin with `path`.
+  let isBelow: Bool
   let operations: [Operation]
-  /// The handler of every request for a path below `path`, with any method; nil for a route of one path.
-  let below: (@Sendable (Request) -> Reply)?
-  /// Whether a loop that is behind may refuse requests of a client with much waiting work, unseen by the handler.
-  let isRefusedEarly: Bool
   /// The patterns of the route, for descriptions of the server.
   public let patterns: [RoutePattern]
 
   /// Creates a route. `GET` includes `HEAD`, and every route has `OPTIONS`.
   public init(_ path: StaticString, _ operations: [Operation]) {
     self.path = path
+    isBelow = false
     self.operations = operations
-    below = nil
-    isRefusedEarly = false
-    patterns = [RoutePattern(path.description, operations.map(\.method))]
+    patterns = [RoutePattern(path.description, operations.compactMap(\.method))]
   }
 
   /// Creates a route of all paths that begin with `path`. `reply` decides which paths and methods exist. It may set the
@@ -137,10 +120,9 @@ public struct Route: Sendable {
     _ reply: @escaping @Sendable (Request) -> Reply
   ) {
     self.path = path
+    isBelow = true
+    operations = [Operation(method: nil, action: .reply(reply), isRefusedEarly: isRefusedEarly)]
     self.patterns = patterns
-    operations = []
-    below = reply
-    self.isRefusedEarly = isRefusedEarly
   }
 
   /// The value of `Allow` (RFC 9110 §10.2.1).
@@ -168,9 +150,10 @@ public struct RoutePattern: Sendable, Hashable {
 
 /// The action of a route for one method.
 public struct Operation: Sendable {
-  let method: RequestHead.Method
+  /// Nil for any method.
+  let method: RequestHead.Method?
   let action: Action
-  /// Whether a loop that is behind may refuse the request, unseen by the handler.
+  /// Whether a loop that is behind may refuse requests of a client with much waiting work, unseen by the handler.
   var isRefusedEarly = false
 
   enum Action: Sendable {
@@ -190,8 +173,7 @@ public struct Operation: Sendable {
     Operation(method: .get, action: .reply(reply))
   }
 
-  /// Returns an operation that reads content of at most `bodyLimit` bytes, if `judge` accepts the head. Longer content
-  /// is refused with 413.
+  /// Returns an operation that reads content of at most `bodyLimit` bytes, else 413, if `judge` accepts the head.
   public static func post(bodyLimit: Int, judge: @escaping @Sendable (Request) -> HeadReply) -> Operation {
     Operation(method: .post, action: .read(limit: bodyLimit, judge))
   }
@@ -205,8 +187,7 @@ public enum Reply: Sendable {
   case deferred(DeferredWork)
 }
 
-/// Work that waits. It is cancelled when the client goes away. The `Request` is not available to the work, so the handler
-/// must copy what the work needs.
+/// Work that waits. It is cancelled when the client goes away. It has no `Request`: the handler copies what it needs.
 public struct DeferredWork: Sendable {
   let begin: Begin
   let instead: (@Sendable () -> Response?)?
@@ -219,22 +200,17 @@ public struct DeferredWork: Sendable {
     ) -> (any CancellableWork)?
 
   /// Creates the work of one request, which a task of the connection's loop does.
-  ///
-  /// - Parameter instead: Returns a response without the work, if there is one. The server calls it when it has more work
-  ///   than it can do, and responds with 503 if it returns nil.
-  public init(
-    instead: (@Sendable () -> Response?)? = nil, perform: @escaping @Sendable (RequestContext) async -> Response
-  ) {
-    self.init(instead: instead) { context, respond in
+  public init(perform: @escaping @Sendable (RequestContext) async -> Response) {
+    self.init { context, respond in
       // An unstructured task does not inherit the preference, and without it would run on the global pool.
       Task(executorPreference: context.loop) { respond(await perform(context)) }
     }
   }
 
-  /// Creates the work of one request, which needs no task. A task for each would keep memory while it waits, and costs as
-  /// much as a small response.
+  /// Creates the work of one request, which needs no task. A task keeps memory, and costs as much as a small response.
   ///
-  /// - Parameter instead: Returns a response without the work, if there is one.
+  /// - Parameter instead: Returns a response without the work, if there is one. The server calls it when it has more work
+  ///   than it can do, and responds with 503 if it returns nil.
   public init(instead: (@Sendable () -> Response?)? = nil, begin: @escaping Begin) {
     self.instead = instead
     self.begin = begin
@@ -264,18 +240,10 @@ public enum HeadReply: Sendable {
 public struct RequestContext: Sendable {
   /// The event loop that runs the work.
   public let loop: IOLoop
-  /// The request's content, as it arrives. If the request has no content, the first read returns nil. The server
-  /// handles content that the handler does not read.
-  public let content: any ContentReader
+  /// The request's content, as it arrives; nil without content, or if it was read before. It need not be read.
+  public let content: (any ContentReader)?
   /// The length of the content in bytes, or nil if the client did not declare it; 0 without content.
   public let contentLength: Int?
   /// How long the work has waited for its turn.
   public internal(set) var waited = Duration.zero
-
-  /// Creates the context of one request.
-  public init(loop: IOLoop, content: any ContentReader, contentLength: Int?) {
-    self.loop = loop
-    self.content = content
-    self.contentLength = contentLength
-  }
 }

@@ -97,11 +97,8 @@ public final class Server: Sendable {
     }
   }
 
-  /// Makes every response its connection's last, unless the next request has already arrived. All requests are still
-  /// served.
-  public func beginDrain() {
-    onEachLoop { $0.beginDrain() }
-  }
+  /// Makes every response its connection's last, unless the next request has already arrived.
+  public func beginDrain() { onEachLoop { $0.beginDrain() } }
 
   /// Closes the server without losing a request that has arrived. Blocks until all requests have a response, or until
   /// `timeout` has passed. The remaining requests are then refused with 503.
@@ -112,14 +109,13 @@ public final class Server: Sendable {
   /// trips, at least 1 s. Over HTTP/2 the same time passes between the two GOAWAY frames (RFC 9113 §6.8).
   public func drain(timeout: Duration) {
     beginDrain()
-    onEachLoop { $0.refuseConnectionRequests() }
+    onEachLoop { worker in worker.listeners.forEach { $0.refuseConnectionRequests() } }
     usleep(UInt32(clamping: roundTrip.wholeNanoseconds / 1000))
     onEachLoop { $0.acceptRestAndCloseListeners() }
     onEachLoop { $0.closeIdleConnections() }
     guard !count.waitForNone(timeout: timeout) else { return }
     onEachLoop { $0.abandonConnections() }
-    // The last response of each connection is in the socket, or the peer does not read, so only the time of a linger is
-    // useful.
+    // The last responses are in the sockets, or their peers do not read: only the time of a linger is useful.
     _ = count.waitForNone(timeout: .seconds(1))
   }
 
@@ -163,8 +159,7 @@ public enum ServerNotice: Sendable {
   case handshakeShed(SocketAddress)
   /// A connection was reset because its address has too many connections whose requests the server serves too late.
   case connectionShed(SocketAddress)
-  /// A request for work that waits was refused because it had waited too long for its turn. The client is that of the
-  /// request, also behind trusted proxies.
+  /// A request was refused because its turn had not come in time. The client is its own, also behind trusted proxies.
   case requestShed(client: String)
   case tlsFailed(SocketAddress, TLSError)
   /// A connection from a trusted proxy was closed because it had no valid PROXY header.

@@ -2,9 +2,7 @@ import EventLoop
 import Memory
 import TLS
 
-/// The byte stream of a connection between the socket, TLS and the buffers that the loop lends, without knowledge of
-/// HTTP.
-///
+/// The byte stream of a connection between the socket, TLS and the buffers that the loop lends, without knowledge of HTTP.
 /// Nothing here waits: it reads the available bytes once, and writes as much as the socket accepts at once.
 final class Transport {
   // Confined to the channel's loop, like the connection that owns it.
@@ -12,13 +10,11 @@ final class Transport {
   let channel: Channel
   private let buffers: BufferPool
   private let memory: MemoryBudget
-  /// The TLS session, or nil for plain HTTP.
   var tls: TLSSession?
 
   /// Received plaintext. Its first `consumed` bytes have been processed.
   var input: [UInt8] = []
   var consumed = 0
-  /// Responses in plaintext that are not written yet.
   var output: [UInt8] = []
   /// A handler's own array, sent after `outgoing` without a copy. The socket or TLS has accepted its first `bodySent`
   /// bytes. It is charged as a shared array while it is here.
@@ -30,9 +26,7 @@ final class Transport {
   /// The number of bytes that the socket has accepted since the connection began, without a last alert.
   private(set) var accepted = 0
 
-  /// Whether the socket has no more bytes at present.
   private(set) var readWouldBlock = false
-  /// Whether the peer has closed its sending side.
   private(set) var peerHasFinished = false
 
   init(_ channel: Channel, buffers: BufferPool, memory: MemoryBudget) {
@@ -67,7 +61,7 @@ final class Transport {
   func releaseInput() {
     channel.loop.assertCurrent()
     guard consumed == input.count else { return }
-    buffers.takeBack(exchange(&input, []))
+    buffers.takeBack(&input)
     consumed = 0
   }
 
@@ -77,14 +71,13 @@ final class Transport {
     channel.loop.assertCurrent()
     if consumed > 0 || input.isEmpty || input.capacity >= buffers.size {
       let rest = input.copy(from: consumed)
-      buffers.takeBack(exchange(&input, rest))
+      buffers.takeBack(&input, leaving: rest)
       consumed = 0
     }
-    if output.isEmpty { buffers.takeBack(exchange(&output, [])) }
-    if outgoing.isEmpty { buffers.takeBack(exchange(&outgoing, [])) }
+    if output.isEmpty { buffers.takeBack(&output) }
+    if outgoing.isEmpty { buffers.takeBack(&outgoing) }
   }
 
-  /// Releases a shared body, whether it was sent or not.
   func dropBody() {
     channel.loop.assertCurrent()
     guard !body.isEmpty else { return }
@@ -96,14 +89,21 @@ final class Transport {
   /// Reads the available bytes, once. Returns the phase of the TLS session if it received bytes.
   func receive() throws -> TLSPhase? {
     channel.loop.assertCurrent()
-    guard tls != nil else {
+    guard let tls else {
       try receivePlaintext()
       return nil
     }
+    // The first bytes of the session may have come with a PROXY header.
+    if tls.phase == .handshaking, unread > 0 {
+      let ciphertext = Array(input[consumed...])
+      input.removeAll(keepingCapacity: true)
+      consumed = 0
+      return try decrypt(ciphertext, with: tls)
+    }
     var ciphertext = buffers.lend()
-    defer { buffers.takeBack(ciphertext) }
+    defer { buffers.takeBack(&ciphertext) }
     note(try channel.receive(into: &ciphertext, atMost: buffers.size), of: buffers.size)
-    return try decrypt(ciphertext)
+    return try decrypt(ciphertext, with: tls)
   }
 
   func receivePlaintext() throws {
@@ -112,8 +112,7 @@ final class Transport {
     note(try channel.receive(into: &input, atMost: room), of: room)
   }
 
-  /// The number of bytes to read: the free capacity of a lent buffer, or as many bytes as were kept over a wait, so
-  /// that the work stays linear.
+  /// The number of bytes to read: the free capacity of a lent buffer, or as many as were kept, for linear work.
   private var room: Int {
     let left = input.capacity - input.count
     return left >= Self.scantRoom ? left : min(max(Self.scantRoom, input.count), buffers.size)
@@ -121,19 +120,7 @@ final class Transport {
 
   private static let scantRoom = 512
 
-  /// Reads the available bytes as the first ones of a TLS session, after those that came with a PROXY header.
-  func receiveFirst(of session: TLSSession) throws -> TLSPhase? {
-    channel.loop.assertCurrent()
-    tls = session
-    borrowBuffers()
-    let ciphertext = Array(input[consumed...])
-    input.removeAll(keepingCapacity: true)
-    consumed = 0
-    return ciphertext.isEmpty ? try receive() : try decrypt(ciphertext)
-  }
-
-  private func decrypt(_ ciphertext: [UInt8]) throws -> TLSPhase? {
-    guard let tls else { return nil }
+  private func decrypt(_ ciphertext: [UInt8], with tls: TLSSession) throws -> TLSPhase? {
     let progress = try tls.receive(ciphertext.span, plaintext: &input, outgoing: &outgoing)
     if progress == .closedByPeer { peerHasFinished = true }
     return progress
@@ -154,7 +141,6 @@ final class Transport {
     consumed = 0
   }
 
-  /// Discards the input; no more of it is read.
   func dropInput() {
     channel.loop.assertCurrent()
     consumed = input.count
@@ -164,7 +150,7 @@ final class Transport {
   func discard() -> Int? {
     channel.loop.assertCurrent()
     var scratch = buffers.lend()
-    defer { buffers.takeBack(scratch) }
+    defer { buffers.takeBack(&scratch) }
     switch try? channel.receive(into: &scratch, atMost: buffers.size) {
     case .bytes(let count): return count
     case .wouldBlock: return 0
@@ -222,8 +208,7 @@ extension Transport {
     return true
   }
 
-  /// The plaintext bytes that are encrypted at once, two records: a slow reader makes the server hold this much in
-  /// addition to the body itself.
+  /// The plaintext bytes that are encrypted at once, two records, which the server holds beside the body.
   private static let encryptedAtOnce = 32_768
 
   private func send(_ head: [UInt8], _ body: [UInt8]) throws(CloseReason) -> Int {
@@ -250,7 +235,7 @@ extension Transport {
     // Not at each step, because otherwise a long response to a slow reader would be copied again and again.
     guard !outgoing.isEmpty, sent > outgoing.count / 2 || outgoing.capacity > outgoing.count * 2 else { return }
     let rest = outgoing.copy(from: sent)
-    buffers.takeBack(exchange(&outgoing, rest))
+    buffers.takeBack(&outgoing, leaving: rest)
     sent = 0
   }
 
@@ -283,8 +268,6 @@ extension Transport {
   }
 
   /// Sends as much of `outgoing` as the socket accepts at once, and drops the rest. Returns false if it was empty.
-  ///
-  /// - Parameter closes: Whether the socket is closed right after.
   func sendAtOnce(closes: Bool = false) -> Bool {
     channel.loop.assertCurrent()
     let bytes = outgoing
@@ -315,8 +298,7 @@ extension Transport {
 }
 
 extension [UInt8] {
-  /// Returns the bytes from `start`, in separate memory. `Array(self[0...])` would share the memory of the whole
-  /// buffer.
+  /// Returns the bytes from `start`, in separate memory. `Array(self[0...])` would share that of the whole buffer.
   fileprivate func copy(from start: Int) -> [UInt8] {
     guard start < count else { return [] }
     var copy: [UInt8] = []
@@ -324,13 +306,6 @@ extension [UInt8] {
     copy.append(contentsOf: self[start...])
     return copy
   }
-}
-
-/// Replaces `old` with `new` and returns the old value.
-private func exchange(_ old: inout [UInt8], _ new: consuming [UInt8]) -> [UInt8] {
-  var value = consume new
-  swap(&old, &value)
-  return value
 }
 
 /// The spare buffers of a loop. Connections borrow them while they process bytes, and return them before a wait.
@@ -358,10 +333,12 @@ final class BufferPool {
     return buffer
   }
 
-  /// Accepts a returned buffer.
-  func takeBack(_ buffer: consuming [UInt8]) {
-    guard (size...largest).contains(buffer.capacity), buffers.count < Self.spares else { return }
-    buffer.removeAll(keepingCapacity: true)
-    buffers.append(buffer)
+  /// Takes a buffer, and leaves `rest` in its place.
+  func takeBack(_ buffer: inout [UInt8], leaving rest: consuming [UInt8] = []) {
+    var returned = consume rest
+    swap(&buffer, &returned)
+    guard (size...largest).contains(returned.capacity), buffers.count < Self.spares else { return }
+    returned.removeAll(keepingCapacity: true)
+    buffers.append(returned)
   }
 }

@@ -14,17 +14,9 @@ struct ExpensiveWork<Element> {
     case request
   }
 
-  /// The queue of each kind.
   private var queues = [TurnQueue<Element>(), TurnQueue<Element>()]
   /// The time that handshakes have had beyond that of requests, since there have been both.
   private var lead = Duration.zero
-
-  struct DueWork {
-    let element: Element
-    let kind: Kind
-    /// Whether to do the work. It is refused if it has waited for too long.
-    let isTimely: Bool
-  }
 
   var isEmpty: Bool { queues.allSatisfy(\.isEmpty) }
 
@@ -33,13 +25,12 @@ struct ExpensiveWork<Element> {
     _modify { yield &queues[kind.rawValue] }
   }
 
-  /// Removes the next work; nil if none waits. Call `charge` when it is done.
-  mutating func next(at now: Deadline, limits: ServerLimits) -> DueWork? {
+  /// Removes the next work; nil if none waits. It is refused if it is not timely. Call `charge` when it is done.
+  mutating func next(at now: Deadline, limits: ServerLimits) -> (element: Element, kind: Kind, isTimely: Bool)? {
     let (hasHandshakes, hasRequests) = (!self[.handshake].isEmpty, !self[.request].isEmpty)
     if !hasHandshakes || !hasRequests { lead = .zero }
     let kind: Kind = !hasHandshakes || (lead >= .zero && hasRequests) ? .request : .handshake
-    let next = self[kind].next(at: now, limits: limits)
-    return next.map { DueWork(element: $0.element, kind: kind, isTimely: $0.isTimely) }
+    return self[kind].next(at: now, limits: limits).map { ($0.element, kind, $0.isTimely) }
   }
 
   mutating func charge(_ time: Duration, to kind: Kind) {
@@ -47,8 +38,7 @@ struct ExpensiveWork<Element> {
   }
 }
 
-/// Expensive work of one kind, in a line for each client address. The addresses take turns, so an address with much work
-/// delays only its own.
+/// Expensive work of one kind, in a line for each client address. They take turns, so a long line delays only itself.
 ///
 /// If work is late for longer than a burst, or what waits would take longer, there is more than the server can do. Then
 /// each line gets its share of what the server does in `ServerLimits.lateWork`, and more is refused before it costs anything
@@ -103,12 +93,9 @@ struct TurnQueue<Element> {
   }
 
   /// Whether more work of `address` waits than the connections of one browser cause.
-  func hasLongLine(of address: Holder?) -> Bool { lines[address].map { $0.count > Self.few } ?? false }
+  func hasLongLine(of address: Holder?) -> Bool { lines[address].map { $0.count > Worker.few } ?? false }
 
-  private static var few: Int { 6 }
-
-  /// Adds work at the end of the line of `address`, which is nil for all trusted proxies. It has waited since `arrival`, if
-  /// that is known.
+  /// Adds work to the line of `address`, nil for all trusted proxies. It has waited since `arrival`, if that is known.
   mutating func add(_ element: Element, of address: Holder?, since arrival: Deadline? = nil, at now: Deadline) {
     if count == 0 { spell = (now, 0) }
     count += 1
@@ -171,7 +158,6 @@ struct TurnQueue<Element> {
   }
 }
 
-/// How much work was done in the last whole period.
 private struct Throughput {
   private(set) var last = 0
   private var present = 0
@@ -196,7 +182,6 @@ struct Lateness {
   private var lateSince: Deadline?
   private var lastSeen = Deadline(nanoseconds: 0)
 
-  /// Returns whether to do work that has waited for `delay`, and records the delay.
   mutating func admits(_ delay: Duration, at now: Deadline, limits: ServerLimits) -> Bool {
     let isContinued = now.duration(since: lastSeen) <= limits.burst
     lastSeen = now

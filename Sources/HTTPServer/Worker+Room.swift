@@ -16,8 +16,7 @@ extension Worker {
   /// The most connections that one turn looks at: with a few addresses that hold all of them, nearly all would do.
   private static let looks = 64
 
-  /// The most connections that end so that one other may begin. Each of them holds at least 4 kB, and a handshake needs
-  /// eleven times that.
+  /// The most connections that end for another one. Each holds 4 kB or more; a handshake needs eleven times that.
   private static let mostEnded = 16
 
   /// Ends a connection, to make room for one of this address. Returns false if none may lose its place.
@@ -27,14 +26,13 @@ extension Worker {
   ///   - others: How many connections its address has besides it: 0 for a trusted proxy.
   func makeRoom(for newcomer: Connection? = nil, besides others: Int) -> Bool {
     loop.assertCurrent()
-    let places = nextPlaces(Self.looks)
-    let occupants = places.map { connections[$0] === newcomer ? nil : connections[$0].occupant }
-    let counts = count.connections(of: occupants.map(\.?.address))
-    let held = zip(occupants, counts).map { occupant, count in
-      occupant.map { HeldPlace(waitsFor: $0.waitsFor, arrival: $0.arrival, ofAddress: count) }
+    let occupants = nextPlaces(Self.looks).map { connections[$0] }.filter { $0 !== newcomer }.compactMap(\.occupant)
+    let counts = count.connections(of: occupants.map(\.address))
+    let held = zip(occupants, counts).map {
+      HeldPlace(waitsFor: $0.waitsFor, arrival: $0.connection.arrival, ofAddress: $1)
     }
     guard let index = HeldPlace.leastDeserved(held, besides: others) else { return false }
-    let connection = connections[places[index]]
+    let connection = occupants[index].connection
     observer.noticed(.connectionRecycled(connection.peer.address))
     connection.giveUpPlace()
     return true
@@ -49,7 +47,7 @@ extension Worker {
   func charge(_ hold: MemoryHold, _ bytes: Int, for address: IPAddress?, _ newcomer: Connection? = nil) -> Bool {
     var ended = 0
     while !hold.resize(to: bytes, for: .connection) {
-      let others = (count.connections(of: [address]).first ?? 1) - 1
+      let others = address.map { count.connections(of: [$0])[0] - 1 } ?? -1
       guard ended < Self.mostEnded, makeRoom(for: newcomer, besides: others) else { return false }
       ended += 1
     }
@@ -75,40 +73,30 @@ struct HeldPlace: Equatable {
   /// The number of connections of its address; 0 for a trusted proxy.
   let ofAddress: Int
 
-  /// Returns the index of the place that a newcomer gets; nil if it gets none.
-  ///
-  /// - Parameters:
-  ///   - places: Nil stands for a connection that does more than wait.
-  ///   - others: How many connections the newcomer's address has already.
-  static func leastDeserved(_ places: [HeldPlace?], besides others: Int) -> Int? {
-    var least: (index: Int, place: HeldPlace)?
-    for (index, place) in places.enumerated() {
-      guard let place, place.ofAddress > others, place.waitsFor < .exchange || place.ofAddress > mostExchanges else {
-        continue
-      }
-      if least.map({ place.deservesLess(than: $0.place) }) ?? true { least = (index, place) }
-    }
-    return least?.index
+  /// Returns the index of the place that a newcomer gets, whose address has `others` already; nil if it gets none.
+  static func leastDeserved(_ places: [HeldPlace], besides others: Int) -> Int? {
+    places.indices.filter { places[$0].ofAddress > others }
+      .filter { places[$0].waitsFor < .exchange || places[$0].ofAddress > mostExchanges }
+      .min { places[$0].deservesLess(than: places[$1]) }
   }
 
   private func deservesLess(than other: HeldPlace) -> Bool {
-    if waitsFor == .firstRequest || other.waitsFor == .firstRequest {
-      return (waitsFor, arrival) < (other.waitsFor, other.arrival)
+    if waitsFor != .firstRequest, other.waitsFor != .firstRequest, ofAddress != other.ofAddress {
+      return ofAddress > other.ofAddress
     }
-    if ofAddress != other.ofAddress { return ofAddress > other.ofAddress }
     return (waitsFor, arrival) < (other.waitsFor, other.arrival)
   }
 }
 
 extension Connection {
   /// What the connection is to the server while it only waits for its peer; nil while it does more.
-  var occupant: (address: IPAddress, waitsFor: HeldPlace.Wait, arrival: Int)? {
+  var occupant: (connection: Connection, address: IPAddress, waitsFor: HeldPlace.Wait)? {
     guard let counted, var wait = state.peerWait else { return nil }
     if let http2, !http2.isIdle {
       guard http2.awaitsPeer else { return nil }
       wait = .exchange
     }
-    return (counted, transport.isPending ? .exchange : wait, arrival)
+    return (self, counted, transport.isPending ? .exchange : wait)
   }
 
   /// Ends the connection, because another one needs its place.
@@ -137,9 +125,7 @@ final class ConnectionCount: Sendable {
     var perAddress: [IPAddress: Int] = [:]
   }
 
-  init(limits: ServerLimits) {
-    self.limits = limits
-  }
+  init(limits: ServerLimits) { self.limits = limits }
 
   enum ConnectionPermission: Equatable {
     case granted
@@ -174,9 +160,9 @@ final class ConnectionCount: Sendable {
     group.leave()
   }
 
-  /// Returns the number of open connections of each of these addresses: 0 for nil.
-  func connections(of addresses: [IPAddress?]) -> [Int] {
-    state.withLock { state in addresses.map { $0.map { state.perAddress[$0, default: 0] } ?? 0 } }
+  /// Returns the number of open connections of each of these addresses.
+  func connections(of addresses: [IPAddress]) -> [Int] {
+    state.withLock { state in addresses.map { state.perAddress[$0, default: 0] } }
   }
 
   /// The number of open connections, and of all connections that were ever accepted.

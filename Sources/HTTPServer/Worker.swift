@@ -13,7 +13,6 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   // Sendable by confinement: made by the server, then used only on its loop.
 
   let loop: IOLoop
-  /// The number of the server's loops.
   private let loops: Int
   let sharedLimits: SharedLimits
   var limits: ServerLimits { sharedLimits.values }
@@ -22,7 +21,6 @@ final class Worker: Listener.Owner, @unchecked Sendable {
 
   /// The present router, replaced as a whole on reload.
   var router: Router
-  /// The TLS context for new connections, or nil for plain HTTP.
   var tls: TLSContext?
   /// Strict-Transport-Security in responses over TLS, as the fields of a response that has no others; empty to omit it.
   var strictTransportSecurity: HTTPFields
@@ -41,31 +39,27 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   /// The open connections. Each knows its index.
   private(set) var connections: [Connection] = []
   private var arrivals = 0
-  /// The index of the connection that is looked at next when room is needed.
+  /// The index of the connection that is looked at next when room is needed, in turn over all of them.
   private var nextPlace = 0
-  /// The expensive work that waits for its turn.
   var waiting = ExpensiveWork<any AwaitedTurn>()
   /// Whether requests on deprioritised connections have been late for longer than a burst.
   var latenessOfDeprioritised = Lateness()
-  /// Whether some of it begins at the end of this turn or of the next one.
+  /// Whether some of `waiting` begins at the end of this turn or of the next one.
   var takesTurns = false
   /// The number of deprioritised connections, for each address with such connections.
-  private(set) var deprioritisedOfAddress: [MemoryBudget.Holder: Int] = [:]
+  var deprioritisedOfAddress: [MemoryBudget.Holder: Int] = [:]
 
   /// The connections with responses to be sent at the end of the turn.
   private(set) var unsent: [Connection] = []
   private var sending: [Connection] = []
   let buffers: BufferPool
   private var requests: [Request] = []
-  private var ids = TraceIDGenerator()
+  var ids = TraceIDGenerator()
   private var idText: [UInt8] = []
   private var date = DateField()
-  /// The descriptors for connections when there are no others left.
   private(set) var spares: SpareDescriptors
 
-  init(
-    loop: IOLoop, of loops: Int, configuration: Server.Configuration, router: Router, count: ConnectionCount
-  ) {
+  init(loop: IOLoop, of loops: Int, configuration: Server.Configuration, router: Router, count: ConnectionCount) {
     self.loop = loop
     self.loops = loops
     sharedLimits = SharedLimits(configuration.limits)
@@ -87,15 +81,16 @@ final class Worker: Listener.Owner, @unchecked Sendable {
 
   func listener(_ listener: Listener, accepted descriptor: consuming Descriptor, from peer: SocketAddress) {
     loop.assertCurrent()
-    let trusted = peer.ipAddress.map(configuration.isTrustedProxy) ?? true
-    let counted = trusted ? nil : peer.ipAddress?.rateLimitPrefix
+    let counted = peer.ipAddress.flatMap { configuration.isTrustedProxy($0) ? nil : $0.rateLimitPrefix }
     // The kernel resets a connection that closes with unread bytes, such as the first ones of a handshake.
     guard tls == nil || !waiting[.handshake].refuses(counted?.bits, at: loop.now, limits: limits) else {
       return observer.noticed(.handshakeShed(peer))
     }
     guard !hasTooManyDeprioritised(counted?.bits) else {
       observer.noticed(.connectionShed(peer))
-      return reset(descriptor)
+      let channel = loop.open(descriptor)
+      channel.resetOnClose()
+      return channel.close()
     }
     var admission = count.admit(counted)
     if case .tooMany(let others) = admission, makeRoom(besides: others) { admission = count.admit(counted) }
@@ -116,14 +111,13 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     }
     let channel = loop.openConnection(descriptor)
     let connection = Connection(
-      channel, peer: peer, counted: counted, isFromTrustedProxy: trusted, hold: hold, arrival: arrivals, worker: self)
+      channel, peer: peer, counted: counted, hold: hold, arrival: arrivals, worker: self)
     arrivals += 1
     connection.place = connections.count
     connections.append(connection)
     connection.start(tls)
   }
 
-  /// Returns the indices of the next connections to look at, each once, in turn over all of them.
   func nextPlaces(_ most: Int) -> [Int] {
     (0..<min(most, connections.count)).map { _ in
       if nextPlace >= connections.count { nextPlace = 0 }
@@ -153,9 +147,11 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     let channel = loop.open(descriptor)
     var output: [UInt8] = []
     let id = RequestID(ids.next())
-    let refusal = ErrorResponse(.overloaded, detail, retryAfter: 1, end: .connection)
-    append(refusal.response(id: id), id: id, version: .http11, keepAlive: false, isHead: false, to: &output)
-    _ = try? channel.send(output.span)
+    let refusal = ErrorResponse(.overloaded, detail, retryAfter: 1, end: .connection).response(id: id)
+    appendHead(
+      refusal, contentLength: refusal.body.count, isChunked: false, id: id, version: .http11, keepAlive: false,
+      to: &output)
+    _ = try? channel.send((output + refusal.body).span)
     channel.shutdownWriting()
     // Unread bytes would turn the close into a reset, and the response would be lost.
     var discarded: [UInt8] = []
@@ -163,13 +159,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     channel.close()
   }
 
-  private func reset(_ descriptor: consuming Descriptor) {
-    let channel = loop.open(descriptor)
-    channel.resetOnClose()
-    channel.close()
-  }
-
-  func forget(_ connection: Connection, counted: IPAddress?) {
+  func forget(_ connection: Connection) {
     loop.assertCurrent()
     let last = connections.removeLast()
     if last !== connection {
@@ -177,14 +167,8 @@ final class Worker: Listener.Owner, @unchecked Sendable {
       last.place = connection.place
     }
     if connection.channel.rank == .last { noteReprioritised(connection.peer.client.holder) }
-    count.release(counted)
+    count.release(connection.counted)
     spares.refill()
-  }
-
-  /// Whether a client with this address is one of those that are too much for the server: many requests of the address wait
-  /// for their turn, or many connections of it are deprioritised.
-  func isCrowding(_ address: MemoryBudget.Holder?) -> Bool {
-    waiting[.request].hasLongLine(of: address) || hasManyDeprioritised(address)
   }
 
   /// Whether more connections of the address are deprioritised than a browser opens at once.
@@ -193,7 +177,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   }
 
   /// The connections that a browser opens at once.
-  private static let few = 6
+  static let few = 6
 
   /// Whether the address has its share of the connections that may be deprioritised, and the loop reads them so late that it
   /// refuses their requests. Its callers open another connection for each request that waits, until the limit of
@@ -208,10 +192,6 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   /// All addresses together have at most a quarter of the server's connections deprioritised.
   private static let partDeprioritised = 4
 
-  func noteDeprioritised(_ address: MemoryBudget.Holder) {
-    deprioritisedOfAddress[address, default: 0] += 1
-  }
-
   func noteReprioritised(_ address: MemoryBudget.Holder?) {
     guard let address, let count = deprioritisedOfAddress[address] else { return }
     deprioritisedOfAddress[address] = count > 1 ? count - 1 : nil
@@ -222,11 +202,6 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     loop.assertCurrent()
     stage = .draining
     for connection in connections where connection.http2 != nil { connection.closeIfIdle() }
-  }
-
-  func refuseConnectionRequests() {
-    loop.assertCurrent()
-    for listener in listeners { listener.refuseConnectionRequests() }
   }
 
   func acceptRestAndCloseListeners() {
@@ -250,7 +225,6 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     for connection in connections { connection.abandon() }
   }
 
-  /// Lends an object for a request that begins now.
   func lendRequest(to connection: Connection) -> Request {
     let request =
       requests.popLast()
@@ -288,58 +262,38 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     sending.removeAll(keepingCapacity: true)
   }
 
-  /// The most connections with responses that wait for each other. More would wait longer and hold more buffers, and
-  /// save little.
+  /// The most connections with responses that wait for each other. More would wait longer, and save little.
   static let mostUnsent = 16
 
-  func freshID() -> TraceID { ids.next() }
-
-  /// Appends a response in wire format, without a body of `Connection.leastShared` bytes, which the caller sends. Returns
-  /// the number of content bytes.
-  @discardableResult
-  func append(
-    _ response: Response, id: RequestID, version: HTTPVersion, keepAlive: Bool, isHead: Bool, to output: inout [UInt8]
-  ) -> Int {
-    loop.assertCurrent()
-    appendHead(
-      response, contentLength: response.body.count, isChunked: false, id: id, version: version, keepAlive: keepAlive,
-      to: &output)
-    guard !isHead, response.hasContent else { return 0 }
-    if response.body.count < Connection.leastShared { output.append(contentsOf: response.body) }
-    return response.body.count
-  }
-
+  /// Appends the head of a response in the format of HTTP/1.1.
   func appendHead(
     _ response: Response, contentLength: Int?, isChunked: Bool, id: RequestID, version: HTTPVersion, keepAlive: Bool,
     to output: inout [UInt8]
   ) {
-    self.date.update()
-    let date = self.date.value
+    loop.assertCurrent()
+    let date = self.date.present()
     idText.removeAll(keepingCapacity: true)
     idText.append(id)
     let id = idText
     ResponseSerializer.append(
       status: response.status, prepared: response.prepared, encoded: response.encoded, fields: response.fields,
-      contentLength: contentLength,
-      isChunked: isChunked, date: date.span, requestID: id.span, keepAlive: keepAlive, version: version, to: &output)
+      contentLength: contentLength, isChunked: isChunked, date: date.span, requestID: id.span, keepAlive: keepAlive,
+      version: version, to: &output)
   }
 }
 
 /// The value of `Date`, created once a second.
-struct DateField {
-  private(set) var value: [UInt8] = []
+private struct DateField {
+  private var value: [UInt8] = []
   private var second = -1
 
-  init() {
-    update()
-  }
-
-  /// Updates the value from the clock, with one vDSO call.
-  mutating func update() {
+  /// Returns the value for the clock's time, which costs one vDSO call.
+  mutating func present() -> [UInt8] {
     let now = Glibc.time(nil)
-    guard now != second else { return }
+    guard now != second else { return value }
     second = now
     value.removeAll(keepingCapacity: true)
     HTTPDate(secondsSinceEpoch: now).append(to: &value)
+    return value
   }
 }

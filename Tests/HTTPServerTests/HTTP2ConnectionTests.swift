@@ -91,7 +91,7 @@ import Testing
           return .deferred(
             DeferredWork { context in
               var count = 0
-              while let part = try? await context.content.read() { count += part.count }
+              while let part = try? await context.content?.read() { count += part.count }
               let content = TestContent()
               content.send("\(count) bytes")
               content.parts.send(isBroken ? .failure(.broken("")) : .success([]))
@@ -133,7 +133,7 @@ import Testing
         Route(below: "/slow/") { _ in
           .deferred(
             DeferredWork { context in
-              Response(.ok, body: Array("\((try? await context.content.read())?.count ?? 0) bytes".utf8))
+              Response(.ok, body: Array("\((try? await context.content?.read())?.count ?? 0) bytes".utf8))
             })
         },
         Route("/echo", [.post(bodyLimit: 16) { _ in .read { .immediate(Response(.ok, body: $0)) } }]),
@@ -296,7 +296,7 @@ import Testing
           .deferred(
             DeferredWork { context in
               _ = await isClosed.next()
-              do { outcome.send("\(try await context.content.read()?.count ?? 0) bytes") } catch {
+              do { outcome.send("\(try await context.content?.read()?.count ?? 0) bytes") } catch {
                 outcome.send("broken")
               }
               return Response(.ok)

@@ -195,7 +195,7 @@ import Testing
         Route(below: "/upload/") { _ in
           .deferred(
             DeferredWork { context in
-              while let part = try? await context.content.read(), !part.isEmpty {}
+              while let part = try? await context.content?.read(), !part.isEmpty {}
               return await respond(context)
             })
         },
@@ -273,7 +273,9 @@ import Testing
         })
     }
     try begun.wait()
-    server.waitForConnections(1) { $0.state.occupation == .resting && $0.hold.bytes > Connection.Cost.http2 + Self.padding.count }
+    server.waitForConnections(1) {
+      $0.state.occupation == .resting && $0.hold.bytes > Connection.Cost.http2 + Self.padding.count
+    }
     #expect(Self.isCharged(server))
     go.send(())
     #expect(try output.wait().get() == "done")

@@ -29,12 +29,12 @@ struct RoomTests {
       ("of idle ones, the address with most", [idle(1, of: 5), idle(2, of: 9), idle(3, of: 9)], 0, 1),
       ("the greediest address, whatever it waits for", [idle(1, of: 20), asking(2, of: 900)], 0, 1),
       ("of an address an idle one before a request", [asking(1, of: 900), idle(2, of: 900)], 0, 1),
-      ("requests of a modest address stay", [asking(1, of: 16), nil], 0, nil), ("busy ones stay", [nil, nil], 0, nil),
+      ("requests of a modest address stay", [asking(1, of: 16)], 0, nil), ("busy ones stay", [], 0, nil),
       ("those of proxies stay", [idle(1, of: 0)], 0, nil),
       ("no address gains by connections of its own", [idle(1, of: 4), silent(2, of: 3)], 4, nil),
       ("only a greedier address loses", [silent(1, of: 3), idle(2, of: 6)], 5, 1),
-    ] as [(String, [HeldPlace?], Int, Int?)])
-  func choice(_ label: String, _ places: [HeldPlace?], _ others: Int, _ expected: Int?) {
+    ] as [(String, [HeldPlace], Int, Int?)])
+  func choice(_ label: String, _ places: [HeldPlace], _ others: Int, _ expected: Int?) {
     #expect(HeldPlace.leastDeserved(places, besides: others) == expected, "\(label)")
   }
 

@@ -11,7 +11,8 @@ extension Router {
       [
         .get { request in
           let certificate = request.clientCertificate.map { $0.uris.first ?? "nameless" } ?? "-"
-          return Response(.ok, body: Array("\(request.client.name) \(request.client.rateLimitPrefix) \(certificate)".utf8))
+          let client = request.client
+          return Response(.ok, body: Array("\(client.name) \(client.rateLimitPrefix) \(certificate)".utf8))
         }
       ])
   ])

@@ -130,7 +130,7 @@ enum WorkForm: CaseIterable {
       variant,
       router: Self.router(form) { context in
         var count = 0
-        while let part = try? await context.content.read() {
+        while let part = try? await context.content?.read() {
           count += part.count
           parts.send(String(decoding: part, as: UTF8.self))
         }
@@ -166,7 +166,7 @@ enum WorkForm: CaseIterable {
       router: Self.router(form) { context in
         begun.send(())
         do throws(ContentError) {
-          while try await context.content.read() != nil {}
+          while try await context.content?.read() != nil {}
           failures.send(nil)
         } catch { failures.send(error) }
         return Response(.ok)
@@ -207,7 +207,7 @@ enum WorkForm: CaseIterable {
     let server = try TestServer(
       variant,
       router: Self.router(form) { context in
-        _ = try? await context.content.read()
+        _ = try? await context.content?.read()
         return Response(.ok)
       })
     let client = try server.connect()
@@ -231,11 +231,11 @@ enum WorkForm: CaseIterable {
         let isBegun = Signal<Void>()
         // Like an upload whose upstream responds before the upload is complete.
         Task(executorPreference: context.loop) {
-          _ = try? await context.content.read()
+          _ = try? await context.content?.read()
           isBegun.send(())
           _ = await goesOn.next()
           do throws(ContentError) {
-            _ = try await context.content.read()
+            _ = try await context.content?.read()
             endings.send(nil)
           } catch { endings.send(error) }
         }

@@ -9,7 +9,7 @@ import Memory
 /// A stream of HTTP/2, which carries one exchange (RFC 9113 §8.1).
 final class HTTP2Stream: @unchecked Sendable {
   // Sendable by confinement, like the connection.
-  let id: HTTP2StreamID
+  private let id: HTTP2StreamID
   /// All streams of the connection, which forget this one at its end.
   private let streams: HTTP2Streams
   let connection: Connection
@@ -24,7 +24,7 @@ final class HTTP2Stream: @unchecked Sendable {
   private var content: HTTP2Content?
   /// The content that is read before the response, until it is complete.
   private var reading: (limit: Int, reply: @Sendable ([UInt8]) -> Reply, received: [UInt8])?
-  /// The part of `streams.contentBytes` for the request, without its content.
+  /// The part of `streams.contentBytes` for the request and its content.
   private var heldBytes = 0
 
   private var hasBegun = false
@@ -37,7 +37,6 @@ final class HTTP2Stream: @unchecked Sendable {
   /// Whether work that was given up may still use the request.
   private var isRequestInUse = false
   private var chargedBody: [UInt8] = []
-  /// The task that sends content in parts.
   private var copying: Task<Void, Never>?
   private var isFull = false
   /// Resumes that task when the stream has room for more content.
@@ -84,7 +83,9 @@ final class HTTP2Stream: @unchecked Sendable {
     connection.channel.loop.assertCurrent()
     receivedBytes += bytes.count
     if let request, !hasBegun { begin(request) }
-    reading == nil ? openContent().append(bytes) : read(bytes)
+    guard reading == nil else { return read(bytes) }
+    openContent().append(bytes)
+    noteHeld()
   }
 
   func receiveEnd() {
@@ -94,7 +95,6 @@ final class HTTP2Stream: @unchecked Sendable {
     guard let request else { return }
     if !hasBegun { begin(request) }
     guard let (_, reply, content) = reading.take() else { return }
-    streams.contentBytes -= content.capacity
     perform { () throws(CloseReason) in try follow(reply(content), to: request) }
   }
 
@@ -121,7 +121,7 @@ final class HTTP2Stream: @unchecked Sendable {
   /// Returns the request's content. Most requests have none, and their responses do not need it.
   private func openContent() -> HTTP2Content {
     if let content { return content }
-    let content = HTTP2Content(id, of: streams)
+    let content = HTTP2Content(of: self)
     if isReceived { content.finish() }
     self.content = content
     return content
@@ -129,31 +129,33 @@ final class HTTP2Stream: @unchecked Sendable {
 
   private func read(_ bytes: Span<UInt8>) {
     session.consume(bytes.count, on: id)
-    // An array grows by doubling, so its room is up to twice its content.
-    streams.contentBytes -= reading?.received.capacity ?? 0
     reading?.received.append(copying: bytes)
-    streams.contentBytes += reading?.received.capacity ?? 0
-    guard let request, let limit = reading?.limit, reading?.received.count ?? 0 > limit else { return }
-    dropReceived()
+    guard let request, let limit = reading?.limit, reading?.received.count ?? 0 > limit else { return noteHeld() }
+    reading = nil
     refuse(.contentTooLarge(limit), request)
   }
 
-  private func dropReceived() { streams.contentBytes -= reading.take()?.received.capacity ?? 0 }
+  /// The handler has read content, so the client gets more window.
+  func contentWasRead(_ count: Int) {
+    noteHeld()
+    session.consume(count, on: id)
+    connection.flushHTTP2()
+  }
 
-  /// Drops the head before a wait. The handler has copied what it needs.
   private func forgetHead(of request: Request) {
     request.forgetHead()
     noteHeld()
   }
 
-  /// Updates the connection's count of the memory that the request holds while it waits.
+  /// Updates the connection's count of the memory that the request and its content hold while they wait.
   private func noteHeld() {
-    let bytes = isClosed ? 0 : request?.heldBytes ?? 0
+    // An array grows by doubling, so its room is up to twice its content.
+    let received = reading?.received.capacity ?? content?.capacity ?? 0
+    let bytes = isClosed ? 0 : received + (request?.heldBytes ?? 0)
     streams.contentBytes += bytes - heldBytes
     heldBytes = bytes
   }
 
-  /// Takes a step of the request, and then the one that waits.
   private func perform(_ step: () throws(CloseReason) -> ExchangeStep) {
     guard let request else { return }
     do throws(CloseReason) {
@@ -180,22 +182,18 @@ final class HTTP2Stream: @unchecked Sendable {
     forgetHead(of: request)
     connection.state.workBegan()
     let hasContent = content != nil || !isReceived
-    let context = RequestContext(
-      loop: connection.channel.loop, content: hasContent ? openContent() : NoContent.shared,
-      contentLength: hasContent ? request.head.framing.declaredLength : 0)
-    let pending = RequestWork(work, of: request, context, on: self)
+    let pending = RequestWork(work, of: request, hasContent ? openContent() : nil, on: self)
     self.work = pending
     pending.lineUp()
   }
 
-  /// Sends the content of a response in parts, in a task.
   private func send(_ response: Response, _ content: any ContentReader, to request: Request) {
     hasResponded = true
     forgetHead(of: request)
     copying = Task(executorPreference: connection.channel.loop) {
       guard let request = self.request else { return }
       do throws(CloseReason) {
-        _ = try await self.stream(response, content, to: request)
+        try await self.stream(response, content, to: request)
       } catch {
         if !self.isClosed { self.session.reset(self.id, .internalError) }
         self.giveBack(request)
@@ -211,7 +209,6 @@ final class HTTP2Stream: @unchecked Sendable {
     if !isRequestInUse { connection.worker.takeBack(request) }
   }
 
-  /// Ends what has taken too long: the client's content, its reading, or the handler's work.
   func look(at now: Deadline) {
     connection.channel.loop.assertCurrent()
     let sending = session.sending(on: id)
@@ -248,7 +245,7 @@ final class HTTP2Stream: @unchecked Sendable {
     let late = work.take()
     isRequestInUse = late != nil
     content?.fail(.timedOut)
-    dropReceived()
+    reading = nil
     refuse(error, request)
     late?.cancel()
   }
@@ -260,7 +257,7 @@ final class HTTP2Stream: @unchecked Sendable {
     if !chargedBody.isEmpty { connection.worker.configuration.memory.release(shared: chargedBody) }
     chargedBody = []
     if reading != nil || !hasBegun, let request {
-      dropReceived()
+      reading = nil
       connection.recordGone(request)
       giveBack(request)
     }
@@ -271,7 +268,6 @@ final class HTTP2Stream: @unchecked Sendable {
     work?.cancel()
     copying?.cancel()
     room.take()?()
-    streams.forget(self)
   }
 
   func hasRoom() {
@@ -325,9 +321,7 @@ extension HTTP2Stream: ExchangeCarrier {
     return true
   }
 
-  private func submit(
-    _ response: Response, length: Int?, hasContent: Bool, _ request: Request
-  ) throws(CloseReason) {
+  private func submit(_ response: Response, length: Int?, hasContent: Bool, _ request: Request) throws(CloseReason) {
     let worker = connection.worker
     do throws(HTTP2Error) {
       try session.submitResponse(status: response.status.code, on: id, hasContent: hasContent) { output in
@@ -357,19 +351,13 @@ extension HTTP2Stream: ExchangeCarrier {
     }
   }
 
-  func endContent(_ framing: StreamFraming) {
-    session.send([], on: id, isLast: true)
-  }
+  func endContent(_ framing: StreamFraming) { session.send([], on: id, isLast: true) }
 
-  func conclude(_ request: Request, goesOn: Bool) -> ExchangeStep {
-    giveBack(request)
-    return .done
-  }
+  func conclude(_ request: Request, goesOn: Bool) { giveBack(request) }
 }
 
 extension Request {
-  /// Takes the head of a request in HTTP/2. The parser of HTTP/1.1 applies its rules, so that both versions refuse the
-  /// same requests.
+  /// Takes the head of a request in HTTP/2, by the rules of HTTP/1.1, so that both versions refuse the same requests.
   func take(_ received: HTTP2ReceivedRequest) throws(RequestError) {
     let bytes = received.bytes.span
     try parser.take(received.control, in: bytes)

@@ -35,7 +35,6 @@ final class HTTP2Streams {
 
   var isIdle: Bool { streams.isEmpty }
 
-  /// Whether every stream waits for its client.
   var awaitsPeer: Bool { streams.values.allSatisfy(\.awaitsPeer) }
 
   /// The memory that is held beyond that of the session.
@@ -57,27 +56,21 @@ final class HTTP2Streams {
     note(misconduct)
   }
 
-  /// Accepts no new streams; open streams continue.
-  func sendGoAway() {
-    if connection.state.goAwaySent() { session.goAway() }
-  }
-
-  private func add(_ id: HTTP2StreamID) -> HTTP2Stream {
-    let stream = HTTP2Stream(id, of: self)
-    streams[id] = stream
-    connection.state.hasCarriedRequest = true
-    return stream
-  }
-
-  func forget(_ stream: HTTP2Stream) {
-    streams[stream.id] = nil
-    deadlines.beginIdleTime(at: connection.now)
+  /// Accepts no new streams; open streams continue. Returns false if the client knows that already.
+  @discardableResult
+  func sendGoAway() -> Bool {
+    guard connection.state.goAwaySent() else { return false }
+    session.goAway()
+    return true
   }
 }
 
 extension HTTP2Streams: HTTP2SessionDelegate {
-  func receivedRequest(_ request: HTTP2ReceivedRequest, on stream: HTTP2StreamID) {
-    add(stream).receive(request)
+  func receivedRequest(_ request: HTTP2ReceivedRequest, on id: HTTP2StreamID) {
+    let stream = HTTP2Stream(id, of: self)
+    streams[id] = stream
+    connection.state.hasCarriedRequest = true
+    stream.receive(request)
   }
 
   /// Records the request, as HTTP/1.1 does, so that no volume of such requests is invisible.
@@ -95,20 +88,16 @@ extension HTTP2Streams: HTTP2SessionDelegate {
     connection.worker.takeBack(request)
   }
 
-  func receivedContent(_ content: Span<UInt8>, on stream: HTTP2StreamID) {
-    streams[stream]?.receive(content)
-  }
+  func receivedContent(_ content: Span<UInt8>, on stream: HTTP2StreamID) { streams[stream]?.receive(content) }
 
-  func receivedEnd(on stream: HTTP2StreamID) {
-    streams[stream]?.receiveEnd()
-  }
+  func receivedEnd(on stream: HTTP2StreamID) { streams[stream]?.receiveEnd() }
 
-  func hasRoom(on stream: HTTP2StreamID) {
-    streams[stream]?.hasRoom()
-  }
+  func hasRoom(on stream: HTTP2StreamID) { streams[stream]?.hasRoom() }
 
   func streamClosed(_ stream: HTTP2StreamID, _ closure: HTTP2StreamClosure) {
     streams[stream]?.closed()
+    streams[stream] = nil
+    deadlines.beginIdleTime(at: connection.now)
   }
 }
 
@@ -116,25 +105,19 @@ extension HTTP2Streams: HTTP2SessionDelegate {
 /// window, so that the client sends no more of it.
 final class HTTP2Content: ContentReader, @unchecked Sendable {
   // Sendable by confinement, like the connection.
-  private let stream: HTTP2StreamID
-  private weak var streams: HTTP2Streams?
+  private weak var stream: HTTP2Stream?
   private var received: [UInt8] = []
-  private(set) var isFinished = false
-  private(set) var count = 0
-  var isEmpty: Bool { received.isEmpty }
+  private var isFinished = false
   private var failure: ContentError?
   private var wake: (() -> Void)?
 
-  init(_ stream: HTTP2StreamID, of streams: HTTP2Streams) {
-    self.stream = stream
-    self.streams = streams
-  }
+  init(of stream: HTTP2Stream) { self.stream = stream }
+
+  var isEmpty: Bool { received.isEmpty }
+  var capacity: Int { received.capacity }
 
   func append(_ bytes: Span<UInt8>) {
-    let room = received.capacity
     received.append(copying: bytes)
-    streams?.contentBytes += received.capacity - room
-    count += bytes.count
     wake.take()?()
   }
 
@@ -152,7 +135,6 @@ final class HTTP2Content: ContentReader, @unchecked Sendable {
   /// Discards what no reader has taken. The content is then incomplete, even if it has arrived.
   func discardHeld() {
     guard !received.isEmpty else { return }
-    streams?.contentBytes -= received.capacity
     (received, isFinished) = ([], false)
   }
 
@@ -162,19 +144,14 @@ final class HTTP2Content: ContentReader, @unchecked Sendable {
     while received.isEmpty {
       if let failure { throw failure }
       if isFinished { return nil }
-      if let streams, streams.streams[stream]?.sendContinue() == true { streams.connection.flushHTTP2() }
+      if let stream, stream.sendContinue() { stream.connection.flushHTTP2() }
       await unsafe withUnsafeContinuation { continuation in
         wake = { unsafe continuation.resume() }
       }
     }
     let part = received
     received = []
-    if let streams {
-      streams.contentBytes -= part.capacity
-      // The client gets more window.
-      streams.session.consume(part.count, on: stream)
-      streams.connection.flushHTTP2()
-    }
+    stream?.contentWasRead(part.count)
     return part
   }
 }
@@ -213,8 +190,8 @@ extension Connection {
     let http2: HTTP2Streams
     do { http2 = try HTTP2Streams(self) } catch { throw .gone }
     self.http2 = http2
-    let grace = worker.stage == .serving ? nil : drainGrace
-    if case .announceGoAway = state.upgraded(at: now, grace: grace) { http2.session.announceGoAway() }
+    state.upgraded(at: now, grace: worker.stage == .serving ? nil : drainGrace)
+    if worker.stage != .serving { http2.session.announceGoAway() }
   }
 
   /// Returns whether HTTP/2 begins, or nil if more bytes are needed to decide.
@@ -266,7 +243,6 @@ extension Connection {
       hasStreams: !http2.isIdle, frame: http2.session.incompleteFrame, accepted: isPending ? transport.accepted : nil)
   }
 
-  /// Ends what has taken too long: streams, or the connection.
   func checkHTTP2() {
     channel.loop.assertCurrent()
     guard let http2 else { return }
@@ -274,10 +250,8 @@ extension Connection {
     switch http2.deadlines.expiry(of: waits(of: http2, isPending: isPending), at: now, worker.limits) {
     case .nothing: for stream in Array(http2.streams.values) { stream.look(at: now) }
     case .idle:
-      let isFirst = state.goAwaySent()
       // An incomplete frame does not keep open what has had its GOAWAY.
-      guard isFirst || isPending else { return close() }
-      if isFirst { http2.session.goAway() }
+      guard http2.sendGoAway() || isPending else { return close() }
       http2.deadlines.beginIdleTime(at: now)
     case .frame:
       http2.note(.slowFrame)
@@ -294,29 +268,24 @@ extension Connection {
   private static let roundsInOneGo = 16
 }
 
-/// The transitions of HTTP/2.
 extension ConnectionState {
   /// The stages of closing an HTTP/2 connection (RFC 9113 §6.8).
   enum GoAway: Equatable {
     case none
-    /// The first GOAWAY is sent, so the client should open no more streams. The GOAWAY with the last stream follows at
-    /// the deadline.
+    /// The first GOAWAY is sent: the client should open no more streams. That with the last stream follows in time.
     case announced(until: Deadline)
     case sent
   }
 
-  /// Records bytes that may be the preface of HTTP/2 or a request. Unlike `headBegan`, a further part does not change
-  /// the deadline.
+  /// Records bytes that may be the preface of HTTP/2 or a request. A further part does not change the deadline.
   mutating func prefaceBegan(at now: Deadline) {
     if case .head = phase { return }
     headBegan(at: now)
   }
 
-  /// Records that the client has sent the preface of HTTP/2. `grace` is nil unless the server is draining. In that
-  /// case the first GOAWAY is sent at once.
-  mutating func upgraded(at now: Deadline, grace: Duration?) -> Action {
+  /// Records that the client has sent the preface of HTTP/2. In a server that drains, the first GOAWAY is sent at once.
+  mutating func upgraded(at now: Deadline, grace: Duration?) {
     phase = .http2(grace.map { .announced(until: now.advanced(by: $0)) } ?? .none)
-    return grace == nil ? .nothing : .announceGoAway
   }
 
   /// Records that the GOAWAY with the last stream is sent. Returns false if it was sent before.
