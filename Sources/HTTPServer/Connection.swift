@@ -54,9 +54,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     var isNone: Bool { if case .none = self { true } else { false } }
   }
 
-  init(
-    _ channel: Channel, peer: SocketAddress, counted: IPAddress?, hold: MemoryHold, arrival: Int, worker: Worker
-  ) {
+  init(_ channel: Channel, peer: SocketAddress, counted: IPAddress?, hold: MemoryHold, arrival: Int, worker: Worker) {
     self.worker = worker
     self.hold = hold
     self.counted = counted

@@ -337,15 +337,12 @@ struct ConnectionState {
     }
     if exchange.peerHasFinished, hasUnreadContent || exchange.bufferedBytes == 0 { return false }
     // During a drain, only the last response to the received requests announces the close.
-    return !isDraining || isFollowed(exchange)
-  }
-
-  /// Returns whether more bytes may have arrived after the request. After unread content, only buffered bytes count.
-  private func isFollowed(_ exchange: KeepAlive) -> Bool {
+    guard isDraining else { return true }
+    // After unread content, only buffered bytes show that another request has arrived.
     switch exchange.unreadContent {
-    case .none: exchange.bufferedBytes > 0 || !exchange.readWouldBlock
-    case .fixed(let length): exchange.bufferedBytes > length
-    case .chunked: false
+    case .none: return exchange.bufferedBytes > 0 || !exchange.readWouldBlock
+    case .fixed(let length): return exchange.bufferedBytes > length
+    case .chunked: return false
     }
   }
 

@@ -15,15 +15,12 @@ final class RequestWork: AwaitedTurn, @unchecked Sendable {
   private var isCancelled = false
   private var hasEnded = false
 
-  /// Creates the work. `content` is nil without content, or if all of it has been read.
+  /// Lines the work up. `content` is nil without content, or if all of it has been read.
   init(_ work: DeferredWork, of request: Request, _ content: (any ContentReader)?, on carrier: any ExchangeCarrier) {
     (self.work, self.request, self.carrier) = (work, request, carrier)
     context = RequestContext(
       loop: request.loop, content: content, contentLength: content == nil ? 0 : request.head.framing.declaredLength)
     began = context.loop.now
-  }
-
-  func lineUp() {
     carrier.connection.worker.lineUp(self, .request, of: request.client.holder, since: request.arrival)
   }
 
@@ -75,7 +72,6 @@ extension Connection {
     activity = .work(pending, content)
     // The watch may have found an interruption at once.
     if state.interruption != nil { pending.cancel() }
-    pending.lineUp()
   }
 
   func workEnded(_ work: RequestWork, _ response: consuming Response) {

@@ -98,7 +98,7 @@ public final class Server: Sendable {
   }
 
   /// Makes every response its connection's last, unless the next request has already arrived.
-  public func beginDrain() { onEachLoop { $0.beginDrain() } }
+  public func beginDrain() { onEachLoop { $0.drain(to: .draining) } }
 
   /// Closes the server without losing a request that has arrived. Blocks until all requests have a response, or until
   /// `timeout` has passed. The remaining requests are then refused with 503.
@@ -112,7 +112,7 @@ public final class Server: Sendable {
     onEachLoop { worker in worker.listeners.forEach { $0.refuseConnectionRequests() } }
     usleep(UInt32(clamping: roundTrip.wholeNanoseconds / 1000))
     onEachLoop { $0.acceptRestAndCloseListeners() }
-    onEachLoop { $0.closeIdleConnections() }
+    onEachLoop { $0.drain(to: .closing) }
     guard !count.waitForNone(timeout: timeout) else { return }
     onEachLoop { $0.abandonConnections() }
     // The last responses are in the sockets, or their peers do not read: only the time of a linger is useful.

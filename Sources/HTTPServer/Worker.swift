@@ -110,8 +110,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
       return reject(descriptor, ErrorResponse.overMemory.detail)
     }
     let channel = loop.openConnection(descriptor)
-    let connection = Connection(
-      channel, peer: peer, counted: counted, hold: hold, arrival: arrivals, worker: self)
+    let connection = Connection(channel, peer: peer, counted: counted, hold: hold, arrival: arrivals, worker: self)
     arrivals += 1
     connection.place = connections.count
     connections.append(connection)
@@ -197,24 +196,18 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     deprioritisedOfAddress[address] = count > 1 ? count - 1 : nil
   }
 
-  /// Lets each response announce the end of its connection. HTTP/2 announces it at once (RFC 9113 §6.8).
-  func beginDrain() {
+  /// Closes idle connections once no request can be on its way to them. Before, only HTTP/2 announces its end (RFC 9113
+  /// §6.8), and busy connections close after their response.
+  func drain(to stage: Stage) {
     loop.assertCurrent()
-    stage = .draining
-    for connection in connections where connection.http2 != nil { connection.closeIfIdle() }
+    self.stage = stage
+    for connection in connections where stage == .closing || connection.http2 != nil { connection.closeIfIdle() }
   }
 
   func acceptRestAndCloseListeners() {
     loop.assertCurrent()
     for listener in listeners { listener.acceptRestAndClose() }
     listeners = []
-  }
-
-  /// Closes idle connections once no request can be on its way to them. Busy connections close after their response.
-  func closeIdleConnections() {
-    loop.assertCurrent()
-    stage = .closing
-    for connection in connections { connection.closeIfIdle() }
   }
 
   /// Ends busy connections: a request in progress gets an error that the server is shutting down.

@@ -97,7 +97,7 @@ import Testing
     let released = Gate()
     server.occupy(until: released)
     // The loop finds both when it polls again, and handles the order to close first.
-    server.post { $0.closeIdleConnections() }
+    server.post { $0.drain(to: .closing) }
     try client.send(Self.get)
     released.open()
     let response = try #require(try client.response())
@@ -112,7 +112,7 @@ import Testing
     try client.send(Self.get)
     #expect(try client.response()?.isLast == false)
     // The server knows only that nothing has arrived.
-    _ = server.workers { $0.closeIdleConnections() }
+    _ = server.workers { $0.drain(to: .closing) }
     try client.send(Self.get)
     #expect(try client.response()?.isLast == true)
     #expect(try client.response() == nil)
@@ -123,7 +123,7 @@ import Testing
     let server = try TestServer(variant)
     let client = try RawClient(port: server.port)
     server.waitForConnections(1)
-    _ = server.workers { $0.closeIdleConnections() }
+    _ = server.workers { $0.drain(to: .closing) }
     try client.startTLS()
     server.waitForConnections(1) { if case .handshake = $0.state.phase { false } else { true } }
     try client.send(Self.get)

@@ -384,7 +384,7 @@ import Testing
     // The preface and empty settings; later GET /hello on stream 1 (RFC 9113 §3.4, §6.2, RFC 7541 appendix A).
     try client.send(Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + [0, 0, 0, 4, 0, 0, 0, 0, 0])
     server.waitForConnections(1) { $0.http2 != nil }
-    _ = server.workers { $0.closeIdleConnections() }
+    _ = server.workers { $0.drain(to: .closing) }
     let fields: [UInt8] = [0x82, 0x86, 0x04, 6] + Array("/hello".utf8) + [0x01, 1, 0x61]
     try client.send([0, 0, UInt8(fields.count), 1, 5, 0, 0, 0, 1] + fields)
     let frames = WireFrame.all(in: try client.restUndecrypted())

@@ -192,7 +192,7 @@ import Testing
   func noResetConnections(isDraining: Bool) throws {
     let (server, other) = try Self.serverWithWaitingRequests(
       isBehind: true, lateWork: isDraining ? Self.overloaded.lateWork : .seconds(60), connections: 40)
-    if isDraining { _ = server.workers { $0.beginDrain() } }
+    if isDraining { _ = server.workers { $0.drain(to: .draining) } }
     let clients = try (0..<20).map { _ in try server.connect() }
     server.waitForConnections(21)
     #expect(server.recorder.shed.connections == 0)

@@ -182,9 +182,7 @@ final class HTTP2Stream: @unchecked Sendable {
     forgetHead(of: request)
     connection.state.workBegan()
     let hasContent = content != nil || !isReceived
-    let pending = RequestWork(work, of: request, hasContent ? openContent() : nil, on: self)
-    self.work = pending
-    pending.lineUp()
+    self.work = RequestWork(work, of: request, hasContent ? openContent() : nil, on: self)
   }
 
   private func send(_ response: Response, _ content: any ContentReader, to request: Request) {
