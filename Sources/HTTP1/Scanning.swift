@@ -111,7 +111,7 @@ extension UInt8 {
 /// A set of ASCII characters as a mask of 128 bits: two constants in registers, so no table must be loaded.
 ///
 /// A test compares every mask with the characters that its grammar lists.
-struct ByteSet: Sendable {
+package struct ByteSet: Sendable {
   /// Bit *n* represents the character *n*.
   let low: UInt64
   /// Bit *n* represents the character 64 + *n*.
@@ -119,13 +119,13 @@ struct ByteSet: Sendable {
 
   /// Returns whether the set contains `byte`. It contains no byte of 0x80 or more.
   @inline(__always)
-  func contains(_ byte: UInt8) -> Bool {
+  package func contains(_ byte: UInt8) -> Bool {
     let half = byte < 64 ? low : (byte < 128 ? high : 0)
     return half &>> UInt64(byte & 63) & 1 != 0
   }
 
   /// `tchar`, RFC 9110 §5.6.2.
-  static var token: Self { Self(low: 0x03ff_6cfa_0000_0000, high: 0x57ff_ffff_c7ff_fffe) }
+  package static var token: Self { Self(low: 0x03ff_6cfa_0000_0000, high: 0x57ff_ffff_c7ff_fffe) }
 
   /// The ASCII characters of a path: `pchar` and `/` (RFC 3986 §3.3), `[ ] ^ |`, which browsers send unencoded (WHATWG
   /// URL, path percent-encode set), and `" < >`, which only scripts send unencoded. `\` is not allowed, because some

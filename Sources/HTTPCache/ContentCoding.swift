@@ -102,7 +102,7 @@ package enum Gzip {
     _ stream: inout z_stream, to output: inout [UInt8], limit: Int
   ) -> ContentCodingError? {
     while true {
-      let result = unsafe append(&stream, to: &output)
+      let result = unsafe output.append(upTo: chunk, of: &stream) { unsafe CZlib.inflate($0, Z_NO_FLUSH) }
       if output.count > limit { return .tooLarge(limit: limit) }
       switch result {
       case Z_STREAM_END where unsafe stream.avail_in == 0: return nil
@@ -113,22 +113,6 @@ package enum Gzip {
       default: return .malformed
       }
     }
-  }
-
-  /// Calls zlib once, with room for one chunk.
-  private static func append(_ stream: inout z_stream, to output: inout [UInt8]) -> Int32 {
-    var result = Z_OK
-    output.append(addingCapacity: chunk) { (span: inout OutputSpan<UInt8>) in
-      // Safe: zlib knows the size of the room, and reports the unused part in `avail_out`.
-      unsafe span.withUnsafeMutableBufferPointer { buffer, initialized in
-        let room = min(buffer.count - initialized, chunk)
-        unsafe stream.next_out = buffer.baseAddress.map { unsafe $0 + initialized }
-        unsafe stream.avail_out = UInt32(truncatingIfNeeded: room)
-        result = unsafe CZlib.inflate(&stream, Z_NO_FLUSH)
-        initialized += room - Int(unsafe stream.avail_out)
-      }
-    }
-    return result
   }
 }
 
@@ -184,28 +168,33 @@ package enum Gzip {
   /// Lets zlib take the whole part. Returns false if it fails.
   private func take(flush: Int32) -> Bool {
     while true {
-      switch append(flush: flush) {
+      // JSON needs less than a quarter of its size.
+      let result = unsafe output.append(upTo: Self.part / 4, of: stream) { unsafe CZlib.deflate($0, flush) }
+      switch result {
       case Z_STREAM_END: return true
       // Room that is left shows that the part is taken. With Z_FINISH zlib then returns Z_STREAM_END.
       case Z_OK where unsafe stream.pointee.avail_out == 0: continue
-      case Z_OK: return flush == Z_NO_FLUSH
-      // The part ended exactly with the room, so there was nothing to do.
-      case Z_BUF_ERROR: return flush == Z_NO_FLUSH
+      // Z_BUF_ERROR: the part ended exactly with the room, so there was nothing to do.
+      case Z_OK, Z_BUF_ERROR: return flush == Z_NO_FLUSH
       default: return false
       }
     }
   }
+}
 
-  /// Calls zlib once, with room for a quarter of a part: JSON needs less than that.
-  private func append(flush: Int32) -> Int32 {
+extension [UInt8] {
+  /// Calls a function of zlib once, with room for `room` bytes more. Returns the function's result.
+  fileprivate mutating func append(
+    upTo room: Int, of stream: UnsafeMutablePointer<z_stream>, _ call: (UnsafeMutablePointer<z_stream>) -> Int32
+  ) -> Int32 {
     var result = Z_OK
-    output.append(addingCapacity: Self.part / 4) { (span: inout OutputSpan<UInt8>) in
+    append(addingCapacity: room) { (span: inout OutputSpan<UInt8>) in
       // Safe: zlib knows the size of the room, and reports the unused part in `avail_out`.
       unsafe span.withUnsafeMutableBufferPointer { buffer, initialized in
-        let room = min(buffer.count - initialized, Self.part / 4)
+        let room = Swift.min(buffer.count - initialized, room)
         unsafe stream.pointee.next_out = buffer.baseAddress.map { unsafe $0 + initialized }
         unsafe stream.pointee.avail_out = UInt32(truncatingIfNeeded: room)
-        result = unsafe CZlib.deflate(stream, flush)
+        result = unsafe call(stream)
         initialized += room - Int(unsafe stream.pointee.avail_out)
       }
     }

@@ -25,7 +25,7 @@ package struct FieldScanner {
   /// Consumes a token (RFC 9110 §5.6.2). The range is empty if no token follows.
   package mutating func token(in bytes: Span<UInt8>) -> Range<Int> {
     let start = index
-    while index < bytes.count, Self.isTokenByte(bytes[index]) { index += 1 }
+    while index < bytes.count, ByteSet.token.contains(bytes[index]) { index += 1 }
     return start..<index
   }
 
@@ -68,19 +68,6 @@ package struct FieldScanner {
       }
     }
     return remainder
-  }
-
-  private static func isTokenByte(_ byte: UInt8) -> Bool {
-    switch byte {
-    case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-      UInt8(ascii: "A")...UInt8(ascii: "Z"):
-      true
-    case UInt8(ascii: "!"), UInt8(ascii: "#")...UInt8(ascii: "'"), UInt8(ascii: "*"), UInt8(ascii: "+"),
-      UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "^")...UInt8(ascii: "`"), UInt8(ascii: "|"),
-      UInt8(ascii: "~"):
-      true
-    default: false
-    }
   }
 }
 
@@ -156,16 +143,15 @@ extension FieldScanner {
   }
 }
 
-/// Functions on parts of a field value.
-package enum FieldText {
-  /// Returns the number of seconds in `range` (RFC 9111 §1.2.2), which must contain only digits. A larger value becomes
-  /// 2³¹, which is 68 years, as the RFC requires. Returns nil otherwise.
+/// Delta-seconds (RFC 9111 §1.2.2).
+enum FieldText {
+  /// Returns the number of seconds in `range`, which must contain only digits. A larger value becomes 2³¹, which is 68
+  /// years, as the RFC requires. Returns nil otherwise.
   static func deltaSeconds(_ range: Range<Int>, of bytes: Span<UInt8>) -> Int? {
     guard !range.isEmpty else { return nil }
     var seconds = 0
     for index in range {
-      let digit = bytes[index] &- UInt8(ascii: "0")
-      guard digit < 10 else { return nil }
+      guard let digit = bytes[index].decimalDigit else { return nil }
       seconds = min(seconds * 10 + Int(digit), mostSeconds)
     }
     return seconds
@@ -239,8 +225,7 @@ package enum FieldDate {
   private static func number(_ range: Range<Int>, _ bytes: Span<UInt8>) -> Int? {
     var number = 0
     for index in range {
-      let digit = bytes[index] &- UInt8(ascii: "0")
-      guard digit < 10 else { return nil }
+      guard let digit = bytes[index].decimalDigit else { return nil }
       number = number &* 10 &+ Int(digit)
     }
     return number

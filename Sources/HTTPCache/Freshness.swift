@@ -1,17 +1,13 @@
 import Bytes
 import HTTP1
-import HTTPTypes
 
 /// The period in which a response may be used, and how (RFC 9111 §4.2, RFC 5861). All periods are in seconds.
 struct Freshness: Equatable {
   let lifetime: Int
   /// Whether the origin stated the lifetime. Otherwise it comes from the settings.
   let isExplicit: Bool
-  /// The time after the lifetime in which the response is served during validation.
   let staleWhileRevalidate: Int
-  /// The time after the lifetime in which the response is served if the upstream fails.
   let staleIfError: Int
-  /// Whether every use needs validation.
   let noCache: Bool
   /// Whether a stale use is forbidden, even if a caller or the settings allow it.
   let forbidsStale: Bool
@@ -31,6 +27,9 @@ struct Freshness: Equatable {
     staleWhileRevalidate = forbidsStale ? 0 : whileRevalidate
     staleIfError = forbidsStale ? 0 : directives.staleIfError ?? settings.staleIfError
   }
+
+  /// Whether a use without validation is possible: the response is fresh for a time, or may be used stale.
+  var isOfUseUnvalidated: Bool { !noCache && (lifetime > 0 || staleWhileRevalidate + staleIfError > 0) }
 
   /// Returns the lifetime that `Expires` states (RFC 9111 §5.3), or nil without the field. An invalid date, most often
   /// "0", counts as past, and so do two different values.
@@ -130,69 +129,5 @@ struct ResponseAge: Equatable {
     scanner.skipWhitespace(in: value)
     let number = scanner.token(in: value)
     return FieldText.deltaSeconds(number, of: value) ?? 0
-  }
-}
-
-/// Whether a whole response to a `GET` may be stored in a cache that all callers share (RFC 9111 §3).
-///
-/// RFC 9111 §3.5 keeps responses to requests with `Authorization` out of shared caches, because they may be meant only
-/// for the holder of that credential. Here the proxy itself holds it and sends the same credential for all callers.
-/// From a caller's request it sends only the parts that belong to the key or that `Vary` selects by. So Apple sees one
-/// user, and every caller that may use this proxy may have the response. That clause therefore protects no caller here.
-/// The proxy still obeys `private` and `no-store`, because an origin states them explicitly.
-public enum StorageVerdict: Sendable, Equatable {
-  case store
-  case refuse(Reason)
-
-  /// The reason why a response is not stored.
-  public enum Reason: Sendable {
-    /// The status is not worth storing: a temporary error, or a status about the credential.
-    case status
-    /// The content is only a part of a representation (RFC 9110 §14.4).
-    case partial
-    case noStore
-    case isPrivate
-    /// `Vary: *`, or a malformed `Vary`.
-    case vary
-    /// The response sets a cookie, which is not for other callers.
-    case setCookie
-    /// The proxy can neither decode nor offer the content coding.
-    case coding
-    /// The content exceeds the limit for one response.
-    case tooLarge
-    /// The response could never be used: it is stale at once and has no validator.
-    case useless
-  }
-
-  /// Returns whether the status may be stored. The statuses are heuristically cacheable (RFC 9110 §15.1), used by
-  /// Apple, and lasting. 206 is excluded, because the proxy never sends `Range` upstream.
-  static func mayStore(_ status: HTTPResponse.Status) -> Bool {
-    switch status.code {
-    case 200, 301, 308, 404, 410: true
-    default: false
-    }
-  }
-
-  init(
-    _ response: ReceivedResponse, content: StoredContent, directives: ResponseDirectives, freshness: Freshness,
-    isSelectable: Bool, settings: CacheSettings
-  ) {
-    let fields = response.fields
-    func refusal() -> Reason? {
-      if !Self.mayStore(response.status) { return .status }
-      if fields.has("content-range") { return .partial }
-      if content.unknownCoding != nil { return .coding }
-      if content.identity.count > settings.largestStored { return .tooLarge }
-      // The cache understands all these statuses, so must-understand overrides no-store (RFC 9111 §5.2.2.3).
-      if directives.noStore, !directives.mustUnderstand { return .noStore }
-      if directives.isPrivate { return .isPrivate }
-      if fields.has("set-cookie") { return .setCookie }
-      if !isSelectable { return .vary }
-      let isUsableUnvalidated =
-        !freshness.noCache && (freshness.lifetime > 0 || freshness.staleWhileRevalidate + freshness.staleIfError > 0)
-      if !isUsableUnvalidated, !fields.has("etag"), !fields.has("last-modified") { return .useless }
-      return nil
-    }
-    self = refusal().map { .refuse($0) } ?? .store
   }
 }

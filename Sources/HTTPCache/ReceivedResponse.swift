@@ -5,23 +5,18 @@ public import HTTPTypes
 /// An upstream response to a `GET`, without its content. Immutable, and an object, because what is derived from it keeps
 /// it.
 public final class ReceivedResponse: Sendable {
-  /// The status.
-  public let status: HTTPResponse.Status
+  let status: HTTPResponse.Status
   /// The fields that decide whether, how long and for which callers the response is stored, now and when a 304 renews it.
-  public let fields: FieldLines
+  let fields: FieldLines
   /// The fields that the header policy forwards to callers. The cache replaces Age, Cache-Control, Content-Encoding,
   /// Date, ETag, Expires and Vary with its own.
-  public let downstream: FieldLines
+  let downstream: FieldLines
   /// The fields of the upstream request, without the credential, by which `Vary` selects.
-  public let sent: FieldLines
-  /// When the request was sent.
-  public let requestedAt: CacheTime
-  /// When the head of the response arrived.
-  public let receivedAt: CacheTime
+  let sent: FieldLines
+  let requestedAt: CacheTime
+  let receivedAt: CacheTime
 
-  /// Creates a response.
-  ///
-  /// - Parameter fields: All end-to-end fields.
+  /// Creates a response with all its end-to-end fields, and those for callers.
   public init(
     status: HTTPResponse.Status, fields: FieldLines, downstream: FieldLines, sent: FieldLines = [:],
     requestedAt: CacheTime, receivedAt: CacheTime
@@ -34,7 +29,6 @@ public final class ReceivedResponse: Sendable {
     self.fields = isWhole ? fields : fields.filter(Self.isJudged)
   }
 
-  /// Returns whether the field decides whether, how long and for which callers a response is stored.
   private static func isJudged(_ name: Range<Int>, in bytes: Span<UInt8>) -> Bool {
     func isNamed(_ other: StaticString) -> Bool { bytes.equalsIgnoringCase(name, other) }
     return switch name.count {

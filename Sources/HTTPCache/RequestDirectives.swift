@@ -77,18 +77,13 @@ public struct Preconditions: Sendable, Equatable {
 
   /// Adds one line of `If-None-Match`. Several lines form one list.
   public mutating func add(ifNoneMatch value: Span<UInt8>) {
-    var list = tags.map { $0 + [UInt8(ascii: ",")] } ?? []
-    for index in value.indices { list.append(value[index]) }
-    tags = list
+    if tags == nil { tags = [] } else { tags?.append(UInt8(ascii: ",")) }
+    tags?.append(copying: value)
   }
 
   /// Adds the line of `If-Modified-Since`. A second line makes both invalid (RFC 9110 §13.1.3: more than one member).
   public mutating func add(ifModifiedSince value: Span<UInt8>) {
-    guard date == nil else {
-      date = []
-      return
-    }
-    date = value.indices.map { value[$0] }
+    date = date == nil ? value.indices.map { value[$0] } : []
   }
 
   /// Returns whether the caller already has the representation.
@@ -131,16 +126,22 @@ public struct Preconditions: Sendable, Equatable {
 
 /// An entity tag (RFC 9110 §8.8.3).
 struct EntityTag: Equatable, Sendable {
-  /// Whether it begins with `W/`.
   let isWeak: Bool
   /// The text between the quotes.
   let opaque: [UInt8]
 
-  init(isWeak: Bool, opaque: [UInt8]) {
-    self.isWeak = isWeak
-    self.opaque = opaque
-  }
+  /// The tag for the same content in another coding. The bytes differ, so the tag is weak (RFC 9110 §8.8.3.3).
+  var weakened: EntityTag { EntityTag(isWeak: true, opaque: opaque) }
 
+  /// Appends the tag in the syntax of the field: four bytes more than its text at most.
+  func append(to value: inout OutputSpan<UInt8>) {
+    value.append(isWeak ? "W/\"" : "\"")
+    value.append(copying: opaque.span)
+    value.append("\"")
+  }
+}
+
+extension EntityTag {
   /// Parses a field value. Returns nil if it is not an entity tag, or if it contains bytes other than ASCII, because
   /// some clients would change them.
   init?(_ value: Span<UInt8>) {
@@ -153,7 +154,7 @@ struct EntityTag: Equatable, Sendable {
     self.init(isWeak: tag.isWeak, opaque: opaque)
   }
 
-  /// Parses the only `ETag` of a response. Returns nil without one.
+  /// Parses the only `ETag` of a response.
   init?(_ fields: FieldLines) {
     guard case .single(let range) = fields.value(of: "etag") else { return nil }
     self.init(fields.bytes.span.extracting(range))
@@ -168,16 +169,6 @@ struct EntityTag: Equatable, Sendable {
       tag.append(decimal: content.count)
     }
     self.init(isWeak: false, opaque: opaque)
-  }
-
-  /// The tag for the same content in another coding. The bytes differ, so the tag is weak (RFC 9110 §8.8.3.3).
-  var weakened: EntityTag { EntityTag(isWeak: true, opaque: opaque) }
-
-  /// Appends the tag in the syntax of the field: four bytes more than its text at most.
-  func append(to value: inout OutputSpan<UInt8>) {
-    value.append(isWeak ? "W/\"" : "\"")
-    value.append(copying: opaque.span)
-    value.append("\"")
   }
 }
 

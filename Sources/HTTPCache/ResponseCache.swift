@@ -14,14 +14,15 @@ public final class ResponseCache: Sendable {
 
   private struct State {
     var store: ResponseStore
-    /// Keys of the responses that are being compressed at once. At most one for each thread.
+    /// The keys of the responses that are being compressed, and how many of these are long.
     var compressing: Set<CacheKey> = []
-    /// Keys of the long responses that are being compressed part by part.
-    var compressingLong: Set<CacheKey> = []
+    var longCompressions = 0
   }
 
-  /// The sizes and lifetimes of the cache.
-  public let settings: CacheSettings
+  private let settings: CacheSettings
+
+  /// The most responses to one key that differ by request fields (`Vary`). The oldest is evicted.
+  private static let mostVariants = 8
 
   /// Creates an empty cache.
   public init(settings: CacheSettings) {
@@ -38,11 +39,8 @@ public final class ResponseCache: Sendable {
     _ key: CacheKey, sending sent: FieldLines, request: RequestDirectives, now: CacheTime, isRepeated: Bool = false
   ) -> Lookup {
     let responses = state.withLock { isRepeated ? $0.store.peek(key) : $0.store.find(key, now: now.monotonic) }
-    guard !responses.isEmpty else {
-      return request.onlyIfCached ? .unsatisfiable : .miss(.uriMiss)
-    }
-    guard let response = responses.first(where: { $0.isSelected(by: sent) }) else {
-      return request.onlyIfCached ? .unsatisfiable : .miss(.varyMiss)
+    guard let response = responses.first(where: { $0.judged.selector?.matches(sent) ?? false }) else {
+      return request.onlyIfCached ? .unsatisfiable : .miss(responses.isEmpty ? .uriMiss : .varyMiss)
     }
     return Selection(response, now: now).use(for: request)
   }
@@ -59,7 +57,7 @@ public final class ResponseCache: Sendable {
   /// - Parameter owner: The caller for which it was fetched. Its share of the cache counts.
   @discardableResult
   public func store(_ response: StoredResponse, for key: CacheKey, of owner: CacheOwner = .unknown) -> Bool {
-    guard response.verdict == .store else {
+    guard response.isStorable else {
       if response.replacesStored { remove(key) }
       return false
     }
@@ -67,8 +65,8 @@ public final class ResponseCache: Sendable {
       // The newest Vary applies to all (RFC 9111 §4.1). Responses with another Vary are older than a change.
       let stored = state.store.peek(key)
       guard !stored.isEmpty else { return state.store.put([response], for: key, of: owner) }
-      let others = stored.filter { $0.varies(like: response) && $0.selector != response.selector }
-      return state.store.put([response] + others.prefix(max(settings.maxVariants, 1) - 1), for: key, of: owner)
+      let others = stored.filter { $0.varies(like: response) && $0.judged.selector != response.judged.selector }
+      return state.store.put([response] + others.prefix(Self.mostVariants - 1), for: key, of: owner)
     }
   }
 
@@ -93,29 +91,32 @@ public final class ResponseCache: Sendable {
   ///
   /// This takes up to a millisecond, outside of the lock.
   public func compress(_ response: StoredResponse, for key: CacheKey) -> StoredResponse {
-    guard response.awaitsCompression, !response.isLong, state.withLock({ $0.compressing.insert(key).inserted }) else {
-      return response
-    }
-    let compressed = response.compressed()
-    state.withLock { _ = $0.compressing.remove(key) }
-    replace(response, by: compressed, for: key)
-    return compressed
+    // A response that is not long is one part.
+    response.isLong ? response : beginCompression(of: response, for: key)?.advance() ?? response
   }
 
-  /// Begins the compression of a response. Returns nil if it needs none or is being compressed, or if four others are.
+  /// Begins the compression of a response. Returns nil if it needs none or is being compressed, or if it is long and four
+  /// other long ones are.
   public func beginCompression(of response: StoredResponse, for key: CacheKey) -> ResponseCompression? {
     guard response.awaitsCompression else { return nil }
     let isFirst = state.withLock { state in
-      state.compressingLong.count < Self.mostLong && state.compressingLong.insert(key).inserted
+      guard !response.isLong || state.longCompressions < Self.mostLong, state.compressing.insert(key).inserted else {
+        return false
+      }
+      if response.isLong { state.longCompressions += 1 }
+      return true
     }
     return isFirst ? ResponseCompression(of: response, for: key, in: self) : nil
   }
 
-  /// The most compressions part by part at a time: each needs 268 kB for zlib, and up to 1 MiB for the result.
+  /// The most compressions of long responses at a time: each needs 268 kB for zlib, and up to 1 MiB for the result.
   private static let mostLong = 4
 
-  fileprivate func endCompression(_ key: CacheKey) {
-    state.withLock { _ = $0.compressingLong.remove(key) }
+  fileprivate func endCompression(of response: StoredResponse, for key: CacheKey) {
+    state.withLock { state in
+      state.compressing.remove(key)
+      if response.isLong { state.longCompressions -= 1 }
+    }
   }
 
   /// Replaces a response by its compressed form, unless it is no longer stored.
@@ -157,12 +158,10 @@ public final class ResponseCompression: Sendable {
 
   fileprivate init(of response: StoredResponse, for key: CacheKey, in cache: ResponseCache) {
     (self.response, self.key, self.cache) = (response, key, cache)
-    work = Locked(GradualCompression(response.content.identity))
+    work = Locked(GradualCompression(response.judged.content.identity))
   }
 
-  deinit {
-    cache.endCompression(key)
-  }
+  deinit { cache.endCompression(of: response, for: key) }
 
   /// Compresses the next part, in about a millisecond. Returns the response with gzip, which is now stored, or nil while
   /// there is more to do.
@@ -175,10 +174,8 @@ public final class ResponseCompression: Sendable {
 }
 
 extension StoredResponse {
-  fileprivate func isSelected(by sent: FieldLines) -> Bool { selector?.matches(sent) ?? false }
-
   fileprivate func varies(like other: StoredResponse) -> Bool {
-    Set(selector?.names ?? []) == Set(other.selector?.names ?? [])
+    Set(judged.selector?.names ?? []) == Set(other.judged.selector?.names ?? [])
   }
 }
 
@@ -284,8 +281,6 @@ public struct CacheSettings: Sendable, Equatable {
   /// The time in which a stale response is served if the upstream fails (RFC 5861 §4), unless the response overrides
   /// it.
   public var staleIfError = 86_400
-  /// The most responses to one key that differ by request fields (`Vary`). The oldest is evicted.
-  public var maxVariants = 8
   /// Whether all callers may have the responses. Otherwise the server marks them `private`, so that no CDN gives them
   /// to a client that the access policy would refuse.
   public var isPublic = false

@@ -38,7 +38,8 @@ struct ResponseStore {
   private static let overhead = 256
 
   private let maxBytes: Int
-  private var entries: [Entry?] = []
+  private var entries: [Entry] = []
+  /// The places in `entries` without an entry.
   private var free: [Int] = []
   private var places: [CacheKey: Int] = [:]
   private var small = EntryQueue()
@@ -67,14 +68,14 @@ struct ResponseStore {
   mutating func find(_ key: CacheKey, now: Int = 0) -> [StoredResponse] {
     self.now = now
     guard let place = places[key] else { return [] }
-    if let hits = entries[place]?.hits, hits < Self.mostHits { entries[place]?.hits = hits + 1 }
-    entries[place]?.usedAt = now
-    return entries[place]?.responses ?? []
+    entries[place].hits = min(entries[place].hits + 1, Self.mostHits)
+    entries[place].usedAt = now
+    return entries[place].responses
   }
 
   /// Returns all variants of `key` without counting a hit.
   func peek(_ key: CacheKey) -> [StoredResponse] {
-    places[key].flatMap { entries[$0]?.responses } ?? []
+    places[key].map { entries[$0].responses } ?? []
   }
 
   /// Replaces the variants of `key`, or adds the key. Returns whether the store has them now. Responses that are larger
@@ -102,15 +103,14 @@ struct ResponseStore {
 
   mutating func remove(_ key: CacheKey) {
     guard let place = places[key] else { return }
-    unlink(place)
+    _ = unlink(place)
     discard(place)
   }
 
   /// The size of all entries, recomputed.
   var recountedBytes: Int {
-    entries.reduce(0) { sum, entry in
-      guard let entry else { return sum }
-      return entry.responses.reduce(sum + Self.overhead + 2 * entry.key.bytes.count) { $0 + $1.cost }
+    places.reduce(0) { sum, place in
+      entries[place.value].responses.reduce(sum + Self.overhead + 2 * place.key.bytes.count) { $0 + $1.cost }
     }
   }
 
@@ -121,10 +121,10 @@ struct ResponseStore {
   /// Moves the oldest entry of the small queue to the main queue, or evicts it.
   private mutating func evictSmall() {
     let place = small.oldest
-    guard let entry = unlink(place) else { return }
+    let entry = unlink(place)
     if entry.hits >= Self.worthKeeping {
-      entries[place]?.isMain = true
-      entries[place]?.hits = 0
+      entries[place].isMain = true
+      entries[place].hits = 0
       lastOwner = entry.owner
       link(place)
     } else {
@@ -138,8 +138,7 @@ struct ResponseStore {
   private mutating func evictMain() {
     guard owners.isAboveShare(lastOwner, of: main.bytes) else { return evictOldest() }
     let place = main.oldest
-    guard let oldest = unlink(place) else { return }
-    guard now - oldest.usedAt < Self.idleTime else { return evict(place) }
+    guard now - unlink(place).usedAt < Self.idleTime else { return evict(place) }
     // It moves to the end of the queue, or it would hide idle entries.
     link(place)
     evictOldest(of: lastOwner)
@@ -150,9 +149,8 @@ struct ResponseStore {
   private mutating func evictOldest(of owner: CacheOwner? = nil) {
     for round in 0...Self.mostRounds {
       let place = owner.map { owners.oldest(of: $0) } ?? main.oldest
-      guard let entry = unlink(place) else { return }
-      if entry.hits == 0 || round == Self.mostRounds { return evict(place) }
-      entries[place]?.hits -= 1
+      if unlink(place).hits == 0 || round == Self.mostRounds { return evict(place) }
+      entries[place].hits -= 1
       link(place)
     }
   }
@@ -170,38 +168,35 @@ struct ResponseStore {
   }
 
   private mutating func change(_ place: Int, responses: [StoredResponse], cost: Int) {
-    guard let entry = entries[place] else { return }
-    entries[place]?.responses = responses
-    entries[place]?.cost = cost
-    guard entry.isMain else { return small.bytes += cost - entry.cost }
-    main.bytes += cost - entry.cost
-    owners.resize(by: cost - entry.cost, of: entry.owner)
+    let growth = cost - entries[place].cost
+    (entries[place].responses, entries[place].cost) = (responses, cost)
+    guard entries[place].isMain else { return small.bytes += growth }
+    main.bytes += growth
+    owners.resize(by: growth, of: entries[place].owner)
   }
 
   private mutating func discard(_ place: Int) {
-    guard let entry = entries[place] else { return }
-    places[entry.key] = nil
-    entries[place] = nil
+    places[entries[place].key] = nil
+    entries[place].responses = []
     free.append(place)
   }
 
   private mutating func link(_ place: Int) {
-    guard let entry = entries[place] else { return }
+    let entry = entries[place]
     guard entry.isMain else { return links.append(place, bytes: entry.cost, to: &small) }
     links.append(place, bytes: entry.cost, to: &main)
     owners.append(place, bytes: entry.cost, of: entry.owner)
   }
 
-  /// Removes the entry from its queue; nil if the place has no entry.
-  @discardableResult
-  private mutating func unlink(_ place: Int) -> Entry? {
-    guard place >= 0, let entry = entries[place] else { return nil }
-    guard entry.isMain else {
+  /// Removes the entry from its queues, and returns it.
+  private mutating func unlink(_ place: Int) -> Entry {
+    let entry = entries[place]
+    if entry.isMain {
+      links.remove(place, bytes: entry.cost, from: &main)
+      owners.remove(place, bytes: entry.cost, of: entry.owner)
+    } else {
       links.remove(place, bytes: entry.cost, from: &small)
-      return entry
     }
-    links.remove(place, bytes: entry.cost, from: &main)
-    owners.remove(place, bytes: entry.cost, of: entry.owner)
     return entry
   }
 }

@@ -14,19 +14,21 @@ public struct Selection: Sendable {
   /// Evaluates `response` at `now`.
   public init(_ response: StoredResponse, now: CacheTime) {
     self.response = response
-    age = min(response.age.initial + now.seconds(since: response.source.receivedAt), FieldText.mostSeconds)
-    timeToLive = response.freshness.lifetime - age
+    age = min(
+      response.judged.age.initial + now.seconds(since: response.judged.source.receivedAt), FieldText.mostSeconds)
+    timeToLive = response.judged.freshness.lifetime - age
   }
 
   /// Whether the response may be used without validation (RFC 9111 §4.2), before the caller's directives apply.
-  public var isFresh: Bool { timeToLive > 0 && !response.freshness.noCache }
+  public var isFresh: Bool { timeToLive > 0 && !response.judged.freshness.noCache }
 
   /// Returns whether the response may be served if the upstream fails (RFC 5861 §4, RFC 9111 §4.2.4). A caller with
   /// `no-cache` does not get it without validation. A caller's own `stale-if-error` overrides the response's limit.
   public func mayServeOnError(_ request: RequestDirectives) -> Bool {
-    guard !request.noCache, !response.freshness.noCache else { return false }
+    guard !request.noCache, !response.judged.freshness.noCache else { return false }
     if isFresh { return true }
-    return !response.freshness.forbidsStale && -timeToLive < request.staleIfError ?? response.freshness.staleIfError
+    return !response.judged.freshness.forbidsStale
+      && -timeToLive < request.staleIfError ?? response.judged.freshness.staleIfError
   }
 
   /// Returns whether the response may be served while the upstream is slow to validate it. A caller with `max-age` or
@@ -58,10 +60,10 @@ public struct Selection: Sendable {
       if isWanted, timeToLive >= request.minFresh ?? 0 { return .hit(self) }
       return request.onlyIfCached ? .unsatisfiable : .validate(self, .request)
     }
-    if isWanted, request.minFresh == nil, !response.freshness.forbidsStale {
+    if isWanted, request.minFresh == nil, !response.judged.freshness.forbidsStale {
       if let most = request.maxStale, -timeToLive <= most { return .hit(self) }
       // max-age without max-stale requires a fresh response (RFC 9111 §5.2.1.1).
-      if request.maxAge == nil, -timeToLive < response.freshness.staleWhileRevalidate {
+      if request.maxAge == nil, -timeToLive < response.judged.freshness.staleWhileRevalidate {
         return .staleWhileRevalidate(self)
       }
     }

@@ -104,14 +104,12 @@ public struct SharedEntryCodec: Sendable {
 
   /// Returns an entry, or nil if the response must not be at the store or is of no use there.
   public func encode(_ response: StoredResponse, for key: SharedEntryKey, now: CacheTime) -> SharedEntry? {
-    let source = response.source
-    let (status, freshness) = (response.status.code, response.freshness)
-    guard response.verdict == .store, !freshness.noCache, !source.fields.has("set-cookie") else { return nil }
+    let (source, content, freshness) = (response.judged.source, response.judged.content, response.judged.freshness)
+    guard response.isStorable, !freshness.noCache, !source.fields.has("set-cookie") else { return nil }
     let left = Selection(response, now: now).timeToLive
     let stale = max(freshness.staleWhileRevalidate, freshness.staleIfError)
     let lifetime = min(left + stale, Self.longestLifetime)
     guard lifetime > 0 else { return nil }
-    let content = response.content
     let (fields, downstream) = (Self.section(source.fields), Self.section(source.downstream))
     guard let fields, let downstream else { return nil }
     let resident = now.seconds(since: source.receivedAt)
@@ -125,7 +123,7 @@ public struct SharedEntryCodec: Sendable {
     bytes.append(bigEndian: max(lifetime - max(left, 0), 0), bytes: 4)
     bytes.append(bigEndian: now.wall - resident, bytes: 8)
     bytes.append(bigEndian: min(source.receivedAt.seconds(since: source.requestedAt), Int(Int32.max)), bytes: 4)
-    bytes.append(bigEndian: status, bytes: 2)
+    bytes.append(bigEndian: response.status.code, bytes: 2)
     bytes.append((content.gzip == nil ? 0 : 1) | (content.received == .gzip ? 2 : 0))
     for length in [content.identity.count, fields.count, downstream.count] { bytes.append(bigEndian: length, bytes: 4) }
     bytes.append(contentsOf: fields)
@@ -188,17 +186,15 @@ public struct SharedEntryCodec: Sendable {
     let received = ReceivedResponse(
       status: HTTPResponse.Status(code: code), fields: fields, downstream: downstream, sent: sent,
       requestedAt: requestedAt, receivedAt: receivedAt)
-    let directives = ResponseDirectives(fields)
     var content: [UInt8] = []
     content.reserveCapacity(bytes.count - start)
     content.append(copying: bytes.extracting(start...))
-    guard
-      let stored = StoredContent(
-        content, isGzip: flags & 1 != 0, length: length, received: flags & 2 != 0 ? .gzip : .identity, fields: fields,
-        directives: directives)
-    else { return nil }
-    let response = StoredResponse(received, content: stored, directives: directives, settings: settings)
-    return response.verdict == .store ? response : nil
+    let coding: ContentCoding = flags & 2 != 0 ? .gzip : .identity
+    guard let stored = StoredContent(content, isGzip: flags & 1 != 0, length: length, received: coding) else {
+      return nil
+    }
+    let response = StoredResponse(received, content: stored, settings: settings)
+    return response.isStorable ? response : nil
   }
 }
 

@@ -6,27 +6,11 @@ public import HTTPTypes
 ///
 /// The cache need not store it: a response only for the current waiters takes the same path.
 public final class StoredResponse: Sendable {
-  /// The status.
-  public let status: HTTPResponse.Status
-  /// Whether the cache stores the response, or the reason why not.
-  public let verdict: StorageVerdict
-  /// Whether all concurrent waiters may have the response (RFC 9111 §4): not with `private`, `no-store`, `Vary: *` or
-  /// `Set-Cookie`.
-  public let isShareable: Bool
-
-  let source: ReceivedResponse
-  let content: StoredContent
-  let freshness: Freshness
-  let age: ResponseAge
-  /// The matching requests. Nil if no other request may have the response.
-  let selector: VariantSelector?
-  /// The origin's tag, or otherwise our own. Nil if there is neither.
-  let tag: EntityTag?
+  let judged: JudgedResponse
   /// The value of Date: the origin's time of creation.
   let date: InlineArray<29, UInt8>
   private let identity: Representation
   private let gzip: Representation?
-  private let settings: CacheSettings
 
   /// Prepares a response for sending.
   ///
@@ -36,42 +20,30 @@ public final class StoredResponse: Sendable {
   public convenience init(
     _ source: ReceivedResponse, body: [UInt8], settings: CacheSettings
   ) throws(ContentCodingError) {
-    let directives = ResponseDirectives(source.fields)
-    let content = try StoredContent(body, source.fields, directives: directives, limit: settings.largestContent)
-    self.init(source, content: content, directives: directives, settings: settings)
+    let content = try StoredContent(body, source.fields, limit: settings.largestContent)
+    self.init(source, content: content, settings: settings)
   }
 
   /// Prepares a response whose content is decoded.
-  init(
-    _ source: ReceivedResponse, content: StoredContent, directives: ResponseDirectives, settings: CacheSettings
-  ) {
-    let received = source.fields
-    let age = ResponseAge(received, requestedAt: source.requestedAt, receivedAt: source.receivedAt)
-    let freshness = Freshness(
-      directives, fields: received, status: source.status.code, date: age.date, now: source.receivedAt.wall,
-      settings: settings)
-    let selector = VariantSelector(received, sent: source.sent)
-    let verdict = StorageVerdict(
-      source, content: content, directives: directives, freshness: freshness, isSelectable: selector != nil,
-      settings: settings)
-    let given = EntityTag(received)
-    let tag = given ?? (verdict == .store && source.status == .ok ? EntityTag(ofContent: content.identity) : nil)
-    isShareable =
-      verdict == .store
-      || !(directives.isPrivate || directives.noStore || selector == nil || received.has("set-cookie"))
-    let fields = StoredFields(
-      source: source, content: content, directives: directives, freshness: freshness, selector: selector, tag: tag,
-      tagIsOurs: given == nil, isStored: verdict == .store, isShareable: isShareable, settings: settings)
-    date = HTTPDate(secondsSinceEpoch: age.date).text
-    status = source.status
-    identity = fields.representation(.identity, of: content.identity)
-    gzip = content.gzip.map { fields.representation(.gzip, of: $0) }
-    (self.source, self.content, self.settings, self.verdict) = (source, content, settings, verdict)
-    (self.age, self.freshness, self.selector, self.tag) = (age, freshness, selector, tag)
+  init(_ source: ReceivedResponse, content: StoredContent, settings: CacheSettings) {
+    judged = JudgedResponse(source, content: content, settings: settings)
+    date = HTTPDate(secondsSinceEpoch: judged.age.date).text
+    identity = judged.representation(.identity, of: content.identity)
+    gzip = content.gzip.map { [judged] in judged.representation(.gzip, of: $0) }
   }
 
+  /// The status.
+  public var status: HTTPResponse.Status { judged.source.status }
+
+  /// Whether the cache stores the response.
+  public var isStorable: Bool { judged.isStorable }
+
+  /// Whether all concurrent waiters may have the response (RFC 9111 §4): not with `private`, `no-store`, `Vary: *` or
+  /// `Set-Cookie`.
+  public var isShareable: Bool { judged.isShareable }
+
   /// Whether the response shows that an earlier one is no longer right, although the cache does not store it.
-  package var replacesStored: Bool { verdict != .store && StorageVerdict.mayStore(status) }
+  package var replacesStored: Bool { !isStorable && JudgedResponse.mayStore(status) }
 
   /// Returns the response in a coding, or in identity if the coding does not exist.
   public func representation(_ coding: ContentCoding) -> Representation {
@@ -79,24 +51,25 @@ public final class StoredResponse: Sendable {
   }
 
   /// Whether the response has no gzip yet and ``ResponseCache/compress(_:for:)`` may create it.
-  public var awaitsCompression: Bool { content.awaitsCompression && verdict == .store }
+  public var awaitsCompression: Bool { judged.awaitsCompression && isStorable }
 
   /// Whether the compression takes more than a millisecond, so that ``ResponseCache/beginCompression(of:for:)`` does it part
   /// by part.
-  public var isLong: Bool { content.identity.count > GradualCompression.part }
+  public var isLong: Bool { judged.content.identity.count > GradualCompression.part }
 
   /// Returns whether a caller with these preconditions already has this representation, so that a 304 is correct.
   public func isNotModified(_ preconditions: Preconditions, now: CacheTime) -> Bool {
     guard status == .ok, !preconditions.isEmpty else { return false }
-    let modified = FieldDate.seconds(ofOnly: "last-modified", in: source.fields, now: now.wall)
-    return preconditions.isNotModified(byTag: tag?.opaque, modified: modified ?? age.date, now: now.wall)
+    let modified = FieldDate.seconds(ofOnly: "last-modified", in: judged.source.fields, now: now.wall)
+    return preconditions.isNotModified(
+      byTag: judged.tag?.opaque, modified: modified ?? judged.age.date, now: now.wall)
   }
 
   /// The fields that make a request conditional on this response (RFC 9111 §4.3.1). Empty without an origin's
   /// validator, because the origin does not know our own entity tag.
   public var validators: FieldLines {
     var validators = FieldLines()
-    let fields = source.fields
+    let fields = judged.source.fields
     if case .single(let tag) = fields.value(of: "etag"), EntityTag(fields) != nil {
       validators.append("If-None-Match", fields.bytes.span.extracting(tag))
     }
@@ -108,50 +81,94 @@ public final class StoredResponse: Sendable {
 
   /// Returns this response renewed by a 304, or nil if the 304 describes another version (RFC 9111 §4.3.4).
   func freshened(by notModified: ReceivedResponse, settings: CacheSettings) -> StoredResponse? {
-    if notModified.fields.has("etag") {
-      guard source.fields.has("etag"), EntityTag(source.fields)?.opaque == EntityTag(notModified.fields)?.opaque
-      else { return nil }
-    } else if let theirs = notModified.fields.text(of: "last-modified") {
-      guard source.fields.text(of: "last-modified") == theirs else { return nil }
+    let (own, theirs) = (judged.source.fields, notModified.fields)
+    if theirs.has("etag") {
+      guard own.has("etag"), EntityTag(own)?.opaque == EntityTag(theirs)?.opaque else { return nil }
+    } else if let modified = theirs.text(of: "last-modified") {
+      guard own.text(of: "last-modified") == modified else { return nil }
     }
-    let updated = source.updated(by: notModified)
-    return StoredResponse(updated, content: content, directives: ResponseDirectives(updated.fields), settings: settings)
+    return StoredResponse(judged.source.updated(by: notModified), content: judged.content, settings: settings)
   }
-
-  /// Returns this response after the attempt to compress it at once.
-  func compressed() -> StoredResponse { compressed(to: Gzip.deflate(content.identity)) }
 
   /// Returns this response after the attempt to compress it.
   ///
   /// - Parameter gzip: The result; nil if it would not be smaller.
   func compressed(to gzip: [UInt8]?) -> StoredResponse {
-    StoredResponse(
-      source, content: content.compressed(to: gzip), directives: ResponseDirectives(source.fields), settings: settings)
+    StoredResponse(judged.source, content: judged.content.compressed(to: gzip), settings: judged.settings)
   }
 
   /// The size in memory, in bytes: contents, fields in all stored forms, and the objects.
   var cost: Int {
+    let source = judged.source
     let fields = source.fields.cost + 2 * source.downstream.cost + source.sent.cost
-    return content.count + fields + (selector?.cost ?? 0) + Self.overhead
+    return judged.content.count + fields + (judged.selector?.cost ?? 0) + Self.overhead
   }
 
   /// The size of the objects. Measured: the total is about a tenth more than the growth of the process.
   private static let overhead = 1280
 }
 
-/// A builder of the fields of a stored response that are the same for every caller.
-struct StoredFields {
+/// A response with what its fields say about its use, for which the cache shares it between all callers (RFC 9111 §3).
+///
+/// RFC 9111 §3.5 keeps responses to requests with `Authorization` out of shared caches, because they may be meant only
+/// for the holder of that credential. Here the proxy itself holds it and sends the same credential for all callers.
+/// From a caller's request it sends only the parts that belong to the key or that `Vary` selects by. So Apple sees one
+/// user, and every caller that may use this proxy may have the response. That clause therefore protects no caller here.
+/// The proxy still obeys `private` and `no-store`, because an origin states them explicitly.
+struct JudgedResponse: Sendable {
   let source: ReceivedResponse
   let content: StoredContent
-  let directives: ResponseDirectives
-  let freshness: Freshness
-  let selector: VariantSelector?
-  let tag: EntityTag?
-  let tagIsOurs: Bool
-  let isStored: Bool
-  let isShareable: Bool
   let settings: CacheSettings
+  let age: ResponseAge
+  let freshness: Freshness
+  /// The matching requests. Nil if no other request may have the response.
+  let selector: VariantSelector?
+  /// The origin's tag, or otherwise our own. Nil if there is neither.
+  let tag: EntityTag?
+  let isStorable: Bool
+  let isShareable: Bool
+  /// Whether compression is allowed and useful, and was not tried yet.
+  let awaitsCompression: Bool
+  private let directives: ResponseDirectives
+  private let tagIsOurs: Bool
 
+  init(_ source: ReceivedResponse, content: StoredContent, settings: CacheSettings) {
+    let fields = source.fields
+    directives = ResponseDirectives(fields)
+    (self.source, self.content, self.settings) = (source, content, settings)
+    age = ResponseAge(fields, requestedAt: source.requestedAt, receivedAt: source.receivedAt)
+    freshness = Freshness(
+      directives, fields: fields, status: source.status.code, date: age.date, now: source.receivedAt.wall,
+      settings: settings)
+    selector = VariantSelector(fields, sent: source.sent)
+    let isForAll = selector != nil && !directives.isPrivate && !fields.has("set-cookie")
+    // The cache understands all statuses that it stores, so must-understand overrides no-store (RFC 9111 §5.2.2.3).
+    let forbidsStorage = directives.noStore && !directives.mustUnderstand
+    let isOfUse = freshness.isOfUseUnvalidated || fields.has("etag") || fields.has("last-modified")
+    // A response with Content-Range has only a part of a representation (RFC 9110 §14.4).
+    isStorable =
+      Self.mayStore(source.status) && !fields.has("content-range") && content.unknownCoding == nil
+      && content.identity.count <= settings.largestStored && !forbidsStorage && isForAll && isOfUse
+    isShareable = isStorable || isForAll && !directives.noStore
+    let given = EntityTag(fields)
+    tagIsOurs = given == nil
+    tag = given ?? (isStorable && source.status == .ok ? EntityTag(ofContent: content.identity) : nil)
+    // A coding is a transformation (RFC 9110 §7.7). Decoding a coding that the proxy itself requested is not.
+    awaitsCompression = !directives.noTransform && content.isCompressible(fields)
+  }
+
+  /// Returns whether the status may be stored. The statuses are heuristically cacheable (RFC 9110 §15.1), used by
+  /// Apple, and lasting. 206 is excluded, because the proxy never sends `Range` upstream.
+  static func mayStore(_ status: HTTPResponse.Status) -> Bool {
+    switch status.code {
+    case 200, 301, 308, 404, 410: true
+    default: false
+    }
+  }
+}
+
+/// The fields that are the same for every caller.
+extension JudgedResponse {
   /// Returns the content in a coding, with its fields.
   func representation(_ coding: ContentCoding, of body: [UInt8]) -> Representation {
     let tag = tag.map { isTagged(coding) ? $0 : $0.weakened }
@@ -204,9 +221,8 @@ struct StoredFields {
   /// callers may have the response.
   private func appendCacheControl(to value: inout OutputSpan<UInt8>) {
     // The cache refused the response, and it states no lifetime: other caches must not store it either.
-    guard isStored || freshness.isExplicit || freshness.noCache, !directives.noStore || directives.mustUnderstand else {
-      return value.append("no-store")
-    }
+    guard isStorable || freshness.isExplicit || freshness.noCache, !directives.noStore || directives.mustUnderstand
+    else { return value.append("no-store") }
     let isPublic = settings.isPublic && isShareable
     value.append(isPublic ? "public" : "private")
     if freshness.noCache { value.append(", no-cache") }
@@ -223,16 +239,16 @@ struct StoredFields {
   private var privateLifetime: Int {
     if let maxAge = directives.maxAge { return maxAge }
     guard directives.sharedMaxAge != nil else { return freshness.lifetime }
-    let now = source.receivedAt
-    let date = ResponseAge(source.fields, requestedAt: source.requestedAt, receivedAt: now).date
-    return Freshness.lifetime(untilExpiry: source.fields, date: date, now: now.wall) ?? settings.lifetime
+    let now = source.receivedAt.wall
+    return Freshness.lifetime(untilExpiry: source.fields, date: age.date, now: now) ?? settings.lifetime
   }
 
   private var vary: String? {
     guard let selector else { return "*" }
     // CORS access depends on Origin, even if all callers may have the response.
-    var value = content.isNegotiated ? "Accept-Encoding, Origin" : "Origin"
-    for name in selector.names where name != .origin && !(content.isNegotiated && name == .acceptEncoding) {
+    let isNegotiated = content.gzip != nil || awaitsCompression
+    var value = isNegotiated ? "Accept-Encoding, Origin" : "Origin"
+    for name in selector.names where name != .origin && !(isNegotiated && name == .acceptEncoding) {
       value += ", \(name.rawName)"
     }
     return value
@@ -244,8 +260,7 @@ struct StoredContent: Sendable {
   /// The decoded content. Unchanged if its coding is unknown.
   let identity: [UInt8]
   private(set) var gzip: [UInt8]?
-  /// Whether compression is allowed and useful, and was not tried yet.
-  private(set) var awaitsCompression = false
+  private var wasCompressed = false
   /// The coding in which the content arrived. The origin's entity tag belongs to it.
   let received: ContentCoding
   /// The value of an unknown Content-Encoding.
@@ -257,9 +272,7 @@ struct StoredContent: Sendable {
   /// The names of the gzip coding (RFC 9110 §8.4.1.3).
   private static let gzipNames: [ByteString] = ["gzip", "x-gzip"]
 
-  init(
-    _ body: [UInt8], _ fields: FieldLines, directives: ResponseDirectives, limit: Int
-  ) throws(ContentCodingError) {
+  init(_ body: [UInt8], _ fields: FieldLines, limit: Int) throws(ContentCodingError) {
     let coding = fields.text(of: "content-encoding")
     // As bytes: to compare text with combining marks takes a time that is quadratic in their number.
     let name = coding.map { ByteString($0).lowercasedASCII }
@@ -274,7 +287,6 @@ struct StoredContent: Sendable {
     }
     let isUnknown = name.map { !isGzip && $0 != "" && $0 != "identity" } ?? false
     unknownCoding = isUnknown ? coding : nil
-    awaitsCompression = unknownCoding == nil && mayCompress(fields, directives)
   }
 
   /// Creates the content of a response that another replica has stored. Returns nil if it is not as long as stated.
@@ -283,34 +295,26 @@ struct StoredContent: Sendable {
   ///   - isGzip: Whether the bytes are gzipped.
   ///   - length: The number of bytes without a coding, which bounds the work.
   ///   - received: The coding in which the other replica received the content.
-  init?(
-    _ bytes: [UInt8], isGzip: Bool, length: Int, received: ContentCoding, fields: FieldLines,
-    directives: ResponseDirectives
-  ) {
+  init?(_ bytes: [UInt8], isGzip: Bool, length: Int, received: ContentCoding) {
     let decoded = isGzip ? try? Gzip.inflate(bytes, limit: length) : bytes
     guard let decoded, decoded.count == length else { return nil }
     identity = decoded.withoutSpareCapacity
     gzip = isGzip ? bytes : nil
     self.received = received
     unknownCoding = nil
-    awaitsCompression = mayCompress(fields, directives)
   }
 
-  /// Returns whether compression is allowed and useful. A coding is a transformation (RFC 9110 §7.7). Decoding a coding
-  /// that the proxy itself requested is not.
-  private func mayCompress(_ fields: FieldLines, _ directives: ResponseDirectives) -> Bool {
-    gzip == nil && !directives.noTransform && identity.count >= Self.leastCompressed && Self.isText(fields)
+  /// Returns whether compression is useful, and was not tried yet.
+  func isCompressible(_ fields: FieldLines) -> Bool {
+    gzip == nil && !wasCompressed && unknownCoding == nil && identity.count >= Self.leastCompressed
+      && Self.isText(fields)
   }
-
-  /// Whether callers can get different codings.
-  var isNegotiated: Bool { gzip != nil || awaitsCompression }
 
   /// Returns the content with the result of its compression; nil if that would not be smaller.
   func compressed(to gzip: [UInt8]?) -> StoredContent {
-    guard awaitsCompression else { return self }
     var content = self
     content.gzip = gzip?.withoutSpareCapacity
-    content.awaitsCompression = false
+    content.wasCompressed = true
     return content
   }
 

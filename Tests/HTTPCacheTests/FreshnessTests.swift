@@ -41,16 +41,16 @@ struct FreshnessTests {
 
   @Test("the freshness lifetime comes from the origin, or else from the settings", arguments: lifetimes)
   func lifetime(_ test: Case) throws {
-    #expect(try Sample.response(test.status, test.fields).freshness.lifetime == test.lifetime)
+    #expect(try Sample.response(test.status, test.fields).judged.freshness.lifetime == test.lifetime)
   }
 
   @Test("the freshness lifetime is 0 if two Expires fields differ")
   func twoExpires() throws {
     var fields: FieldLines = [.expires: Sample.date(50)]
     fields.append(HTTPField(name: .expires, value: Sample.date(50)))
-    #expect(try Sample.response(.ok, fields).freshness.lifetime == 50)
+    #expect(try Sample.response(.ok, fields).judged.freshness.lifetime == 50)
     fields.append(HTTPField(name: .expires, value: Sample.date(60)))
-    #expect(try Sample.response(.ok, fields).freshness.lifetime == 0)
+    #expect(try Sample.response(.ok, fields).judged.freshness.lifetime == 0)
   }
 
   static let ages: [(label: String, fields: FieldLines, delay: Int, age: Int)] = [
@@ -71,7 +71,7 @@ struct FreshnessTests {
   @Test("the age of a response starts with the age at receipt", arguments: ages)
   func initialAge(label: String, fields: FieldLines, delay: Int, age: Int) throws {
     let response = try Sample.response(.ok, fields, delay: delay)
-    #expect(response.age.initial == age, "\(label)")
+    #expect(response.judged.age.initial == age, "\(label)")
     #expect(Selection(response, now: Sample.time(10)).age == min(age + 10, 1 << 31), "\(label)")
   }
 

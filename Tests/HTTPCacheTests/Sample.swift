@@ -49,6 +49,13 @@ enum Sample {
   }
 }
 
+extension StoredResponse {
+  /// Returns the response after the attempt to compress it.
+  func compressed() -> StoredResponse {
+    judged.awaitsCompression ? compressed(to: Gzip.deflate(judged.content.identity)) : self
+  }
+}
+
 extension FieldSection {
   /// The field lines as they are sent, each without its CRLF.
   var lines: [String] {

@@ -78,7 +78,7 @@ struct SharedEntryTests {
   func roundTrip(_ sample: Case) throws {
     let (response, now) = (try sample.response(), Sample.time(5))
     let decoded = try copy(of: response)
-    #expect(decoded.status == response.status && decoded.verdict == .store)
+    #expect(decoded.status == response.status && decoded.isStorable)
     for coding in [ContentCoding.identity, .gzip] {
       let (one, other) = (response.representation(coding), decoded.representation(coding))
       #expect(one.body == other.body)
@@ -91,8 +91,8 @@ struct SharedEntryTests {
     #expect(mine.age == theirs.age && mine.timeToLive == theirs.timeToLive)
     let status = CacheStatus(.hit)
     #expect(mine.fields(status, isValidated: false) == theirs.fields(status, isValidated: false))
-    #expect(decoded.selector == response.selector)
-    #expect(decoded.freshness == response.freshness)
+    #expect(decoded.judged.selector == response.judged.selector)
+    #expect(decoded.judged.freshness == response.judged.freshness)
     let again = try copy(of: decoded)
     #expect(again.representation(.gzip).body == decoded.representation(.gzip).body)
   }

@@ -71,15 +71,15 @@ private func check(_ fields: FieldLines, _ request: RequestDirectives) {
       selection.fields(CacheStatus(.hit, timeToLive: selection.timeToLive), isValidated: false) != .empty)
     let cache = ResponseCache(settings: settings)
     let key = CacheKey("/")
-    precondition(cache.store(response, for: key) == (response.verdict == .store))
+    precondition(cache.store(response, for: key) == response.isStorable)
     let lookup = cache.lookup(key, sending: [:], request: RequestDirectives(), now: moment(seconds))
     if case .hit(let selection) = lookup { precondition(selection.isFresh) }
     _ = cache.lookup(key, sending: [.acceptLanguage: "de"], request: request, now: moment(seconds))
   }
   let mustUnderstand = fields[.cacheControl]?.lowercased().contains("must-understand") ?? false
-  precondition(mustUnderstand || makeResponse(fields.adding([.cacheControl: "no-store"])).verdict != .store)
-  precondition(makeResponse(fields.adding([.cacheControl: "private"])).verdict != .store)
-  precondition(makeResponse(fields.adding([.vary: "*"])).verdict != .store)
+  precondition(mustUnderstand || !makeResponse(fields.adding([.cacheControl: "no-store"])).isStorable)
+  precondition(!makeResponse(fields.adding([.cacheControl: "private"])).isStorable)
+  precondition(!makeResponse(fields.adding([.vary: "*"])).isStorable)
   let uncached = Selection(makeResponse(fields.adding([.cacheControl: "no-cache"])), now: moment(0))
   precondition(!uncached.isFresh && !uncached.mayServeOnError(request))
 }

@@ -47,7 +47,7 @@ private func decode(_ bytes: [UInt8]) -> StoredResponse? {
 }
 
 private func check(_ response: StoredResponse) {
-  precondition(response.verdict == .store && response.isShareable)
+  precondition(response.isStorable && response.isShareable)
   precondition(response.representation(.identity).body.count <= settings.largestContent)
   let selection = Selection(response, now: now)
   precondition((0...1 << 31).contains(selection.age) && selection.timeToLive <= 1 << 31)
