@@ -143,9 +143,7 @@ public struct CatalogPath: Sendable {
   public init(_ path: Span<UInt8>, allowsMe: Bool) throws(TargetDefect) {
     var segments = try PathSegments(path)
     segments.lowercaseStorefront()
-    do throws(TargetRefusal) {
-      (kind, route) = try segments.resource(allowsMe: allowsMe)
-    } catch { throw TargetDefect(error) }
+    (kind, route) = try segments.resource(allowsMe: allowsMe)
     (bytes, depth, self.allowsMe) = (segments.path, segments.count, allowsMe)
   }
 
@@ -160,11 +158,9 @@ public struct CatalogPath: Sendable {
 
 /// The resource at Apple that a path names.
 extension PathSegments {
-  /// Returns the kind and the template of the path. Throws a refusal if the proxy does not forward the path.
-  fileprivate func resource(
-    allowsMe: Bool
-  ) throws(TargetRefusal) -> (CatalogTarget.Kind, template: StaticString) {
-    guard has("v1", at: 0) else { throw .unknownPath }
+  /// Returns the kind and the template of the path. Throws a defect if the proxy does not forward the path.
+  fileprivate func resource(allowsMe: Bool) throws(TargetDefect) -> (CatalogTarget.Kind, template: StaticString) {
+    guard has("v1", at: 0) else { throw TargetDefect(.unknownPath) }
     if has("catalog", at: 1) {
       try checkStorefront()
       return (.catalog, catalogTemplate)
@@ -175,8 +171,8 @@ extension PathSegments {
       return (.language, "/v1/language/{storefront}/tag")
     }
     if has("test", at: 1), count == 2 { return (.test, "/v1/test") }
-    guard has("me", at: 1), count > 2 else { throw .unknownPath }
-    guard allowsMe else { throw .meDisabled }
+    guard has("me", at: 1), count > 2 else { throw TargetDefect(.unknownPath) }
+    guard allowsMe else { throw TargetDefect(.meDisabled) }
     return (.me, meTemplate)
   }
 
@@ -247,13 +243,17 @@ struct PathSegments {
         path.append(copying: raw.extracting(run..<index))
         if index == run { path.append(try Self.character(at: &index, in: raw)) }
       }
-      do throws(TargetRefusal) { try endSegment(from: start) } catch {
-        switch error {
-        case .emptySegment where index < raw.count: throw TargetDefect(error, at: first - 1..<first + 1)
-        case .dotSegment: throw TargetDefect(error, at: first..<index)
-        default: throw TargetDefect(error)
-        }
+      let segment = start..<path.count
+      guard !segment.isEmpty else {
+        throw TargetDefect(.emptySegment, at: index < raw.count ? first - 1..<first + 1 : nil)
       }
+      guard segment.count <= TargetLimits.segment else { throw TargetDefect(.segmentTooLong) }
+      guard ranges.count < TargetLimits.segments else { throw TargetDefect(.tooManySegments) }
+      // Not only `.` and `..` (RFC 3986 §3.3): some systems treat longer runs like `..`.
+      guard segment.contains(where: { path[$0] != UInt8(ascii: ".") }) else {
+        throw TargetDefect(.dotSegment, at: first..<index)
+      }
+      ranges.append(segment)
     }
   }
 
@@ -276,11 +276,11 @@ struct PathSegments {
   }
 
   /// Throws unless the third segment is a storefront: two lower-case ASCII letters, as Apple writes them.
-  func checkStorefront() throws(TargetRefusal) {
-    guard count > 2 else { throw .unknownPath }
+  func checkStorefront() throws(TargetDefect) {
+    guard count > 2 else { throw TargetDefect(.unknownPath) }
     let code = path[ranges[2]]
     guard code.count == 2, code.allSatisfy({ (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) }) else {
-      throw .storefront
+      throw TargetDefect(.storefront)
     }
   }
 
@@ -300,16 +300,6 @@ struct PathSegments {
       default: .reservedCharacter
       }
     throw TargetDefect(refusal, at: start..<index)
-  }
-
-  private mutating func endSegment(from start: Int) throws(TargetRefusal) {
-    let segment = start..<path.count
-    guard !segment.isEmpty else { throw .emptySegment }
-    guard segment.count <= TargetLimits.segment else { throw .segmentTooLong }
-    guard ranges.count < TargetLimits.segments else { throw .tooManySegments }
-    // Not only `.` and `..` (RFC 3986 §3.3): some systems treat longer runs like `..`.
-    guard segment.contains(where: { path[$0] != UInt8(ascii: ".") }) else { throw .dotSegment }
-    ranges.append(segment)
   }
 }
 

@@ -55,7 +55,10 @@ public final class HeaderPolicy: Sendable {
     try copier.copyUserToken(to: &fields)
     guard target.kind == .me else { return fields }
     for name in Self.preconditions { try copier.copy(name, upTo: Self.longestValue, to: &fields) }
-    if hasContent { try copyContentFields(copier, to: &fields) }
+    guard hasContent else { return fields }
+    // A part of a representation (RFC 9110 §14.5).
+    guard copier.isAbsent("content-range") else { throw .unsupported("content-range") }
+    for name in Self.contentFields { try copier.copy(name, upTo: Self.longestValue, to: &fields) }
     return fields
   }
 
@@ -86,14 +89,6 @@ public final class HeaderPolicy: Sendable {
   /// The bytes of the field `traceparent`, rounded up.
   private static let roomForTrace = 96
 
-  /// Copies the fields that describe the content. Throws for a part of a representation (RFC 9110 §14.5).
-  private func copyContentFields(
-    _ copier: FieldCopier<some RequestFields>, to fields: inout FieldLines
-  ) throws(FieldRefusal) {
-    guard copier.isAbsent("content-range") else { throw .unsupported("content-range") }
-    for name in Self.contentFields { try copier.copy(name, upTo: Self.longestValue, to: &fields) }
-  }
-
   /// The preconditions. Without them, a conditional change would become an unconditional one (RFC 9110 §13.1).
   private static let preconditions: [StaticString] = [
     "if-match", "if-none-match", "if-modified-since", "if-unmodified-since",
@@ -108,16 +103,13 @@ public final class HeaderPolicy: Sendable {
   ///   - version: The HTTP version of the upstream's response for `Via`: `2` or `1.1`.
   public func responseFields(_ upstream: FieldLines, version: StaticString = "2") -> FieldLines {
     var fields = upstream.filter(Self.passes)
-    if let location = fields.text(of: "location") { localize(location, in: &fields) }
+    if let location = fields.text(of: "location") {
+      // A URI consists of visible ASCII (RFC 3986 §2); two recipients could parse other characters in two ways.
+      let isURI = location.utf8.allSatisfy { (0x21...0x7E).contains($0) }
+      fields[.location] = isURI ? origin.localized(location) : nil
+    }
     fields.append(contentsOf: version.utf8CodeUnitCount == 1 ? viaHTTP2 : viaHTTP1)
     return fields
-  }
-
-  /// Replaces `Location`. A URI consists of visible ASCII (RFC 3986 §2); two recipients could parse other characters in
-  /// two ways.
-  private func localize(_ location: String, in fields: inout FieldLines) {
-    let isURI = location.utf8.allSatisfy { (0x21...0x7E).contains($0) }
-    fields[.location] = isURI ? origin.localized(location) : nil
   }
 
   /// Returns whether a field of this name passes to the caller. Examples of names that do not pass:
@@ -149,16 +141,9 @@ public final class HeaderPolicy: Sendable {
 struct FieldCopier<Fields: RequestFields> {
   private let caller: Fields
   private let connection: FieldOccurrence<ArraySlice<UInt8>>
-  private let options: ConnectionOptions
 
   init(_ caller: Fields) {
-    self.caller = caller
-    connection = caller.field("connection")
-    if case .single(let value) = connection {
-      options = ConnectionOptions(value)
-    } else {
-      options = ConnectionOptions([])
-    }
+    (self.caller, connection) = (caller, caller.field("connection"))
   }
 
   /// Copies the music user token, which may have its older name. Apple gets it by the documented one.
@@ -191,16 +176,38 @@ struct FieldCopier<Fields: RequestFields> {
     case .absent: return
     case .repeated: throw .repeated(name)
     case .single(let value):
-      // The options of several Connection fields are not available. A guess could forward a field meant for this hop.
-      guard connection != .repeated else { throw .repeated("connection") }
-      guard options.count <= HeaderPolicy.longestValue else { throw .malformed("connection") }
+      let options = try options()
       let lowest: UInt8 = isSecret ? 0x21 : 0x20
       guard !value.isEmpty, value.count <= limit, value.allSatisfy({ $0 >= lowest && $0 < 0x7F }) else {
         throw .malformed(name)
       }
-      guard !options.names(name.description) else { return }
+      guard !Self.contains(name, options.span) else { return }
       fields.append(newName ?? name, value.span, isUnindexed: isSecret)
     }
+  }
+
+  private func options() throws(FieldRefusal) -> ArraySlice<UInt8> {
+    switch connection {
+    case .absent: return []
+    // The options of several fields are not available. A guess could forward a field meant for this hop.
+    case .repeated: throw .repeated("connection")
+    case .single(let options):
+      guard options.count <= HeaderPolicy.longestValue else { throw .malformed("connection") }
+      return options
+    }
+  }
+
+  /// Returns whether the options of `Connection` name a field. It is then for the next hop only, and the proxy must not
+  /// forward it (RFC 9110 §7.6.1). Each look-up scans them in place, because there are few, and the options may be all
+  /// commas.
+  private static func contains(_ name: StaticString, _ options: Span<UInt8>) -> Bool {
+    var scanner = FieldScanner()
+    while !scanner.isAtEnd(in: options) {
+      scanner.skipWhitespace(in: options)
+      if options.equalsIgnoringCase(scanner.token(in: options), name) { return true }
+      _ = scanner.skip(past: ",", in: options)
+    }
+    return false
   }
 }
 
@@ -242,88 +249,37 @@ public protocol RequestFields {
   func field(_ name: StaticString) -> FieldOccurrence<ArraySlice<UInt8>>
 }
 
-/// The names in a `Connection` field. They name fields for the next hop only, which the proxy must not forward (RFC
-/// 9110 §7.6.1). Each lookup scans the value in place, because lookups are few and the value may be all commas.
-struct ConnectionOptions {
-  private let value: [UInt8]
-
-  /// Creates the options from a field value. An empty value has no options.
-  init(_ value: some Sequence<UInt8>) {
-    self.value = Array(value)
-  }
-
-  var count: Int { value.count }
-
-  /// Returns whether `Connection` names the field with this lower-case name.
-  func names(_ lowercaseName: String) -> Bool {
-    let bytes = value.span
-    var scanner = FieldScanner()
-    while !scanner.isAtEnd(in: bytes) {
-      scanner.skipWhitespace(in: bytes)
-      let name = scanner.token(in: bytes)
-      if bytes.equalsIgnoringCase(name, text: lowercaseName) { return true }
-      _ = scanner.skip(past: ",", in: bytes)
-    }
-    return false
-  }
-}
-
 /// Scheme and authority of the upstream, to recognize them in a `Location`.
 struct UpstreamOrigin: Sendable {
-  private let scheme: ByteString
-  /// The authority in lower case, with and without the default port.
-  private let authorities: Set<ByteString>
+  /// The beginnings of its URIs, and of references that lack only the scheme (RFC 3986 §4.2), with and without the default
+  /// port: in lower case, up to the slash of the path.
+  private let beginnings: [[UInt8]]
 
   init(_ text: String) {
-    guard let reference = Reference(text) else {
-      (scheme, authorities) = (ByteString([]), [])
+    let bytes = text.utf8.map(\.lowercased)
+    let scheme = bytes.prefix { $0 != UInt8(ascii: "/") }
+    guard scheme.last == UInt8(ascii: ":"), bytes[scheme.endIndex...].starts(with: "//".utf8) else {
+      beginnings = []
       return
     }
-    scheme = reference.scheme
-    let port = Array((scheme == "https" ? ":443" : ":80").utf8)
-    let authority = reference.authority.bytes
-    let hasPort = authority.suffix(port.count) == port[...]
-    authorities = [
-      reference.authority, ByteString(hasPort ? Array(authority.dropLast(port.count)) : authority + port),
-    ]
+    let authority = bytes[(scheme.endIndex + 2)...].prefix { !"/?#\\".utf8.contains($0) }
+    let port = Array((scheme.elementsEqual("https:".utf8) ? ":443" : ":80").utf8)
+    let other = authority.suffix(port.count) == port[...] ? authority.dropLast(port.count) : authority + port
+    let starts = [scheme + Array("//".utf8), ArraySlice("//".utf8)]
+    beginnings = starts.flatMap { start in [authority, other].map { Array(start + $0) + [UInt8(ascii: "/")] } }
   }
 
   /// Returns a `Location` (RFC 9110 §10.2.2) for the caller. A URI of the upstream becomes a path, so that a caller
   /// that follows it sends the request to this server, which has the token. Any other URI stays as it is.
+  ///
+  /// It compares bytes, so that a combining character after a slash does not hide the slash.
   func localized(_ location: String) -> String {
-    guard let reference = Reference(location), reference.scheme.bytes.isEmpty || reference.scheme == scheme,
-      authorities.contains(reference.authority)
-    else { return location }
+    let bytes = Array(location.utf8)
+    let lowercase = bytes.map(\.lowercased)
+    guard let beginning = beginnings.first(where: { lowercase.starts(with: $0) }) else { return location }
+    let path = bytes[(beginning.count - 1)...]
     // `//host` would name another host (RFC 3986 §4.2), and browsers treat `\` as a slash.
-    let rest = reference.rest
-    guard rest.starts(with: "/".utf8), !rest.starts(with: "//".utf8), !rest.starts(with: "/\\".utf8) else {
-      return location
-    }
-    return String(decoding: rest, as: UTF8.self)
-  }
-}
-
-/// A URI with an authority, or a reference that lacks only the scheme (RFC 3986 §4.2). It is split by bytes, so that a
-/// combining character after a slash does not hide the slash.
-private struct Reference {
-  /// The scheme in lower case; empty if the reference has none.
-  let scheme: ByteString
-  /// The authority in lower case.
-  let authority: ByteString
-  /// Path, query and fragment.
-  let rest: ArraySlice<UInt8>
-
-  /// Splits a reference. Returns nil if it has no authority.
-  init?(_ text: String) {
-    let bytes = Array(text.utf8)
-    let slash = UInt8(ascii: "/")
-    guard let first = bytes.firstIndex(of: slash), bytes[first...].starts(with: "//".utf8) else { return nil }
-    let prefix = bytes[..<first]
-    guard prefix.isEmpty || prefix.last == UInt8(ascii: ":") else { return nil }
-    let after = bytes[(first + 2)...]
-    let end = after.firstIndex { "/?#\\".utf8.contains($0) } ?? after.endIndex
-    scheme = ByteString(Array(prefix.dropLast())).lowercasedASCII
-    authority = ByteString(Array(after[..<end])).lowercasedASCII
-    rest = after[end...]
+    guard !path.starts(with: "//".utf8), !path.starts(with: "/\\".utf8) else { return location }
+    return String(decoding: path, as: UTF8.self)
   }
 }

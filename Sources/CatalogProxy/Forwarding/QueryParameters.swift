@@ -16,15 +16,50 @@ struct QueryParameters {
     var buffer: [UInt8] = []
     buffer.reserveCapacity(raw.count + 16)
     var parameters: [Parameter] = []
-    var findings = Findings()
+    var firstBeyondASCII: Range<Int>?
+    var needsEncoding = false
     var start = 0
     while start <= raw.count {
       guard parameters.count < TargetLimits.parameters else { throw TargetDefect(.tooManyParameters) }
-      parameters.append(try Parameter(at: &start, in: raw, to: &buffer, &findings))
+      if start > 0 { buffer.append(UInt8(ascii: "&")) }
+      var parameter = Parameter(start: buffer.count)
+      while start < raw.count, raw[start] != UInt8(ascii: "&") {
+        if raw[start] == UInt8(ascii: "="), parameter.equals == nil { parameter.equals = buffer.count }
+        let first = start
+        let byte = try Self.character(at: &start, in: raw)
+        if byte >= 0x80, firstBeyondASCII == nil { firstBeyondASCII = first..<start }
+        if parameter.equals == nil, !byte.isPlainInName { parameter.hasPlainName = false }
+        let isEscape = start > first + 1
+        if !isEscape, byte.onlyNeedsEncoding { needsEncoding = true }
+        if isEscape ? byte.isUnreservedInURI : !byte.isOutsideOfURI {
+          buffer.append(byte)
+        } else {
+          buffer.append(percentEncoding: byte)
+        }
+      }
+      start += 1
+      parameter.end = buffer.count
+      parameters.append(parameter)
     }
-    if let escape = findings.firstBeyondASCII, !Self.isUTF8(raw) { throw TargetDefect(.queryNotUTF8, at: escape) }
-    needsEncoding = findings.needsEncoding
+    if let escape = firstBeyondASCII, !Self.isUTF8(raw) { throw TargetDefect(.queryNotUTF8, at: escape) }
+    self.needsEncoding = needsEncoding
     normalForm = Self.joined(parameters, buffer)
+  }
+
+  /// Returns the validated character at `index`, and moves `index` past it.
+  private static func character(at index: inout Int, in raw: Span<UInt8>) throws(TargetDefect) -> UInt8 {
+    let (start, byte) = (index, try raw.character(at: &index))
+    let refusal: TargetRefusal
+    switch byte {
+    case _ where index > start + 1:
+      if !byte.isControl { return byte }
+      refusal = .controlByte
+    case UInt8(ascii: "#"): refusal = .fragment
+    case _ where byte.isControlOrSpace: refusal = .controlByte
+    case 0x80...: refusal = .queryByte
+    default: return byte
+    }
+    throw TargetDefect(refusal, at: start..<index)
   }
 
   /// Joins the parameters, sorted by name. The order does not matter to Apple: no parameter depends on an earlier one.
@@ -32,18 +67,20 @@ struct QueryParameters {
   /// once a separator, or with characters in a name other than unreserved ones and brackets, because Apple has no such
   /// name.
   private static func joined(_ parameters: [Parameter], _ buffer: [UInt8]) -> [UInt8] {
-    guard parameters.count > 1, parameters.allSatisfy(\.hasPlainName), !buffer.contains(UInt8(ascii: ";")) else {
+    guard parameters.count > 1, parameters.allSatisfy({ $0.hasPlainName && !$0.name.isEmpty }),
+      !buffer.contains(UInt8(ascii: ";"))
+    else {
       return buffer
     }
     let sorted = parameters.sorted { left, right in
       let (name, other) = (buffer[left.name], buffer[right.name])
-      return name == other ? left.name.lowerBound < right.name.lowerBound : name.lexicographicallyPrecedes(other)
+      return name == other ? left.start < right.start : name.lexicographicallyPrecedes(other)
     }
     var output: [UInt8] = []
     output.reserveCapacity(buffer.count)
     for parameter in sorted {
       if !output.isEmpty { output.append(UInt8(ascii: "&")) }
-      output.append(contentsOf: buffer[parameter.whole])
+      output.append(contentsOf: buffer[parameter.start..<parameter.end])
     }
     return output
   }
@@ -62,68 +99,20 @@ struct QueryParameters {
   }
 }
 
-/// What the characters of a query show.
-private struct Findings {
-  /// The first escape that is not an ASCII character's.
-  var firstBeyondASCII: Range<Int>?
-  var needsEncoding = false
-}
-
-/// One `name=value` of a query, as ranges of a buffer with the normal form.
+/// One `name=value` of a query, as places in a buffer with the normal form.
+///
+/// The normal form (RFC 3986 §6.2.2) has plain unreserved characters, other escapes in capitals, and escapes for
+/// characters that a URI cannot contain. All else stays: `,` is not the same as `%2C` there, nor `+` the same as `%20`.
 private struct Parameter {
-  let whole: Range<Int>
-  let name: Range<Int>
-  /// Whether the name is not empty and consists of unreserved characters and brackets.
-  let hasPlainName: Bool
+  let start: Int
+  var equals: Int?
+  var end = 0
+  /// Whether the name consists of unreserved characters and brackets.
+  var hasPlainName = true
 
-  /// Appends the parameter at `start` to `buffer`, after an `&` if it is not the first. Moves `start` past the
-  /// parameter and its `&`.
-  ///
-  /// The normal form (RFC 3986 §6.2.2) has plain unreserved characters, other escapes in capitals, and escapes for
-  /// characters that a URI cannot contain. All else stays: `,` is not the same as `%2C` there, nor `+` the same as
-  /// `%20`.
-  init(
-    at start: inout Int, in raw: Span<UInt8>, to buffer: inout [UInt8], _ findings: inout Findings
-  ) throws(TargetDefect) {
-    if start > 0 { buffer.append(UInt8(ascii: "&")) }
-    let first = buffer.count
-    var equals: Int?
-    var isPlain = true
-    while start < raw.count, raw[start] != UInt8(ascii: "&") {
-      if raw[start] == UInt8(ascii: "="), equals == nil {
-        equals = buffer.count
-        buffer.append(UInt8(ascii: "="))
-        start += 1
-        continue
-      }
-      let place = start
-      let character = try Self.character(at: &start, in: raw)
-      if character.byte >= 0x80, findings.firstBeyondASCII == nil { findings.firstBeyondASCII = place..<start }
-      if character.isEncodedFirst { findings.needsEncoding = true }
-      if equals == nil, !character.byte.isPlainInName { isPlain = false }
-      if character.isEscaped { buffer.append(percentEncoding: character.byte) } else { buffer.append(character.byte) }
-    }
-    start += 1
-    whole = first..<buffer.count
-    name = first..<(equals ?? buffer.count)
-    hasPlainName = isPlain && !name.isEmpty
-  }
+  init(start: Int) { self.start = start }
 
-  /// Returns the validated character at `index`, and moves `index` past it.
-  private static func character(at index: inout Int, in raw: Span<UInt8>) throws(TargetDefect) -> QueryCharacter {
-    let (start, byte) = (index, try raw.character(at: &index))
-    if index > start + 1 {
-      guard byte >= 0x20, byte != 0x7F else { throw TargetDefect(.controlByte, at: start..<index) }
-      return QueryCharacter(byte: byte, isEscaped: !byte.isUnreservedInURI)
-    }
-    if byte.onlyNeedsEncoding { return QueryCharacter(byte: byte, isEscaped: true, isEncodedFirst: true) }
-    guard byte.isAllowedInQuery else {
-      let refusal: TargetRefusal =
-        byte == UInt8(ascii: "#") ? .fragment : byte.isControlOrSpace ? .controlByte : .queryByte
-      throw TargetDefect(refusal, at: start..<index)
-    }
-    return QueryCharacter(byte: byte, isEscaped: byte.isOutsideOfURI)
-  }
+  var name: Range<Int> { start..<(equals ?? end) }
 }
 
 extension Span<UInt8> {
@@ -141,27 +130,10 @@ extension Span<UInt8> {
   }
 }
 
-/// A character of a query, and its spelling in the normal form.
-private struct QueryCharacter {
-  let byte: UInt8
-  let isEscaped: Bool
-  /// Whether the server encodes the character before it sends it.
-  var isEncodedFirst = false
-}
-
 /// Classes of bytes in a URI (RFC 3986).
 extension UInt8 {
   fileprivate var isPlainInName: Bool {
     isUnreservedInURI || self == UInt8(ascii: "[") || self == UInt8(ascii: "]")
-  }
-
-  /// Whether a query may contain the byte as it is: `pchar`, `/` and `?` (RFC 3986 §3.4), and ``[ ] \ ^ ` { | }``,
-  /// which browsers send unencoded (WHATWG URL, query percent-encode set). The caller handles the percent sign.
-  var isAllowedInQuery: Bool {
-    switch self {
-    case UInt8(ascii: "\""), UInt8(ascii: "#"), UInt8(ascii: "<"), UInt8(ascii: ">"), UInt8(ascii: "%"): false
-    default: self > 0x20 && self < 0x7F
-    }
   }
 
   /// Whether the byte is one of `" < >`. A URI cannot contain them (RFC 3986 §2), and no parser gives them a meaning of
@@ -170,9 +142,11 @@ extension UInt8 {
     self == UInt8(ascii: "\"") || self == UInt8(ascii: "<") || self == UInt8(ascii: ">")
   }
 
-  /// Whether the byte is one of ``[ ] \ ^ ` { | }``. A URI cannot contain them (RFC 3986 §2), so each means its escape.
+  /// Whether the byte is one of `" < >`, or of ``[ ] \ ^ ` { | }``, which browsers send unencoded (WHATWG URL, query
+  /// percent-encode set). A URI cannot contain them (RFC 3986 §2), so each means its escape.
   var isOutsideOfURI: Bool {
     switch self {
+    case _ where onlyNeedsEncoding: true
     case UInt8(ascii: "["), UInt8(ascii: "]"), UInt8(ascii: "\\"), UInt8(ascii: "^"), UInt8(ascii: "`"),
       UInt8(ascii: "{"), UInt8(ascii: "|"), UInt8(ascii: "}"):
       true

@@ -13,25 +13,22 @@ extension UpstreamResponse {
 
   /// What fields and content say. Reads the content if it is short JSON, and cancels it otherwise.
   func read(_ memory: MemoryBudget) async -> ReplacedResponse {
-    guard isJSON, contentLength ?? 0 <= ErrorObject.mostBytes else {
-      content.cancel()
-      return words
-    }
-    var rest = PartialContent(content, length: contentLength, upTo: ErrorObject.mostBytes, memory)
-    guard case .whole? = try? await rest.read() else {
-      content.cancel()
-      return words
-    }
-    return words(of: rest.bytes)
+    if var error = errorContent(memory), case .whole? = try? await error.read() { return words(of: error.bytes) }
+    content.cancel()
+    return words
   }
 
   /// What fields and content say, if the content has arrived. Cancels the content.
   func readAtOnce(_ memory: MemoryBudget) -> ReplacedResponse {
     defer { content.cancel() }
-    guard isJSON, contentLength ?? 0 <= ErrorObject.mostBytes else { return words }
-    var rest = PartialContent(content, length: contentLength, upTo: ErrorObject.mostBytes, memory)
-    guard case .whole? = try? rest.readAtOnce() else { return words }
-    return words(of: rest.bytes)
+    guard var error = errorContent(memory), case .whole? = try? error.readAtOnce() else { return words }
+    return words(of: error.bytes)
+  }
+
+  /// The content, if it is short JSON.
+  private func errorContent(_ memory: MemoryBudget) -> PartialContent? {
+    guard isJSON, contentLength ?? 0 <= ErrorObject.mostBytes else { return nil }
+    return PartialContent(content, length: contentLength, upTo: ErrorObject.mostBytes, memory)
   }
 
   private func words(of content: [UInt8]) -> ReplacedResponse {
