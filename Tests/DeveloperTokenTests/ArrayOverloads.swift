@@ -11,7 +11,8 @@ extension ECDSASignature {
 }
 
 extension VerificationKey {
-  convenience init?(x: [UInt8], y: [UInt8]) { self.init(x: x.span, y: y.span) }
+  /// Creates a key from the coordinates of a point.
+  convenience init?(x: [UInt8], y: [UInt8]) { self.init(subjectPublicKeyInfo: (Self.spkiPrefix + x + y).span) }
   func verifies(_ signature: ECDSASignature, of input: [UInt8]) -> Bool { verifies(signature, of: input.span) }
 }
 

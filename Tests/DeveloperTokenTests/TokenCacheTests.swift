@@ -8,7 +8,9 @@ struct TokenCacheTests {
   private static let expires = 1_003_600
   private static let half = 1_001_800
 
-  static let decisions: [(label: String, now: Int, decision: TokenReuse)] = [
+  enum Decision { case reuse, renew, mint }
+
+  static let decisions: [(label: String, now: Int, decision: Decision)] = [
     ("at once", minted, .reuse),
     ("a second before half its life", half - 1, .reuse),
     ("at half its life", half, .renew),
@@ -21,17 +23,31 @@ struct TokenCacheTests {
   ]
 
   @Test("reuses, renews or mints a token by its age", arguments: decisions)
-  func decision(label: String, now: Int, decision: TokenReuse) {
-    #expect(TokenReuse.decide(mintedAt: Self.minted, expiresAt: Self.expires, now: now) == decision)
+  func decision(label: String, now: Int, decision: Decision) throws {
+    var cache = try cache(mintedAt: Self.minted, ttl: Self.expires - Self.minted)
+    switch cache.request(key(1), now: now) {
+    case .take: #expect(decision == .reuse)
+    case .sign(let present): #expect(decision == (present == nil ? .mint : .renew))
+    case .wait: #expect(Bool(false), "no caller signs")
+    }
   }
 
   @Test(
     "reuses a token of any lifetime only while at least half of the lifetime is left",
     arguments: [60, 61, 3600, 3601, 43_200])
-  func halfLeft(ttl: Int) {
-    for now in 0...ttl where TokenReuse.decide(mintedAt: 0, expiresAt: ttl, now: now) != .mint {
+  func halfLeft(ttl: Int) throws {
+    var cache = try cache(mintedAt: 0, ttl: ttl)
+    for now in 0...ttl {
+      guard case .take = cache.request(key(1), now: now) else { continue }
       #expect(2 * (ttl - now) >= ttl)
     }
+  }
+
+  private func cache(mintedAt: Int, ttl: Int) throws -> TokenCache {
+    var cache = TokenCache(capacity: 4)
+    _ = cache.request(key(1), now: mintedAt)
+    cache.finish(key(1), try document(mintedAt, ttl: ttl))
+    return cache
   }
 
   private func document(_ mintedAt: Int, ttl: Int = 3600) throws -> TokenDocument {

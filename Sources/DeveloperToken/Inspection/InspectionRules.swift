@@ -54,7 +54,8 @@ extension Inspection {
 
 /// Apple's rules for the claims, except for `origin`.
 extension Inspection {
-  private static let known: Set<ByteString> = ["iss", "iat", "exp", "origin"]
+  /// The claims that Apple lists, and those that have a rule of their own.
+  private static let known: Set<ByteString> = ["iss", "iat", "exp", "origin", "aud", "sub", "root_https_origin"]
   /// 10¹¹: the year 5138 in seconds, 1973 in milliseconds. Larger values are meant as milliseconds.
   private static let millisecondsBegin = 100_000_000_000
   private static let cap = TokenPolicy.maximumLifetime
@@ -64,7 +65,12 @@ extension Inspection {
     checkIssuer(claims["iss"])
     issuedAt = checkTime("iat", in: claims)
     expiresAt = checkTime("exp", in: claims)
-    if let issuedAt { checkIssuedAt(issuedAt, now: now) }
+    if let issuedAt {
+      add(
+        "claims.iat.future", issuedAt <= now, pass: "The token is not from the future.",
+        fail: "The iat is \(issuedAt - now) s in the future by this machine's clock, and Apple refuses such a"
+          + " token. A clock that is half a minute fast is enough, so backdate iat.")
+    }
     if claims["nbf"] != nil, let notBefore = checkTime("nbf", in: claims) {
       add(
         "claims.nbf.future", notBefore <= now, pass: "The nbf is not in the future.",
@@ -116,13 +122,6 @@ extension Inspection {
     return nil
   }
 
-  private mutating func checkIssuedAt(_ issuedAt: Int, now: Int) {
-    add(
-      "claims.iat.future", issuedAt <= now, pass: "The token is not from the future.",
-      fail: "The iat is \(issuedAt - now) s in the future by this machine's clock, and Apple refuses such a"
-        + " token. A clock that is half a minute fast is enough, so backdate iat.")
-  }
-
   private mutating func checkExpiry(_ expiresAt: Int, now: Int) {
     add(
       "claims.exp.past", expiresAt > now, pass: "The token has \(expiresAt - now) s left.",
@@ -149,8 +148,7 @@ extension Inspection {
       add(
         "claims.root_https_origin", .fail, "The token has root_https_origin, which is only for Apple's own web player.")
     }
-    let foreign: Set<ByteString> = ["aud", "sub", "root_https_origin"]
-    let unknown = claims.members.map(\.name).filter { !Self.known.contains($0) && !foreign.contains($0) }
+    let unknown = claims.members.map(\.name).filter { !Self.known.contains($0) }
     guard !unknown.isEmpty else { return }
     let names = unknown.prefix(8).map { Printable.quote($0) }.joined(separator: ", ")
     add("claims.unknown", .warning, "The token has claims that Apple does not list: \(names).")
@@ -231,7 +229,6 @@ extension Inspection {
   }
 }
 
-/// The rules for every JSON object in a token.
 extension Inspection {
   /// Checks for repeated names. Parsers differ in which value they take, so they would read different tokens (RFC 7519
   /// §4).

@@ -48,11 +48,13 @@ struct TokenCache {
   mutating func request(_ key: Key, now: Int) -> Step {
     guard let index = find(key) else { return start(key, present: nil) }
     let token = entries[index].document.token
-    switch TokenReuse.decide(mintedAt: token.mintedAt, expiresAt: token.expiresAt, now: now) {
-    case .reuse: return .take(document(at: index, now: now))
-    case .renew: return start(key, present: document(at: index, now: now))
-    case .mint: return start(key, present: nil)
-    }
+    // After half of its lifetime, no caller gets the token. If the clock went back, the token was minted in what is now the
+    // future: its `iat` and its maximum `exp` belong to that other time.
+    guard token.mintedAt <= now, now <= token.refreshAfter else { return start(key, present: nil) }
+    let document = document(at: index, now: now)
+    // In the second in which exactly half has passed, one caller signs a new token while other callers get the present one.
+    // So no caller waits, and every token that the server returns has at least half of its lifetime left.
+    return now < token.refreshAfter ? .take(document) : start(key, present: document)
   }
 
   /// Returns the document of an entry. It changes once a second, so most callers share one.
@@ -116,8 +118,8 @@ public final class MintedToken: Sendable {
   /// The claims of the token.
   public let claims: Claims
   let mintedAt: Int
-  /// The time from which a client should request the next token: half of the lifetime, and never in the past when
-  /// handed out.
+  /// The time from which a client should request the next token: the last second at which at least half of the lifetime is
+  /// left.
   public let refreshAfter: Int
   /// The SHA-256 of the compact form. It identifies the token where the token itself must not appear, as in the record of
   /// each grant.
@@ -125,7 +127,7 @@ public final class MintedToken: Sendable {
 
   init(compact: [UInt8], claims: Claims, mintedAt: Int) throws(CryptographyError) {
     (self.compact, self.claims, self.mintedAt) = (compact, claims, mintedAt)
-    refreshAfter = TokenReuse.halfLife(mintedAt: mintedAt, expiresAt: claims.expiresAt)
+    refreshAfter = mintedAt + (claims.expiresAt - mintedAt) / 2
     sha256 = try SHA256.digest(of: compact.span)
   }
 
@@ -195,27 +197,4 @@ extension TokenDocument: CustomStringConvertible, CustomReflectable {
   public var description: String { token.description }
   /// A mirror without children.
   public var customMirror: Mirror { Mirror(self, children: []) }
-}
-
-/// The decision whether to reuse a cached token.
-enum TokenReuse: Equatable {
-  /// The token may be reused.
-  case reuse
-  /// The token may be reused, but exactly half of its lifetime has passed, so a new one is due.
-  ///
-  /// During this second, one caller signs a new token while other callers get the present one. So no caller waits, and
-  /// every token that the server returns has at least half of its lifetime left.
-  case renew
-  /// The token may not be reused. More than half of its lifetime has passed, or the clock went back, so that the token
-  /// was minted in what is now the future. Its `iat` and its maximum `exp` then belong to that other time.
-  case mint
-
-  static func decide(mintedAt: Int, expiresAt: Int, now: Int) -> TokenReuse {
-    guard mintedAt <= now else { return .mint }
-    let half = halfLife(mintedAt: mintedAt, expiresAt: expiresAt)
-    return now < half ? .reuse : now == half ? .renew : .mint
-  }
-
-  /// Returns the last second at which at least half of the lifetime is left.
-  static func halfLife(mintedAt: Int, expiresAt: Int) -> Int { mintedAt + (expiresAt - mintedAt) / 2 }
 }

@@ -98,23 +98,17 @@ enum KeyDER {
   private static func algorithm(of key: OpaquePointer) -> String {
     var name = [CChar](repeating: 0, count: 64)
     var count = 0
-    if unsafe EVP_PKEY_is_a(key, "EC") == 1, unsafe EVP_PKEY_get_group_name(key, &name, name.count, &count) == 1 {
-      return curveName(String(decoding: name.prefix(count).map { UInt8(truncatingIfNeeded: $0) }, as: UTF8.self))
-    }
-    guard let type = unsafe EVP_PKEY_get0_type_name(key) else { return "unknown" }
-    switch unsafe String(cString: type) {
+    let isCurve =
+      unsafe EVP_PKEY_is_a(key, "EC") == 1 && EVP_PKEY_get_group_name(key, &name, name.count, &count) == 1
+    let curve = String(decoding: name.prefix(count).map { UInt8(truncatingIfNeeded: $0) }, as: UTF8.self)
+    let type = unsafe EVP_PKEY_get0_type_name(key).map { unsafe String(cString: $0) } ?? "unknown"
+    switch isCurve ? curve : type {
+    case "prime256v1": return "P-256"
+    case "secp384r1": return "EC P-384"
+    case "secp521r1": return "EC P-521"
     case "ED25519": return "Ed25519"
     case "ED448": return "Ed448"
-    case let name: return name
-    }
-  }
-
-  private static func curveName(_ name: String) -> String {
-    switch name {
-    case "prime256v1": "P-256"
-    case "secp384r1": "EC P-384"
-    case "secp521r1": "EC P-521"
-    default: "EC \(name)"
+    case let name: return isCurve ? "EC \(name)" : name
     }
   }
 }
@@ -145,25 +139,23 @@ public enum KeyKind: Sendable, Hashable, CaseIterable {
         + SigningKeyError.Reason.advice
     case .utf16: "is text in UTF-16; save it as UTF-8 or plain ASCII."
     case .severalBlocks: "has several PEM blocks; it must have one, the private key."
-    default: "is \(name), not a private key for MusicKit. \(SigningKeyError.Reason.advice)"
+    case .certificate: Self.other("a certificate")
+    case .certificateRequest: Self.other("a certificate signing request")
+    case .publicKey: Self.other("a public key")
+    case .rsaPrivateKey: Self.other("an RSA private key")
+    case .dsaPrivateKey: Self.other("a DSA private key")
+    case .ecParameters: Self.other("a set of EC parameters")
+    case .opensshPrivateKey: Self.other("an OpenSSH private key")
+    case .pgp: Self.other("a PGP block")
+    case .pkcs12: Self.other("a PKCS#12 (.p12) file")
+    case .otherPEM: Self.other("a PEM block of another kind")
+    case .binary: Self.other("a binary file")
+    case .notAKey: Self.other("something else")
     }
   }
 
-  private var name: String {
-    switch self {
-    case .certificate: "a certificate"
-    case .certificateRequest: "a certificate signing request"
-    case .publicKey: "a public key"
-    case .rsaPrivateKey: "an RSA private key"
-    case .dsaPrivateKey: "a DSA private key"
-    case .ecParameters: "a set of EC parameters"
-    case .opensshPrivateKey: "an OpenSSH private key"
-    case .pgp: "a PGP block"
-    case .pkcs12: "a PKCS#12 (.p12) file"
-    case .otherPEM: "a PEM block of another kind"
-    case .binary: "a binary file"
-    default: "something else"
-    }
+  private static func other(_ name: String) -> String {
+    "is \(name), not a private key for MusicKit. \(SigningKeyError.Reason.advice)"
   }
 }
 

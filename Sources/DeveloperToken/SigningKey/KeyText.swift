@@ -155,8 +155,9 @@ enum PEMBlock {
     let label = compactLabel(text.extracting(labelStart..<labelEnd))
     // OpenSSL writes SEC1 keys with a parameters block before the key. The error should name the key.
     if let second = text.firstIndex(of: "-----BEGIN", from: end), label != "ECPARAMETERS" {
-      let isOnlyKind = KeyKind.labelled(label) == .certificate && isCertificate(text, at: second)
-      throw .init(.wrongKind(isOnlyKind ? .certificate : .severalBlocks))
+      let isChain =
+        KeyKind.labelled(label) == .certificate && text.starts(with: "-----BEGIN CERTIFICATE-----", at: second)
+      throw .init(.wrongKind(isChain ? .certificate : .severalBlocks))
     }
     let body = (labelEnd + 5)..<end
     if let kind = KeyKind.labelled(label) { throw .init(.wrongKind(refined(kind, text, after: end))) }
@@ -173,10 +174,6 @@ enum PEMBlock {
     return hasKey ? .ecPrivateKey : kind
   }
 
-  private static func isCertificate(_ text: Span<UInt8>, at index: Int) -> Bool {
-    text.starts(with: "-----BEGIN CERTIFICATE-----", at: index)
-  }
-
   /// Returns the label without spaces. An overlong label becomes empty, because it may be part of a key and must not be
   /// shown.
   private static func compactLabel(_ bytes: Span<UInt8>) -> String {
@@ -191,10 +188,10 @@ enum PastedTokenTrimmer {
   static func strip(_ text: Span<UInt8>) -> (range: Range<Int>, remark: String?) {
     var range = trim(text, 0..<text.count)
     if isBearer(text, range) { range = trim(text, (range.lowerBound + 7)..<range.upperBound) }
-    let isBare = range == 0..<text.count || (range.lowerBound == 0 && isLineEnd(text, from: range.upperBound))
-    return (
-      range, isBare ? nil : "The input has white space, quotes or “Bearer” around the token, which are not part of it."
-    )
+    // Every tool prints a line end after the token, so that deserves no remark.
+    let isBare = range.lowerBound == 0 && text.extracting(range.upperBound...).allSatisfy { $0 == 0x0A || $0 == 0x0D }
+    let remark = "The input has white space, quotes or “Bearer” around the token, which are not part of it."
+    return (range, isBare ? nil : remark)
   }
 
   private static func trim(_ text: Span<UInt8>, _ range: Range<Int>) -> Range<Int> {
@@ -214,11 +211,6 @@ enum PastedTokenTrimmer {
     let start = range.lowerBound
     return range.count > lower.count && text[start + lower.count] == 0x20
       && lower.indices.allSatisfy { text[start + $0] | 0x20 == lower[$0] }
-  }
-
-  /// Returns whether only a line end follows. Every tool prints one after the token, so it deserves no remark.
-  private static func isLineEnd(_ text: Span<UInt8>, from end: Int) -> Bool {
-    text.extracting(end...).allSatisfy { $0 == 0x0A || $0 == 0x0D }
   }
 }
 

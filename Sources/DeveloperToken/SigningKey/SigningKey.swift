@@ -22,11 +22,9 @@ public final class SigningKey: Sendable {
   /// Parses a key from its text, in any form in which a `.p8` is pasted (see `KeyText`).
   ///
   /// - Throws: `SigningKeyError`, which names the kind of text that it found instead.
-  public convenience init(parsing text: SecretBytes, keyID: KeyID) throws(SigningKeyError) {
-    try self.init(parsing: text, keyID: keyID, findings: [])
-  }
-
-  convenience init(parsing text: SecretBytes, keyID: KeyID, findings: [Finding]) throws(SigningKeyError) {
+  public convenience init(
+    parsing text: SecretBytes, keyID: KeyID, findings: [Finding] = []
+  ) throws(SigningKeyError) {
     try self.init(KeyDER.privateKey(KeyText.der(from: text)), keyID: keyID, findings: findings)
   }
 
@@ -50,7 +48,9 @@ public final class SigningKey: Sendable {
       let der = try key.publicKeyDER()
       let digest = try SHA256.digest(of: der.span)
       fingerprint = String(hexadecimal: digest.span)
-      isProved = try Self.probe(key, verificationKey)
+      // The server finds a key with mismatched halves now, before Apple does.
+      let probe = Array("A probe of the signing key.".utf8)
+      isProved = verificationKey.verifies(try Signer(key).signature(of: probe.span), of: probe.span)
     } catch {
       throw .init(.cryptography(error))
     }
@@ -68,12 +68,6 @@ public final class SigningKey: Sendable {
   /// - Throws: `CryptographyError` if OpenSSL fails.
   package func secret(for label: StaticString) throws(CryptographyError) -> SecretBytes {
     try privateKey.secret(for: label)
-  }
-
-  /// Signs and verifies once, so that the server finds a key with mismatched halves now, before Apple does.
-  private static func probe(_ key: PrivateKey, _ verificationKey: VerificationKey) throws(CryptographyError) -> Bool {
-    let probe = Array("A probe of the signing key.".utf8)
-    return verificationKey.verifies(try Signer(key).signature(of: probe.span), of: probe.span)
   }
 }
 
@@ -172,7 +166,8 @@ extension SigningKeyError.Reason {
   /// The sentence without its subject.
   var predicate: String {
     switch self {
-    case .unreadable(let code): Self.unreadable(code)
+    case .unreadable(ENOENT): "does not exist."
+    case .unreadable(let code): "cannot be read: \(unsafe String(cString: strerror(code)))."
     case .denied(let denial): "\(denial.predicate). Let that user or group read it."
     case .unexpandedHome:
       "has a path that begins with ~, which a shell expands and this program does not; write the path in full."
@@ -204,13 +199,6 @@ extension SigningKeyError.Reason {
 
   static let advice =
     "Use the AuthKey_<KEYID>.p8 file that you downloaded from the Apple developer site when you made the MusicKit key."
-
-  private static func unreadable(_ code: Int32) -> String {
-    switch code {
-    case ENOENT: "does not exist."
-    default: "cannot be read: \(unsafe String(cString: strerror(code)))."
-    }
-  }
 }
 
 /// The common form of key IDs and team IDs: exactly ten characters of `A`–`Z` and `0`–`9`.
@@ -218,16 +206,13 @@ enum AppleIdentifier {
   static let length = 10
 
   static func isValid(_ text: some StringProtocol) -> Bool {
-    text.utf8.count == length && text.utf8.allSatisfy(isIdentifierByte)
+    text.utf8.count == length
+      && text.utf8.allSatisfy { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) || $0.decimalDigit != nil }
   }
 
   static func check(_ text: String, as name: String) throws(IdentifierError) {
     guard !isValid(text) else { return }
     throw IdentifierError(name: name, text: text)
-  }
-
-  private static func isIdentifierByte(_ byte: UInt8) -> Bool {
-    (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
   }
 }
 

@@ -18,19 +18,16 @@ import JSON
     self.keyID = keyID
   }
 
-  /// Creates a key from an uncompressed point: the coordinates `x` and `y` of a JWK (RFC 7518 §6.2.1), 32 bytes each.
-  ///
-  /// Returns nil if they are not a point of P-256.
-  public convenience init?(x: Span<UInt8>, y: Span<UInt8>, keyID: KeyID? = nil) {
-    guard x.count == 32, y.count == 32 else { return nil }
-    var der = Self.spkiPrefix
-    for index in x.indices { der.append(x[index]) }
-    for index in y.indices { der.append(y[index]) }
-    guard let key = unsafe KeyDER.decode(der.span, d2i_PUBKEY) else {
+  /// Creates a key from the DER of a `SubjectPublicKeyInfo`. Returns nil if it is not an uncompressed point of P-256.
+  convenience init?(subjectPublicKeyInfo der: Span<UInt8>) {
+    let prefix = Self.spkiPrefix
+    guard der.count == prefix.count + 64, prefix.indices.allSatisfy({ der[$0] == prefix[$0] }),
+      let key = unsafe KeyDER.decode(der, d2i_PUBKEY)
+    else {
       ERR_clear_error()
       return nil
     }
-    unsafe self.init(adopting: key, keyID: keyID)
+    unsafe self.init(adopting: key, keyID: nil)
   }
 
   deinit { unsafe EVP_PKEY_free(pointer) }
@@ -57,7 +54,7 @@ import JSON
   }
 
   /// The `SubjectPublicKeyInfo` of an uncompressed P-256 point up to its coordinates (RFC 5480 §2).
-  private static let spkiPrefix: [UInt8] = [
+  static let spkiPrefix: [UInt8] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01, 0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE,
     0x3D, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00, 0x04,
   ]
@@ -77,11 +74,5 @@ extension VerificationKey {
     } catch {
       throw error.at(path)
     }
-  }
-
-  private convenience init?(subjectPublicKeyInfo der: Span<UInt8>) {
-    let prefix = Self.spkiPrefix
-    guard der.count == prefix.count + 64, prefix.indices.allSatisfy({ der[$0] == prefix[$0] }) else { return nil }
-    self.init(x: der.extracting(prefix.count..<prefix.count + 32), y: der.extracting((prefix.count + 32)...))
   }
 }
