@@ -2,31 +2,22 @@ import Glibc
 
 /// The reason why this process may not read a file, in the terms of `ls -l`, so that an operator sees what to change.
 public struct FileDenial: Sendable, Hashable {
-  /// The file, or the first folder on its path that this process may not search.
-  private enum Subject: Hashable {
-    case file
-    case folder(String)
-  }
-
-  private let subject: Subject
+  /// The first folder on the path that this process may not search; nil if the reason is the file's own.
+  private let folder: String?
   /// Nil if the system does not tell them.
   private let permissions: FilePermissions?
 
   /// Looks up the reason for the file at `path`, which the system has refused with `EACCES` or `EPERM`.
   public init(_ path: String) {
     let absolute = Printable.absolute(path)
-    if let permissions = FilePermissions(path: absolute) {
-      (subject, self.permissions) = (.file, permissions)
-    } else if let folder = Self.closedFolder(above: absolute) {
-      (subject, permissions) = (.folder(folder), FilePermissions(path: folder))
-    } else {
-      (subject, permissions) = (.file, nil)
-    }
+    let ofFile = FilePermissions(path: absolute)
+    folder = ofFile == nil ? Self.closedFolder(above: absolute) : nil
+    permissions = ofFile ?? folder.flatMap(FilePermissions.init)
   }
 
   /// Creates the reason for a file with these permissions.
   init(_ permissions: FilePermissions) {
-    (subject, self.permissions) = (.file, permissions)
+    (folder, self.permissions) = (nil, permissions)
   }
 
   /// Returns the first folder on the way to the file that this process may not search.
@@ -40,11 +31,8 @@ public struct FileDenial: Sendable, Hashable {
   public var predicate: String {
     let process = "is not readable by this process (user \(geteuid()), group \(getegid()))"
     guard let permissions else { return process }
-    switch subject {
-    case .file: return "\(process): it has \(permissions)\(permissions.remark)"
-    case .folder(let folder):
-      return "\(process): the folder \(Printable.quote(folder, limit: 1024)) has \(permissions)\(permissions.remark)"
-    }
+    let subject = folder.map { "the folder \(Printable.quote($0, limit: 1024))" } ?? "it"
+    return "\(process): \(subject) has \(permissions)\(permissions.remark)"
   }
 }
 

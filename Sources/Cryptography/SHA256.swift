@@ -6,17 +6,22 @@ public enum SHA256 {
   ///
   /// - Throws: `CryptographyError` if OpenSSL has no SHA-256 or no memory.
   public static func digest(of bytes: Span<UInt8>) throws(CryptographyError) -> InlineArray<32, UInt8> {
+    try unsafe digest(of: bytes, by: "EVP_Digest") { input, output in
+      // A missing algorithm makes the call fail.
+      unsafe EVP_Digest(input.baseAddress, input.count, output, nil, algorithm.pointer, nil) == 1
+    }
+  }
+
+  private static func digest(
+    of bytes: Span<UInt8>, by function: String,
+    _ body: (UnsafeBufferPointer<UInt8>, _ output: UnsafeMutablePointer<UInt8>?) -> Bool
+  ) throws(CryptographyError) -> InlineArray<32, UInt8> {
     var digest = InlineArray<32, UInt8>(repeating: 0)
     var output = digest.mutableSpan
     let isDone = unsafe output.withUnsafeMutableBufferPointer { output in
-      unsafe bytes.withUnsafeBufferPointer { bytes in
-        // A missing algorithm makes the call fail.
-        unsafe EVP_Digest(bytes.baseAddress, bytes.count, output.baseAddress, nil, algorithm.pointer, nil) == 1
-      }
+      unsafe bytes.withUnsafeBufferPointer { unsafe body($0, output.baseAddress) }
     }
-    guard isDone else {
-      throw CryptographyError(function: "EVP_Digest")
-    }
+    guard isDone else { throw CryptographyError(function: function) }
     return digest
   }
 
@@ -34,17 +39,11 @@ public enum SHA256 {
     deinit { unsafe EVP_MD_CTX_free(context) }
 
     package func digest(of bytes: Span<UInt8>) throws(CryptographyError) -> InlineArray<32, UInt8> {
-      var digest = InlineArray<32, UInt8>(repeating: 0)
-      var output = digest.mutableSpan
-      let isDone = unsafe output.withUnsafeMutableBufferPointer { output in
-        unsafe bytes.withUnsafeBufferPointer { bytes in
-          unsafe EVP_DigestInit_ex2(context, algorithm.pointer, nil) == 1
-            && EVP_DigestUpdate(context, bytes.baseAddress, bytes.count) == 1
-            && EVP_DigestFinal_ex(context, output.baseAddress, nil) == 1
-        }
+      try unsafe SHA256.digest(of: bytes, by: "EVP_DigestFinal_ex") { input, output in
+        unsafe EVP_DigestInit_ex2(context, algorithm.pointer, nil) == 1
+          && EVP_DigestUpdate(context, input.baseAddress, input.count) == 1
+          && EVP_DigestFinal_ex(context, output, nil) == 1
       }
-      guard isDone else { throw CryptographyError(function: "EVP_DigestFinal_ex") }
-      return digest
     }
   }
 

@@ -139,10 +139,9 @@ public struct JSONReader {
       guard let scalar = escape() else { return nil }
       for byte in UTF8.encode(scalar) ?? .init() { text.append(byte) }
     }
-    return Self.isUTF8(text.span) ? ByteString(text) : nil
+    guard (try? UTF8Span(validating: text.span)) != nil else { return nil }
+    return ByteString(text)
   }
-
-  private static func isUTF8(_ bytes: Span<UInt8>) -> Bool { (try? UTF8Span(validating: bytes)) != nil }
 
   private mutating func escape() -> Unicode.Scalar? {
     guard let byte = next else { return nil }

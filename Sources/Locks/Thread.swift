@@ -41,20 +41,12 @@ public final class Thread: @unchecked Sendable {
 
   /// Returns whether the system grants `count` further threads at once.
   public static func areAvailable(_ count: Int) -> Bool {
+    // All threads wait for this lock, until the last one exists.
     let monitor = Monitor()
-    let state = Held()
     var threads: [Thread] = []
-    for _ in 0..<count {
-      let thread = try? Thread {
-        monitor.withLock { while !state.isOver { monitor.wait() } }
-      }
-      guard let thread else { break }
-      threads.append(thread)
-    }
-    monitor.withLock {
-      state.isOver = true
-      monitor.broadcast()
-    }
+    monitor.lock()
+    while threads.count < count, let thread = try? Thread({ monitor.withLock {} }) { threads.append(thread) }
+    monitor.unlock()
     for thread in threads { thread.join() }
     return threads.count == count
   }
@@ -62,10 +54,5 @@ public final class Thread: @unchecked Sendable {
   private final class Work {
     let body: @Sendable () -> Void
     init(_ body: @escaping @Sendable () -> Void) { self.body = body }
-  }
-
-  private final class Held: @unchecked Sendable {
-    // Sendable: touched only while the monitor is locked.
-    var isOver = false
   }
 }
