@@ -87,7 +87,7 @@ extension CatalogGateway {
     withAdmission { $0.counts.staleOnError += 1 }
     var response = stale(stored.response, to: call, status, "stale-if-error", at: now)
     response.fields[.proxyStatus] = failure.proxyStatus.fieldValue
-    if let replaced = failure.replaced { response.note(replaced) }
+    if let replaced = failure.error.replaced { response.note(replaced) }
     return .response(response)
   }
 

@@ -99,7 +99,7 @@ extension CatalogGateway {
   /// caller that would have paid for the request. This caller may have others.
   func mayJoinAgain(_ miss: CatalogMiss, _ outcome: Outcome) -> Bool {
     guard case .failure(let failure, _) = outcome else { return false }
-    switch failure.shortage {
+    switch failure.error.shortage {
     case .queue, .queueTime, .circuit: return miss.end - clock.elapsed > leastTime
     default: return false
     }

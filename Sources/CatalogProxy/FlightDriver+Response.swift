@@ -44,7 +44,7 @@ extension FlightDriver {
     case .giveUp:
       var failure = UpstreamFailure(error, nextHop: nextHop, isChange: flight.isChange)
       // The wait for the turn has used the time up, so a caller with more time joins another flight.
-      if isOurs, flight.isUntouched { failure.shortage = .queueTime }
+      if isOurs, flight.isUntouched { failure.error.shortage = .queueTime }
       return .failed(failure)
     }
   }

@@ -23,13 +23,8 @@ public struct CatalogTarget: Sendable {
   /// Whether the target has neither a query nor anything behind an ID. Such a resource is the same for all users.
   private let isPlain: Bool
 
-  /// Validates the query of a validated path.
-  ///
-  /// - Parameters:
-  ///   - query: The query as received, without its question mark; nil if the target has no query.
-  ///   - hasUserToken: Whether the request has a music user token. Without one, nothing decides whether the response
-  ///     depends on a user, because Apple cannot know the user.
-  /// - Throws: The defect of the query.
+  /// Validates the query of a validated path, as received and without its question mark, and throws its defect. Without a
+  /// music user token, nothing decides whether the response depends on a user, because Apple cannot know the user.
   public init(_ path: CatalogPath, query: Span<UInt8>?, hasUserToken: Bool) throws(TargetDefect) {
     (kind, route) = (path.kind, path.route)
     var bytes = path.bytes
@@ -134,12 +129,7 @@ public struct CatalogPath: Sendable {
   let depth: Int
   let allowsMe: Bool
 
-  /// Validates a path.
-  ///
-  /// - Parameters:
-  ///   - path: The path as received, with its escapes.
-  ///   - allowsMe: Whether the proxy forwards `/v1/me`.
-  /// - Throws: The defect of the path.
+  /// Validates a path as received, with its escapes, and throws its defect. `allowsMe`: the proxy forwards `/v1/me`.
   public init(_ path: Span<UInt8>, allowsMe: Bool) throws(TargetDefect) {
     var segments = try PathSegments(path)
     segments.lowercaseStorefront()
@@ -210,11 +200,8 @@ extension PathSegments {
   }
 }
 
-/// A validated path in its canonical form, without escapes.
-///
-/// A segment may contain only unreserved characters (RFC 3986 §2.3). All of Apple's identifiers consist of them. These
-/// characters mean the same plain and percent-encoded, so decoding changes nothing. No recipient can parse the result
-/// in a second way: it has no escape to decode again, no hidden separator, and no parameter to drop.
+/// A validated path in its canonical form, without escapes. A segment may contain only unreserved characters (RFC 3986
+/// §2.3), so no recipient can parse it in a second way: docs/decisions.md, 25.
 struct PathSegments {
   /// The canonical path, with a slash before each segment.
   private(set) var path: [UInt8] = []

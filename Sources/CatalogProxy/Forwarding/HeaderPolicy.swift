@@ -24,28 +24,20 @@ public final class HeaderPolicy: Sendable {
   public static let longestValue = 1024
 
   let origin: UpstreamOrigin
-  let product: String
+  /// The name in `Via` and `User-Agent`: a token (RFC 9110 §5.6.2).
+  private static let product = "musickit-token-server"
   /// `Via` in responses that came over HTTP/1.1 and HTTP/2. Created once.
-  private let viaHTTP1: FieldLines
-  private let viaHTTP2: FieldLines
+  private let viaHTTP1: FieldLines = [.via: "1.1 \(HeaderPolicy.product)"]
+  private let viaHTTP2: FieldLines = [.via: "2 \(HeaderPolicy.product)"]
   /// The fields of every request to Apple, for callers with and without support for gzip. Created once.
-  private let gzipFields: FieldLines
-  private let identityFields: FieldLines
+  private let gzipFields = HeaderPolicy.ownFields(accepting: "gzip")
+  private let identityFields = HeaderPolicy.ownFields(accepting: "identity")
 
-  /// Creates a policy.
-  ///
-  /// - Parameter product: A token (RFC 9110 §5.6.2): the name in `Via` and `User-Agent`.
-  public init(upstream: String, product: String = "musickit-token-server") {
-    origin = UpstreamOrigin(upstream)
-    self.product = product
-    (viaHTTP1, viaHTTP2) = ([.via: "1.1 \(product)"], [.via: "2 \(product)"])
-    gzipFields = Self.ownFields(accepting: "gzip", product)
-    identityFields = Self.ownFields(accepting: "identity", product)
-  }
+  /// Creates the policy for an upstream.
+  public init(upstream: String) { origin = UpstreamOrigin(upstream) }
 
-  /// Returns the end-to-end fields to send upstream, without the credential.
-  ///
-  /// - Throws: A refusal if the caller's fields do not allow the request to be forwarded.
+  /// Returns the end-to-end fields to send upstream, without the credential. Throws if the caller's fields do not allow the
+  /// request to be forwarded.
   public func requestFields(
     for target: CatalogTarget, from caller: some RequestFields, hasContent: Bool = false, acceptsGzip: Bool = true
   ) throws(FieldRefusal) -> FieldLines {
@@ -62,7 +54,7 @@ public final class HeaderPolicy: Sendable {
     return fields
   }
 
-  private static func ownFields(accepting coding: String, _ product: String) -> FieldLines {
+  private static func ownFields(accepting coding: String) -> FieldLines {
     [
       .accept: "application/json", .acceptEncoding: coding, .userAgent: product,
       // RFC 9110 §7.6.3: a gateway identifies itself to the upstream. The version is the same for all callers.
@@ -96,11 +88,7 @@ public final class HeaderPolicy: Sendable {
 
   private static let contentFields: [StaticString] = ["content-type", "content-encoding", "content-language"]
 
-  /// Returns the fields of an upstream response that the caller gets, and `Via`.
-  ///
-  /// - Parameters:
-  ///   - upstream: The end-to-end fields of the response.
-  ///   - version: The HTTP version of the upstream's response for `Via`: `2` or `1.1`.
+  /// Returns those end-to-end fields of an upstream response that the caller gets, and `Via` with its version, `2` or `1.1`.
   public func responseFields(_ upstream: FieldLines, version: StaticString = "2") -> FieldLines {
     var fields = upstream.filter(Self.passes)
     if let location = fields.text(of: "location") {
@@ -146,9 +134,8 @@ struct FieldCopier<Fields: RequestFields> {
     (self.caller, connection) = (caller, caller.field("connection"))
   }
 
-  /// Copies the music user token, which may have its older name. Apple gets it by the documented one.
-  ///
-  /// - Throws: A refusal if both names occur, with different values: one server could choose one, and Apple the other.
+  /// Copies the music user token, which may have its older name. Apple gets it by the documented one. Throws if both names
+  /// occur, with different values: one server could choose one, and Apple the other.
   func copyUserToken(to fields: inout FieldLines) throws(FieldRefusal) {
     let (present, older): (StaticString, StaticString) = ("music-user-token", "media-user-token")
     let isOlder = isAbsent(present)
@@ -162,12 +149,8 @@ struct FieldCopier<Fields: RequestFields> {
     caller.field(name) == .absent
   }
 
-  /// Copies the field with this lower-case name, if the request has one.
-  ///
-  /// - Parameters:
-  ///   - newName: The name of the copy; nil for the same name.
-  ///   - isSecret: Whether the value must have no spaces, and HPACK must not index it (RFC 7541 §7.1.3).
-  /// - Throws: A refusal if there are several such fields, or the value is malformed.
+  /// Copies the field with this lower-case name, if the request has one, under the same or a new name. Throws if there are
+  /// several, or the value is malformed. A secret must have no spaces, and HPACK must not index it (RFC 7541 §7.1.3).
   func copy(
     _ name: StaticString, as newName: StaticString? = nil, upTo limit: Int, isSecret: Bool = false,
     to fields: inout FieldLines

@@ -7,9 +7,7 @@ import Bytes
 /// decide: of the parameters that select what a response contains, and of the path. A term, a name or an ID is text,
 /// and never decides.
 enum ResponseSelection {
-  /// Returns whether a validated query selects only what is the same for all users.
-  ///
-  /// - Parameter query: The query as received, without its question mark.
+  /// Returns whether a validated query, without its question mark, selects only what is the same for all users.
   static func isSameForAll(query: Span<UInt8>) -> Bool {
     var copy: [UInt8] = []
     copy.append(copying: query)
@@ -77,31 +75,20 @@ extension ResponseSelection {
   /// The first segments behind the storefront that no ID follows.
   private static let withoutID: [ByteString] = ["charts", "search"]
 
-  /// Every element and path segment that is known to be the same for all users.
-  private static let sameForAll = types.union(relationships).union(views).union(attributes).union(others)
-
-  /// The types of the catalog, and the other segments behind a storefront.
-  private static let types: Set<ByteString> = [
+  /// Every element and path segment that is known to be the same for all users. A word may belong to several groups.
+  private static let sameForAll: Set<ByteString> = [
+    // The types of the catalog, and the other segments behind a storefront.
     "activities", "albums", "apple-curators", "artists", "charts", "curators", "genres", "hints", "music-videos",
     "playlists", "record-labels", "search", "songs", "station-genres", "stations", "storefronts", "suggestions", "view",
-  ]
-
-  /// The relationships of the catalog, except `library`. Lyrics are not among them: Apple gives them to subscribers.
-  private static let relationships: Set<ByteString> = [
-    "albums", "artists", "audio-extras", "composers", "curator", "genres", "music-videos", "playlists", "radio-show",
-    "record-labels", "songs", "station", "stations", "tracks",
-  ]
-
-  private static let views: Set<ByteString> = [
-    "appears-on", "appears-on-albums", "audio-extras", "compilation-albums", "featured-albums", "featured-artists",
+    // The relationships of the catalog, except `library`. Lyrics are not among them: Apple gives them to subscribers.
+    "audio-extras", "composers", "curator", "radio-show", "station", "tracks",
+    // The views.
+    "appears-on", "appears-on-albums", "compilation-albums", "featured-albums", "featured-artists",
     "featured-music-videos", "featured-playlists", "full-albums", "latest-release", "latest-releases", "live-albums",
-    "more-by-artist", "more-by-curator", "more-in-genre", "other-versions", "playlists", "related-albums",
-    "related-videos", "similar-artists", "singles", "top-albums", "top-artists", "top-music-videos", "top-playlists",
-    "top-releases", "top-songs", "top-videos", "video-extras", "you-might-also-like",
-  ]
-
-  /// The attributes of the catalog, those of `extend` included.
-  private static let attributes: Set<ByteString> = [
+    "more-by-artist", "more-by-curator", "more-in-genre", "other-versions", "related-albums", "related-videos",
+    "similar-artists", "singles", "top-albums", "top-artists", "top-music-videos", "top-playlists", "top-releases",
+    "top-songs", "top-videos", "video-extras", "you-might-also-like",
+    // The attributes of the catalog, those of `extend` included.
     "albumName", "artistBio", "artistName", "artistUrl", "artwork", "attribution", "audioLocale", "audioTraits",
     "audioVariants", "bornOrFormed", "chart", "chartLabel", "composerName", "contentRating", "copyright", "curatorName",
     "defaultLanguageTag", "description", "discNumber", "durationInMillis", "editorialArtwork", "editorialNotes",
@@ -113,10 +100,7 @@ extension ResponseSelection {
     "recordLabel", "releaseDate", "seoDescription", "seoTitle", "shortName", "stationProviderName",
     "supportedLanguageTags", "supportedSources", "title", "trackCount", "trackNumber", "trackTypes", "type", "upc",
     "url", "versionHash", "videoSubType", "videoTraits", "workName",
-  ]
-
-  /// The values of `with`, and the filters.
-  private static let others: Set<ByteString> = [
+    // The values of `with`, and the filters.
     "attributes", "cityCharts", "dailyGlobalTopCharts", "equivalents", "featured", "ids", "storefront",
     "storefront-chart", "tags", "topResults",
   ]

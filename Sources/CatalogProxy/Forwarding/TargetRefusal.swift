@@ -94,9 +94,7 @@ public struct TargetDefect: Error {
     (self.refusal, self.part) = (refusal, part)
   }
 
-  /// The response to the caller, with the part.
-  ///
-  /// - Parameter text: The path, or else the query, that has the defect, as received.
+  /// The response to the caller, with the part of the path, or else the query, as received.
   public func response(quoting text: ArraySlice<UInt8>) -> ErrorResponse {
     var response = refusal.response
     if let part { response.detail += " \(Self.sentence(about: part, of: text.span))" }

@@ -5,50 +5,37 @@ import UpstreamAdmission
 
 /// A failure to get a response from Apple. Only this type turns causes into responses to callers.
 struct UpstreamFailure: Error, Sendable, Equatable {
-  var code: ErrorCode
-  /// One or two sentences for the caller: what happened and what to do, without details of this server's network.
-  var detail: String
-  /// The number of seconds after which to retry, for `Retry-After`.
-  var retryAfter: Int?
-  var proxyStatus: ProxyStatus
-  /// What the server lacks; nil if the failure is Apple's.
-  var shortage: Shortage?
-  /// The status of the response if it is not that of `code`.
-  var status: HTTPResponse.Status?
-  /// What Apple said in the response that the failure replaces; nil without a response.
-  var replaced: ReplacedResponse?
+  /// The response to the caller, except for what depends on its request: what happened and what to do, without details of
+  /// this server's network. Its shortage is nil if the failure is Apple's.
+  var error: ErrorResponse
+  let proxyStatus: ProxyStatus
 
   init(
     _ code: ErrorCode, _ detail: String, retryAfter: Int? = nil, _ proxyStatus: ProxyStatus, shortage: Shortage? = nil
   ) {
-    (self.code, self.detail, self.retryAfter) = (code, detail, retryAfter)
-    (self.proxyStatus, self.shortage) = (proxyStatus, shortage)
+    self.proxyStatus = proxyStatus
+    error = ErrorResponse(
+      code, detail,
+      fields: [
+        .proxyStatus: proxyStatus.fieldValue, .contentSecurityPolicy: "default-src 'none'; frame-ancestors 'none'",
+      ], retryAfter: retryAfter, shortage: shortage)
   }
 
-  /// Returns the response to the caller.
-  ///
-  /// - Parameter status: The value for `Cache-Status`; nil if the cache does not handle the request.
+  /// Returns the response to the caller. It has no `Cache-Status` if the cache does not handle the request.
   func response(_ status: CacheStatus?) -> ErrorResponse {
-    var fields: HTTPFields = [
-      .proxyStatus: proxyStatus.fieldValue, .contentSecurityPolicy: "default-src 'none'; frame-ancestors 'none'",
-    ]
-    if let status { fields[.cacheStatus] = status.fieldValue }
-    var response = ErrorResponse(code, detail, fields: fields, retryAfter: retryAfter, shortage: shortage)
-    response.replaced = replaced
-    if let other = self.status { response.status = other }
+    var response = error
+    if let status { response.fields[.cacheStatus] = status.fieldValue }
     return response
   }
 
   /// Returns the same failure with what Apple said.
   func saying(_ words: ReplacedResponse?) -> UpstreamFailure {
     var failure = self
-    failure.replaced = words
+    failure.error.replaced = words
     return failure
   }
 
-  /// Creates the failure of an exchange.
-  ///
-  /// - Parameter isChange: Whether the request's method is not safe, so that the caller must not send it again unseen.
+  /// Creates the failure of an exchange. A caller must not send a change, whose method is not safe, again unseen.
   init(_ error: UpstreamError, nextHop: String, isChange: Bool) {
     let advice = Self.advice(mayHaveEffect: isChange && error.progress != .unprocessed)
     // No error type (RFC 9209 §2.3) is that of a cancelled request.
@@ -140,9 +127,8 @@ struct UpstreamFailure: Error, Sendable, Equatable {
       retryAfter: retryAfter?.wholeSeconds, ProxyStatus(receivedStatus: status.code, nextHop: nextHop))
   }
 
-  /// The upstream responded with content that this server does not pass on, because a browser could run it.
-  ///
-  /// - Parameter isUsers: Whether the request had a music user token. Then a 403 is about the user, whatever its content.
+  /// The upstream responded with content that this server does not pass on, because a browser could run it. A 403 to a
+  /// request with a music user token is about the user, whatever its content.
   static func content(
     of response: UpstreamResponse, isUsers: Bool, nextHop: String, isChange: Bool
   ) -> UpstreamFailure {
@@ -154,15 +140,13 @@ struct UpstreamFailure: Error, Sendable, Equatable {
         + advice(mayHaveEffect: isChange),
       ProxyStatus(receivedStatus: status.code, nextHop: nextHop))
     if isUsers, status == .forbidden {
-      failure.status = status
-      failure.detail = "\(nextHop) responded with status 403, which is about the music user token."
+      failure.error.status = status
+      failure.error.detail = "\(nextHop) responded with status 403, which is about the music user token."
     }
     return failure
   }
 
-  /// What the caller should do.
-  ///
-  /// - Parameter mayHaveEffect: Whether the upstream may have made the change that the request is for.
+  /// What the caller should do, if the upstream may have made the change that the request is for, or otherwise.
   private static func advice(mayHaveEffect: Bool) -> String {
     mayHaveEffect
       ? "The change may have been made all the same. Look before you send the request again."

@@ -8,8 +8,13 @@ import Memory
 
 /// What Apple says in an error response.
 extension UpstreamResponse {
+  /// The maximum size of the content in bytes, encoded and decoded: 16 KiB. Apple's errors have some hundred.
+  private static let mostBytes = 16_384
+  /// The maximum number of values in the content.
+  private static let mostValues = 512
+
   /// What the fields say.
-  var words: ReplacedResponse { words(ErrorObject()) }
+  var words: ReplacedResponse { words(of: []) }
 
   /// What fields and content say. Reads the content if it is short JSON, and cancels it otherwise.
   func read(_ memory: MemoryBudget) async -> ReplacedResponse {
@@ -27,51 +32,27 @@ extension UpstreamResponse {
 
   /// The content, if it is short JSON.
   private func errorContent(_ memory: MemoryBudget) -> PartialContent? {
-    guard isJSON, contentLength ?? 0 <= ErrorObject.mostBytes else { return nil }
-    return PartialContent(content, length: contentLength, upTo: ErrorObject.mostBytes, memory)
+    guard isJSON, contentLength ?? 0 <= Self.mostBytes else { return nil }
+    return PartialContent(content, length: contentLength, upTo: Self.mostBytes, memory)
   }
 
+  /// What the fields and the first error object of a content say.
   private func words(of content: [UInt8]) -> ReplacedResponse {
-    words(ErrorObject(content, isGzip: fields.text(of: "content-encoding") == "gzip"))
-  }
-
-  private func words(_ error: ErrorObject) -> ReplacedResponse {
-    ReplacedResponse(
-      status: status.code, code: error.code, id: error.id, title: error.title,
-      correlationKey: fields.text(of: "x-apple-jingle-correlation-key").flatMap { Self.printable($0.utf8) },
-      requestUUID: fields.text(of: "x-apple-request-uuid").flatMap { Self.printable($0.utf8) },
-      retryAfter: fields.text(of: "retry-after").flatMap { Self.printable($0.utf8) })
+    let isGzip = !content.isEmpty && fields.text(of: "content-encoding") == "gzip"
+    let text = isGzip ? try? Gzip.inflate(content, limit: Self.mostBytes) : content
+    let error = text.flatMap { JSONReader.read($0, values: Self.mostValues)?["errors"]?.elements.first }
+    func member(_ name: String) -> String? { error?[name]?.string.flatMap { Self.printable($0.bytes) } }
+    func field(_ name: StaticString) -> String? { fields.text(of: name).flatMap { Self.printable(Array($0.utf8)) } }
+    return ReplacedResponse(
+      status: status.code, code: member("code"), id: member("id"), title: member("title"),
+      correlationKey: field("x-apple-jingle-correlation-key"), requestUUID: field("x-apple-request-uuid"),
+      retryAfter: field("retry-after"))
   }
 
   /// Returns text of the upstream's that is safe in a log and in a response: short printable ASCII. Nil for any other.
-  fileprivate static func printable(_ text: some Collection<UInt8>) -> String? {
+  private static func printable(_ text: [UInt8]) -> String? {
     guard (1...ReplacedResponse.longestText).contains(text.count), text.allSatisfy({ (0x20..<0x7F).contains($0) })
     else { return nil }
-    return String(decoding: Array(text), as: UTF8.self)
-  }
-}
-
-/// The first error object of an error response of Apple's.
-private struct ErrorObject {
-  /// The maximum size of the content in bytes, encoded and decoded: 16 KiB. Apple's errors have some hundred.
-  static let mostBytes = 16_384
-  /// The maximum number of values in the content.
-  private static let mostValues = 512
-
-  var code: String?
-  var id: String?
-  var title: String?
-
-  init() {}
-
-  init(_ content: [UInt8], isGzip: Bool) {
-    guard let text = isGzip ? try? Gzip.inflate(content, limit: Self.mostBytes) : content,
-      case .array(let errors)? = JSONReader.read(text, values: Self.mostValues)?["errors"], let first = errors.first
-    else { return }
-    func member(_ name: String) -> String? {
-      guard case .string(let text)? = first[name] else { return nil }
-      return UpstreamResponse.printable(text.bytes)
-    }
-    (code, id, title) = (member("code"), member("id"), member("title"))
+    return String(decoding: text, as: UTF8.self)
   }
 }

@@ -6,7 +6,7 @@ import Testing
 @testable import CatalogProxy
 
 @Suite struct RequestFieldsTests {
-  private let policy = HeaderPolicy(upstream: "https://api.music.apple.com", product: "proxy")
+  private let policy = HeaderPolicy(upstream: "https://api.music.apple.com")
 
   private let everything: KeyValuePairs = [
     "Accept": "text/html", "Accept-Encoding": "br", "Accept-Language": "de", "Authorization": "Bearer secret",
@@ -29,7 +29,8 @@ import Testing
   }
 
   private let own = [
-    "accept": "application/json", "accept-encoding": "gzip", "user-agent": "proxy", "via": "1.1 proxy",
+    "accept": "application/json", "accept-encoding": "gzip", "user-agent": "musickit-token-server",
+    "via": "1.1 musickit-token-server",
   ]
 
   @Test(

@@ -6,7 +6,7 @@ import Testing
 @testable import CatalogProxy
 
 @Suite struct ResponseFieldsTests {
-  private let policy = HeaderPolicy(upstream: "https://api.music.apple.com", product: "proxy")
+  private let policy = HeaderPolicy(upstream: "https://api.music.apple.com")
 
   private func passed(_ lines: KeyValuePairs<String, String>) throws -> [String: String] {
     var upstream = FieldLines()
@@ -36,21 +36,21 @@ import Testing
         "content-type": "application/json", "content-encoding": "gzip", "content-language": "en", "etag": "\"a\"",
         "last-modified": "Sun, 06 Nov 1994 08:49:37 GMT", "retry-after": "1", "allow": "GET",
         "www-authenticate": "Bearer", "x-apple-jingle-correlation-key": "KEY", "x-apple-request-uuid": "1-2",
-        "via": "2 proxy",
+        "via": "2 musickit-token-server",
       ])
   }
 
   @Test("the forwarded fields have no room for the others")
   func room() {
     let fields = policy.responseFields([.server: String(repeating: "a", count: 20_000), .eTag: "\"a\""])
-    #expect(fields == [.eTag: "\"a\"", .via: "2 proxy"])
+    #expect(fields == [.eTag: "\"a\"", .via: "2 musickit-token-server"])
     #expect(fields.bytes.capacity < 1000)
   }
 
   @Test("this server comes last in Via")
   func via() throws {
-    #expect(try passed(["Via": "1.1 edge"])["via"] == "1.1 edge, 2 proxy")
-    #expect(policy.responseFields([:], version: "1.1")[.via] == "1.1 proxy")
+    #expect(try passed(["Via": "1.1 edge"])["via"] == "1.1 edge, 2 musickit-token-server")
+    #expect(policy.responseFields([:], version: "1.1")[.via] == "1.1 musickit-token-server")
   }
 
   @Test(
