@@ -9,14 +9,12 @@ import JSON
 /// Apple answers 401 with an empty body for every error. The inspector finds the cause from the token alone, without a
 /// network.
 public struct Inspector: Sendable {
-  /// The key that should have made the signature. If nil, the check of the signature is unknown.
-  public let key: VerificationKey?
-  /// The browser origin for which the token is meant. If nil, the check of the match is unknown.
-  public let origin: Origin?
-  /// The time in seconds since 1970.
-  public let now: Int
+  private let key: VerificationKey?
+  private let origin: Origin?
+  private let now: Int
 
-  /// Creates an inspector with the facts that are known apart from the token.
+  /// Creates an inspector with the facts that are known apart from the token: the key that should have made the signature,
+  /// the browser origin for which the token is meant, and the time in seconds since 1970.
   public init(key: VerificationKey? = nil, origin: Origin? = nil, now: Int) {
     (self.key, self.origin, self.now) = (key, origin, now)
   }
@@ -145,10 +143,8 @@ package struct AcceptedToken: Sendable {
     }
   }
 
-  /// Judges a token as Apple does, which knows all keys. Warnings of the ``Inspector`` have no effect, and nothing may
-  /// surround the token.
-  ///
-  /// - Parameter now: Seconds since 1970.
+  /// Judges a token as Apple does, which knows all keys, at a time in seconds since 1970. Warnings of the ``Inspector``
+  /// have no effect, and nothing may surround the token.
   package init(_ compact: [UInt8], of keys: [TrustedKey], now: Int) throws(Refusal) {
     do { _ = try JWS(compact: compact.span) } catch { throw Refusal("form: \(error)") }
     let claimed = Inspector(now: now).inspect(compact.span)

@@ -3,9 +3,7 @@ import Cryptography
 
 /// Identifies DER structures with OpenSSL's decoders.
 enum KeyDER {
-  /// Parses the P-256 key in a PKCS#8 `PrivateKeyInfo` (RFC 5208 §5).
-  ///
-  /// - Throws: `SigningKeyError` that names the kind of structure found instead.
+  /// Parses the P-256 key in a PKCS#8 `PrivateKeyInfo` (RFC 5208 §5). The error names the kind of structure found instead.
   static func privateKey(_ der: SecretBytes) throws(SigningKeyError) -> PrivateKey {
     // A failed attempt leaves entries in OpenSSL's queue, which a later TLS call of this thread must not find.
     defer { ERR_clear_error() }
@@ -157,9 +155,7 @@ public enum KeyKind: Sendable, Hashable, CaseIterable {
   private static func other(_ name: String) -> String {
     "is \(name), not a private key for MusicKit. \(SigningKeyError.Reason.advice)"
   }
-}
 
-extension KeyKind {
   /// Returns the kind for a PEM label (RFC 7468 §4); nil for the right one. Labels come without spaces, because pasting
   /// may have removed them.
   static func labelled(_ label: String) -> KeyKind? {

@@ -2,24 +2,24 @@ import Bytes
 public import Cryptography
 import Glibc
 
-/// The text of a key file, and the findings about its permissions.
-struct KeyFile {
-  let text: SecretBytes
-  let findings: [Finding]
-
-  /// Reads the file up to a limit, directly into secret memory.
-  static func read(_ path: String) throws(SigningKeyError) -> KeyFile {
+enum KeyFile {
+  /// Reads a file up to a limit, directly into secret memory, with findings about its permissions.
+  static func read(_ path: String) throws(SigningKeyError) -> (text: SecretBytes, findings: [Finding]) {
     // Without O_NONBLOCK, opening a FIFO waits for a writer.
     let descriptor = unsafe open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)
     guard descriptor >= 0 else { throw .init(.opening(path, failed: errno)) }
     defer { close(descriptor) }
     var status = stat()
     guard unsafe fstat(descriptor, &status) == 0 else { throw .init(.unreadable(errno)) }
-    try checkType(status.st_mode)
+    switch status.st_mode & S_IFMT {
+    case S_IFREG: break
+    case S_IFDIR: throw .init(.directory)
+    default: throw .init(.notRegularFile)
+    }
     let access = KeyFileAccess(status, isReadOnly: KeyFileAccess.isReadOnly(descriptor))
     if let mode = access.modeWritableByOthers { throw .init(.writableByOthers(mode: mode)) }
     let text = try contents(of: descriptor, size: Int(status.st_size))
-    return KeyFile(text: text, findings: access.findings("The key file") + KeyFileAccess.findings(aboutFolderOf: path))
+    return (text, access.findings("The key file") + KeyFileAccess.findings(aboutFolderOf: path))
   }
 
   /// Checks that `path` exists and is not a directory.
@@ -30,17 +30,8 @@ struct KeyFile {
     if status.st_mode & S_IFMT == S_IFDIR { throw .init(.directory) }
   }
 
-  private static func checkType(_ mode: mode_t) throws(SigningKeyError) {
-    switch mode & S_IFMT {
-    case S_IFREG: return
-    case S_IFDIR: throw .init(.directory)
-    default: throw .init(.notRegularFile)
-    }
-  }
-
   private static func contents(of descriptor: Int32, size: Int) throws(SigningKeyError) -> SecretBytes {
-    // Some pseudo-files report size 0, so the buffer has a minimum size. One extra byte detects a file that is too
-    // large.
+    // Some pseudo-files report size 0. One extra byte detects a file that is too large.
     let capacity = min(max(size, 1024), KeyText.limit) + 1
     let text = try SecretBytes(capacity: capacity) { output throws(SigningKeyError) in
       while output.freeCapacity > 0 {
@@ -96,9 +87,8 @@ public struct KeyFileAccess: Sendable {
   /// the key.
   public var modeWritableByOthers: UInt32? { mode & 0o022 == 0 ? nil : mode }
 
-  /// Returns what the operator should fix. No finding prevents the server from starting.
-  ///
-  /// - Parameter subject: The beginning of the sentence, such as `The key file`.
+  /// Returns what the operator should fix about a subject such as `The key file`. No finding prevents the server from
+  /// starting.
   public func findings(_ subject: String) -> [Finding] {
     isReadOnly ? [] : [ownedByAnother(subject), readableByOthers(subject)].compactMap { $0 }
   }

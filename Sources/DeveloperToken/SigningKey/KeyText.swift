@@ -43,9 +43,7 @@ enum KeyText {
   }
 
   /// Returns the text without the bytes that pasting adds and that neither PEM nor base64 can contain. Each white space
-  /// becomes one space.
-  ///
-  /// One pass removes all of them, wherever they are, so the parser need not guess an order of unwrapping.
+  /// becomes one space. One pass removes all of them, so the parser need not guess an order of unwrapping.
   private static func cleaned(_ text: SecretBytes) -> SecretBytes {
     SecretBytes(capacity: text.count) { output in
       text.withBytes { bytes in
@@ -142,8 +140,7 @@ enum KeyText {
 /// The single PEM block in a text (RFC 7468), found without regard to line ends.
 enum PEMBlock {
   /// Returns the range of the base64; nil if there is no encapsulation boundary. Text around it is ignored (RFC 7468 §2).
-  ///
-  /// - Throws: `SigningKeyError` unless the block is whole, the only one, and a `PRIVATE KEY`.
+  /// Throws unless the block is whole, the only one, and a `PRIVATE KEY`.
   static func body(in text: Span<UInt8>) throws(SigningKeyError) -> Range<Int>? {
     guard let begin = text.firstIndex(of: "-----BEGIN") else {
       guard text.firstIndex(of: "-----END") == nil else { throw .init(.truncated) }
@@ -187,7 +184,9 @@ enum PastedTokenTrimmer {
   /// Returns the range of the token itself, and a remark if something surrounds it.
   static func strip(_ text: Span<UInt8>) -> (range: Range<Int>, remark: String?) {
     var range = trim(text, 0..<text.count)
-    if isBearer(text, range) { range = trim(text, (range.lowerBound + 7)..<range.upperBound) }
+    // The scheme has no case (RFC 9110 §11.1).
+    let scheme = range.prefix("bearer ".utf8.count)
+    if text.equalsIgnoringCase(scheme, "bearer ") { range = trim(text, scheme.upperBound..<range.upperBound) }
     // Every tool prints a line end after the token, so that deserves no remark.
     let isBare = range.lowerBound == 0 && text.extracting(range.upperBound...).allSatisfy { $0 == 0x0A || $0 == 0x0D }
     let remark = "The input has white space, quotes or “Bearer” around the token, which are not part of it."
@@ -204,28 +203,17 @@ enum PastedTokenTrimmer {
   private static func isWrapping(_ byte: UInt8) -> Bool {
     byte == 0x20 || (0x09...0x0D).contains(byte) || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "'")
   }
-
-  /// Compares the scheme without case (RFC 9110 §11.1).
-  private static func isBearer(_ text: Span<UInt8>, _ range: Range<Int>) -> Bool {
-    let lower = Array("bearer".utf8)
-    let start = range.lowerBound
-    return range.count > lower.count && text[start + lower.count] == 0x20
-      && lower.indices.allSatisfy { text[start + $0] | 0x20 == lower[$0] }
-  }
 }
 
 extension Span<UInt8> {
   /// Returns the first index of `pattern` at or after `start`, or nil.
   func firstIndex(of pattern: StaticString, from start: Int = 0) -> Int? {
-    let length = pattern.utf8CodeUnitCount
-    guard start >= 0, count - start >= length else { return nil }
-    return (start...(count - length)).first { starts(with: pattern, at: $0) }
+    (start..<Swift.max(start, count)).first { starts(with: pattern, at: $0) }
   }
 
   func starts(with pattern: StaticString, at start: Int = 0) -> Bool {
-    let length = pattern.utf8CodeUnitCount
-    guard start >= 0, count - start >= length else { return false }
-    return (0..<length).allSatisfy { unsafe self[start + $0] == pattern.utf8Start[$0] }
+    let end = start + pattern.utf8CodeUnitCount
+    return end <= count && equals(start..<end, pattern)
   }
 
   func allSatisfy(_ predicate: (UInt8) -> Bool) -> Bool { indices.allSatisfy { predicate(self[$0]) } }

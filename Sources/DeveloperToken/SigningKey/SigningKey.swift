@@ -19,18 +19,15 @@ public final class SigningKey: Sendable {
   public let findings: [Finding]
   private let privateKey: PrivateKey
 
-  /// Parses a key from its text, in any form in which a `.p8` is pasted (see `KeyText`).
-  ///
-  /// - Throws: `SigningKeyError`, which names the kind of text that it found instead.
+  /// Parses a key from its text, in any form in which a `.p8` is pasted (see `KeyText`). The error names the kind of text
+  /// found instead.
   public convenience init(
     parsing text: SecretBytes, keyID: KeyID, findings: [Finding] = []
   ) throws(SigningKeyError) {
     try self.init(KeyDER.privateKey(KeyText.der(from: text)), keyID: keyID, findings: findings)
   }
 
-  /// Generates a random key for demonstrations and tests. Apple does not know it.
-  ///
-  /// - Throws: `SigningKeyError` if OpenSSL fails.
+  /// Generates a random key for demonstrations and tests. Apple does not know it. Throws if OpenSSL fails.
   public static func generate(keyID: KeyID) throws(SigningKeyError) -> SigningKey {
     let key: PrivateKey
     do { key = try PrivateKey.generate() } catch { throw .init(.cryptography(error)) }
@@ -57,15 +54,11 @@ public final class SigningKey: Sendable {
     guard isProved else { throw .init(.probeFailed) }
   }
 
-  /// Creates a signer, which only one thread may use at a time.
-  ///
-  /// - Throws: `CryptographyError` if OpenSSL fails.
+  /// Creates a signer, which only one thread may use at a time. Throws if OpenSSL fails.
   public func makeSigner() throws(CryptographyError) -> Signer { try Signer(privateKey) }
 
   /// Returns 32 secret bytes that only a process with this key can derive: HMAC-SHA-256 of `label`, with the
-  /// private number as its key.
-  ///
-  /// - Throws: `CryptographyError` if OpenSSL fails.
+  /// private number as its key. Throws if OpenSSL fails.
   package func secret(for label: StaticString) throws(CryptographyError) -> SecretBytes {
     try privateKey.secret(for: label)
   }
@@ -85,10 +78,7 @@ extension SigningKey {
   ///
   /// The key ID comes from a file name `AuthKey_<KEYID>.p8` unless the caller supplies one. If both exist and differ,
   /// one of them is wrong and Apple would refuse the tokens, so the function throws an error that names both. The
-  /// function follows symbolic links, because Kubernetes mounts secrets that way. The name is that of the path as
-  /// given.
-  ///
-  /// - Throws: `SigningKeyError`, which names the path and the problem.
+  /// function follows symbolic links, because Kubernetes mounts secrets that way. The name is that of the path as given.
   public static func load(file path: String, keyID: KeyID?) throws(SigningKeyError) -> SigningKey {
     do throws(SigningKeyError) {
       // This check precedes that of the name, which does not matter if the path is missing or a directory.
@@ -97,7 +87,7 @@ extension SigningKey {
       let file = try KeyFile.read(path)
       return try SigningKey(parsing: file.text, keyID: keyID, findings: file.findings)
     } catch {
-      throw error.at(path)
+      throw SigningKeyError(error.reason, path: path)
     }
   }
 
@@ -127,8 +117,6 @@ public struct SigningKeyError: Error, Sendable, Hashable, CustomStringConvertibl
     self.reason = reason
     self.path = path
   }
-
-  func at(_ path: String) -> SigningKeyError { SigningKeyError(reason, path: path) }
 
   /// One or two sentences: what is wrong, and what would be right.
   public var description: String {
@@ -242,7 +230,7 @@ public struct KeyID: Sendable, Hashable, CustomStringConvertible {
   /// The ten characters.
   public let description: String
 
-  /// - Throws: `IdentifierError` unless the text is exactly ten characters of `A`–`Z` and `0`–`9`.
+  /// Throws unless the text is exactly ten characters of `A`–`Z` and `0`–`9`.
   public init(_ text: String) throws(IdentifierError) {
     try AppleIdentifier.check(text, as: "key ID")
     description = text
@@ -267,7 +255,7 @@ public struct TeamID: Sendable, Hashable, CustomStringConvertible {
   /// The ten characters.
   public let description: String
 
-  /// - Throws: `IdentifierError` unless the text is exactly ten characters of `A`–`Z` and `0`–`9`.
+  /// Throws unless the text is exactly ten characters of `A`–`Z` and `0`–`9`.
   public init(_ text: String) throws(IdentifierError) {
     try AppleIdentifier.check(text, as: "team ID")
     description = text

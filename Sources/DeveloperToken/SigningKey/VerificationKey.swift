@@ -62,9 +62,7 @@ import JSON
 
 extension VerificationKey {
   /// Reads the public key in a file, PEM of a `SubjectPublicKeyInfo` (RFC 7468 §13). Returns nil if there is no such
-  /// block.
-  ///
-  /// - Throws: `SigningKeyError` if the file cannot be read, or its key is not one of P-256.
+  /// block. Throws if the file cannot be read, or its key is not one of P-256.
   public static func load(publicKeyFile path: String) throws(SigningKeyError) -> VerificationKey? {
     do throws(SigningKeyError) {
       try KeyFile.checkPlace(path)
@@ -72,7 +70,7 @@ extension VerificationKey {
       guard let key = der.withBytes({ VerificationKey(subjectPublicKeyInfo: $0) }) else { throw .init(.otherPublicKey) }
       return key
     } catch {
-      throw error.at(path)
+      throw SigningKeyError(error.reason, path: path)
     }
   }
 }
