@@ -185,8 +185,8 @@ enum SandboxData {
 
   /// Returns a catalog with the resources of a folder's files that end with `.json`, in the order of their names. Throws a
   /// sentence with the file and the member that does not fit.
-  static func catalog(_ folder: String?) throws -> Catalog? {
-    guard let folder else { return nil }
+  static func catalog(_ folder: String?) throws -> Catalog {
+    guard let folder else { return .builtIn }
     let files = try names(folder).map { name in
       let path = "\(folder)/\(name)"
       guard let content = try? SmallFile.read(path, atMost: highest.size) else {

@@ -27,7 +27,7 @@ package final class Sandbox: Sendable {
     (self.options, self.clock) = (options, clock)
     judge = TokenJudge(keys: options.keys)
     board = FaultBoard(options)
-    let libraries = options.userTokens.map { token in (token, UserLibrary(options.resources)) }
+    let libraries = options.userTokens.map { token in (token, UserLibrary(options.catalog)) }
     self.libraries = Dictionary(libraries) { first, _ in first }
   }
 
@@ -38,7 +38,7 @@ package final class Sandbox: Sendable {
     let segments = request.segments
     switch segments.first {
     case "sandbox": return caught { () throws(AppleError) in try control(request) }
-    case "image": return caught { () throws(AppleError) in try options.resources.picture(request) }
+    case "image": return caught { () throws(AppleError) in try options.catalog.picture(request) }
     default: return apple(request, segments)
     }
   }
@@ -75,7 +75,7 @@ package final class Sandbox: Sendable {
           to: request,
           APIRequest(
             method: request.method, segments: Array(segments.dropFirst()), query: try Query(request.query),
-            content: request.content, catalog: options.resources, base: base, library: library,
+            content: request.content, catalog: options.catalog, base: base, library: library,
             allowsChanges: faults.contains { $0.kind == .libraryChanges }, now: now))
       }
     (response.latency, response.faults) = (present.latency, faults)

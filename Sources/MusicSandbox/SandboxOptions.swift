@@ -22,14 +22,12 @@ package struct SandboxOptions: Sendable {
   var cacheFields = CacheFields.mixed
   /// The faults of every request under `/v1/`.
   var faults: [Fault] = []
-  /// The resources; nil for those in the program, which are read when the first request needs them.
-  package var catalog: Catalog?
+  /// The resources, by default those in the program.
+  package var catalog = Catalog.builtIn
   /// The beginning of picture URLs, such as `https://localhost:8443`; nil for `http://` and the request's host.
   package var baseURL: String?
 
   package init(keys: [TrustedKey] = []) { self.keys = keys }
-
-  var resources: Catalog { catalog ?? .builtIn }
 
   /// An option that the command line and `PUT /sandbox/faults` write as a text.
   package enum Text: String {

@@ -5,21 +5,19 @@ import Locks
 /// The library of one user: music, playlists, folders, ratings, favorites. It is in memory and bounded, and ends with
 /// the emulator.
 final class UserLibrary: Sendable {
-  private let catalog: @Sendable () -> Catalog
-  /// Nil before the first change.
-  private let changed = Locked(LibraryContents?.none)
+  private let state: Locked<LibraryContents>
 
-  init(_ catalog: @autoclosure @escaping @Sendable () -> Catalog) { self.catalog = catalog }
+  init(_ catalog: Catalog) { state = Locked(LibraryContents(resources: catalog.library)) }
 
-  var contents: LibraryContents { changed.withLock { $0 } ?? LibraryContents(resources: catalog().library) }
+  var contents: LibraryContents { state.withLock { $0 } }
 
   /// Changes the contents. Throws an error, without a change, if they would exceed the limits.
   func change<Result>(_ body: (inout LibraryContents) throws(AppleError) -> Result) throws(AppleError) -> Result {
-    try changed.withLock { changed throws(AppleError) in
-      var new = changed ?? LibraryContents(resources: catalog().library)
+    try state.withLock { state throws(AppleError) in
+      var new = state
       let result = try body(&new)
       guard new.isBounded else { throw .init(.libraryFull) }
-      changed = new
+      state = new
       return result
     }
   }

@@ -30,7 +30,7 @@ package final class Catalog: Sendable {
   /// The folded names of resources, for searches.
   let names = Memo<ResourceKey, SearchedName>(limit: 100_000)
 
-  static let builtIn = Catalog(builtInResources)
+  package static let builtIn = Catalog(builtInResources)
 
   static let files = ["genres", "storefronts", "music", "lists", "user"].map { SandboxFile(embedded: "\($0).json") }
 
@@ -38,9 +38,8 @@ package final class Catalog: Sendable {
   private static let builtInResources = files.reduce(into: ResourceReader()) { try? $0.read($1) }.resources
 
   /// Creates a catalog of the resources in the program and in files. A resource of a file replaces the one with the same
-  /// type and identifier; others of its type follow the added ones.
-  ///
-  /// - Throws: A sentence with the file and the member that does not fit.
+  /// type and identifier; others of its type follow the added ones. The error names the file and the member that does not
+  /// fit.
   package convenience init(adding files: [SandboxFile]) throws(DataError) {
     var reader = ResourceReader()
     for file in files { try reader.read(file) }
