@@ -15,9 +15,8 @@ public struct JWS: Sendable {
   /// The decoded signature.
   public let signature: [UInt8]
 
-  /// Splits and decodes a compact serialization without white space, padding or prefix.
-  ///
-  /// - Throws: `JWSError` if the text is too long or does not have three parts of base64url.
+  /// Splits and decodes a compact serialization without white space, padding or prefix. Throws if the text is too long or
+  /// does not have three parts of base64url.
   public init(compact: Span<UInt8>) throws(JWSError) {
     guard compact.count <= Self.limit else { throw .tooLong(limit: Self.limit) }
     let dots = compact.indices.filter { compact[$0] == UInt8(ascii: ".") }

@@ -5,9 +5,7 @@ import COpenSSL
   // Safe: the context is valid from `init` to `deinit`. Sendable: nothing changes it after `init`; each code has a copy.
   private let context: OpaquePointer
 
-  /// Creates an authenticator.
-  ///
-  /// - Throws: `CryptographyError` if OpenSSL has no HMAC or no memory.
+  /// Creates an authenticator. Throws if OpenSSL has no HMAC or no memory.
   public init(key: SecretBytes) throws(CryptographyError) {
     guard let mac = unsafe EVP_MAC_fetch(nil, "HMAC", nil) else { throw CryptographyError(function: "EVP_MAC_fetch") }
     defer { unsafe EVP_MAC_free(mac) }
@@ -49,6 +47,7 @@ import COpenSSL
       }
     }
   }
+
   /// Returns whether `code` is that of a message, in constant time.
   public func verifies(_ code: Span<UInt8>, of message: Span<UInt8>) -> Bool {
     let expected = self.code(of: message)

@@ -2,9 +2,7 @@ import COpenSSL
 
 /// The hash function SHA-256 (FIPS 180-4).
 public enum SHA256 {
-  /// Returns the digest of `bytes`.
-  ///
-  /// - Throws: `CryptographyError` if OpenSSL has no SHA-256 or no memory.
+  /// Returns the digest of `bytes`. Throws if OpenSSL has no SHA-256 or no memory.
   public static func digest(of bytes: Span<UInt8>) throws(CryptographyError) -> InlineArray<32, UInt8> {
     try unsafe digest(of: bytes, by: "EVP_Digest") { input, output in
       // A missing algorithm makes the call fail.

@@ -15,9 +15,7 @@ import Glibc
   private let storage: UnsafeMutableRawPointer
   private let capacity: Int
 
-  /// Allocates `capacity` bytes and lets `body` append up to that many.
-  ///
-  /// - Throws: The error of `body`. The bytes that `body` wrote before are wiped.
+  /// Allocates `capacity` bytes and lets `body` append up to that many. If `body` throws, what it wrote is wiped.
   public init<E: Error>(
     capacity: Int, initializingWith body: (inout OutputSpan<UInt8>) throws(E) -> Void
   ) throws(E) {

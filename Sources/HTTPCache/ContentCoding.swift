@@ -9,9 +9,8 @@ public enum ContentCoding: Sendable, Equatable {
   case gzip
 
   /// Returns the preferred coding of an `Accept-Encoding` line (RFC 9110 §12.5.3). Only the first of several lines
-  /// counts. The default is identity, also if the field accepts neither coding.
-  ///
-  /// The function reads in place. Browsers send five elements; a much longer list gets identity.
+  /// counts. The default is identity, also if the field accepts neither coding. Browsers send five elements; a much longer
+  /// list gets identity.
   public static func preferred(acceptEncoding value: Span<UInt8>) -> ContentCoding {
     guard value.count <= 1024 else { return .identity }
     var gzip: Int?
@@ -76,9 +75,7 @@ package enum Gzip {
     }
   }
 
-  /// Returns the decoded bytes of all gzip members.
-  ///
-  /// - Parameter limit: The most decoded bytes. Gzip expands by up to 1032, so only this limit bounds the work.
+  /// Returns the decoded bytes of all gzip members. Gzip expands by up to 1032, so only the limit of them bounds the work.
   package static func inflate(_ bytes: [UInt8], limit: Int) throws(ContentCodingError) -> [UInt8] {
     guard let available = UInt32(exactly: bytes.count) else { throw .tooLarge(limit: limit) }
     var stream = unsafe z_stream()
@@ -117,7 +114,6 @@ package enum Gzip {
 }
 
 /// The compression of a content with gzip (RFC 1952), a part at a time, so that a long content keeps no event loop busy.
-///
 /// Not for concurrent use.
 @safe final class GradualCompression {
   private let input: [UInt8]

@@ -97,9 +97,7 @@ struct CacheDirective: Equatable {
 }
 
 extension FieldScanner {
-  /// Returns the next element that is not empty, or nil at the end.
-  ///
-  /// Invalid text makes only its own element malformed. The name of that element still counts, because every directive
+  /// Returns the next element that is not empty, or nil at the end. Invalid text makes only its own element malformed. The name of that element still counts, because every directive
   /// of that kind only makes the cache more careful.
   mutating func directive(in bytes: Span<UInt8>) -> CacheDirective? {
     while true {
@@ -169,9 +167,8 @@ package enum FieldDate {
     return seconds(fields.bytes.span.extracting(range), now: now)
   }
 
-  /// Returns seconds since the epoch, or nil if the text is not a date. The day name is not checked against the date.
-  ///
-  /// - Parameter now: The present in seconds since the epoch, to interpret two-digit years.
+  /// Returns seconds since the epoch, or nil if the text is not a date. The day name is not checked against the date, and
+  /// the present serves to interpret two-digit years.
   package static func seconds(_ text: String, now: Int) -> Int? {
     text.withUTF8Bytes { seconds($0, now: now) }
   }
@@ -208,9 +205,7 @@ package enum FieldDate {
     bytes.equals(start..<start + literal.utf8CodeUnitCount, literal)
   }
 
-  /// - Parameters:
-  ///   - month: The position of the month name.
-  ///   - time: The position of `08:49:37`.
+  /// `month` and `time` are the positions of the month name and of `08:49:37`.
   private static func seconds(day: Int?, month: Int, year: Int?, time: Int, _ bytes: Span<UInt8>) -> Int? {
     guard let day, let year, let month = self.month(at: month, bytes), (1...31).contains(day),
       has(":", at: time + 2, bytes), has(":", at: time + 5, bytes),

@@ -62,8 +62,8 @@ extension FieldLines {
     fields.reserveCapacity(count + newer.count, bytes: bytes.count + newer.bytes.count)
     let (own, theirs) = (bytes.span, newer.bytes.span)
     for line in lines {
-      let isOfContent = Self.describesContent(line.name, in: own)
-      guard isOfContent || !Self.isOfOneResponse(line.name, in: own) && !newer.has(nameOf: line, of: self) else {
+      let isOfOneResponse = own.equalsIgnoringCase(line.name, "age") || own.equalsIgnoringCase(line.name, "date")
+      guard Self.describesContent(line.name, in: own) || !isOfOneResponse && !newer.has(nameOf: line, of: self) else {
         continue
       }
       fields.append(line, of: self)
@@ -72,10 +72,6 @@ extension FieldLines {
       fields.append(line, of: newer)
     }
     return fields
-  }
-
-  private static func isOfOneResponse(_ name: Range<Int>, in bytes: Span<UInt8>) -> Bool {
-    bytes.equalsIgnoringCase(name, "age") || bytes.equalsIgnoringCase(name, "date")
   }
 
   private static func describesContent(_ name: Range<Int>, in bytes: Span<UInt8>) -> Bool {

@@ -114,13 +114,10 @@ public struct Preconditions: Sendable, Equatable {
       guard let tag = scanner.entityTag(in: list) else { return false }
       scanner.skipWhitespace(in: list)
       guard scanner.isAtEnd(in: list) || scanner.take(",", in: list) else { return false }
-      if isEqual(tag.opaque, of: list, to: opaque) { return true }
+      let listed = list.extracting(tag.opaque)
+      if listed.count == opaque.count, opaque.indices.allSatisfy({ listed[$0] == opaque[$0] }) { return true }
     }
     return false
-  }
-
-  private static func isEqual(_ range: Range<Int>, of bytes: Span<UInt8>, to other: [UInt8]) -> Bool {
-    range.count == other.count && other.indices.allSatisfy { bytes[range.lowerBound + $0] == other[$0] }
   }
 }
 

@@ -50,11 +50,9 @@ public final class ResponseCache: Sendable {
     hits.add(1, ordering: .relaxed)
   }
 
-  /// Stores a response in place of the matching one. Returns whether it was stored.
+  /// Stores a response in place of the matching one, at the cost of its owner's share. Returns whether it was stored.
   ///
   /// A refused response still removes the stored one if its status describes the target and not a failure.
-  ///
-  /// - Parameter owner: The caller for which it was fetched. Its share of the cache counts.
   @discardableResult
   public func store(_ response: StoredResponse, for key: CacheKey, of owner: CacheOwner = .unknown) -> Bool {
     guard response.isStorable else {
@@ -71,10 +69,8 @@ public final class ResponseCache: Sendable {
   }
 
   /// Renews a response by the 304 to its ``StoredResponse/validators`` (RFC 9111 §4.3.4), and stores the result. The 304
-  /// may forbid that.
-  ///
-  /// Returns nil if the 304 describes another version, which is no longer stored: repeat the request without
-  /// validators.
+  /// may forbid that. Returns nil if the 304 describes another version, which is no longer stored: repeat the request
+  /// without validators.
   public func freshen(
     _ response: StoredResponse, for key: CacheKey, by notModified: ReceivedResponse, settings: CacheSettings? = nil,
     of owner: CacheOwner = .unknown
@@ -87,9 +83,8 @@ public final class ResponseCache: Sendable {
   }
 
   /// Returns the response with gzip, if compression is useful. The first caller compresses it; concurrent callers get
-  /// it without gzip, and so does every caller of a long response: see ``beginCompression(of:for:)``.
-  ///
-  /// This takes up to a millisecond, outside of the lock.
+  /// it without gzip, and so does every caller of a long response: see ``beginCompression(of:for:)``. This takes up to a
+  /// millisecond.
   public func compress(_ response: StoredResponse, for key: CacheKey) -> StoredResponse {
     // A response that is not long is one part.
     response.isLong ? response : beginCompression(of: response, for: key)?.advance() ?? response

@@ -1,16 +1,13 @@
-/// Responses by key, bounded in bytes. It has no lock, and knows the time of the last look-up only. Every operation takes amortised constant time.
+/// Responses by key, bounded in bytes. It has no lock, and knows the time of the last look-up only. Every operation takes
+/// amortised constant time.
 ///
-/// S3-FIFO decides eviction (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023). A small queue
-/// accepts new entries. It evicts an entry that was not used again before it reaches the end, so a crawl of the whole
-/// catalog passes through a tenth of the memory. Used entries move to the main queue. An entry that returns soon after
-/// eviction goes there at once. A hit counts up to three and moves nothing. In W-TinyLFU, the alternative, hits move
-/// entries and update a sketch.
+/// S3-FIFO decides eviction (Yang et al., SOSP 2023; docs/decisions.md, 26). A small queue accepts new entries, and evicts
+/// those that were not used again before they reach its end. Used entries move to the main queue, and an entry that returns
+/// soon after eviction goes there at once. A hit counts up to three and moves nothing.
 ///
-/// Uses show that an entry is popular, but a crawler can make them. So the main queue has shares: equal ones for the clients,
-/// and within a client for its callers. An entry that moves there makes room at the cost of its owner if the owner has more
-/// than its share, otherwise at the cost of the oldest entry. A caller that asks for each key four times so displaces its own
-/// entries once it has its share. Entries that no caller has used for five minutes leave first, so callers that have gone
-/// have no share. A single caller may have everything.
+/// The main queue has equal shares for the clients, and within a client for its callers (77). An entry that moves there makes
+/// room at the cost of its owner if the owner has more than its share, otherwise at the cost of the oldest entry. Entries
+/// that no caller has used for five minutes leave first, so callers that have gone have no share.
 struct ResponseStore {
   /// An entry: all variants of one key.
   private struct Entry {
@@ -62,9 +59,7 @@ struct ResponseStore {
   var count: Int { places.count }
   var bytes: Int { small.bytes + main.bytes }
 
-  /// Returns all variants of `key`, the newest first, and counts a hit.
-  ///
-  /// - Parameter now: The time in nanoseconds.
+  /// Returns all variants of `key`, the newest first, and counts a hit at a time in nanoseconds.
   mutating func find(_ key: CacheKey, now: Int = 0) -> [StoredResponse] {
     self.now = now
     guard let place = places[key] else { return [] }
@@ -79,9 +74,7 @@ struct ResponseStore {
   }
 
   /// Replaces the variants of `key`, or adds the key. Returns whether the store has them now. Responses that are larger
-  /// than the store, and none, remove the key.
-  ///
-  /// - Parameter owner: The owner of a new entry. An entry keeps its owner.
+  /// than the store, and none, remove the key. An entry keeps its owner.
   @discardableResult
   mutating func put(_ responses: [StoredResponse], for key: CacheKey, of owner: CacheOwner = .unknown) -> Bool {
     let cost = responses.reduce(Self.overhead + 2 * key.bytes.count) { $0 + $1.cost }

@@ -37,10 +37,8 @@ public struct Selection: Sendable {
     request.maxAge == nil && request.minFresh == nil && mayServeOnError(request)
   }
 
-  /// Returns the fields that differ on each send: the origin's Date (RFC 9110 §6.6.1), Age and Cache-Status.
-  ///
-  /// - Parameter isValidated: Whether the response was validated just now. Otherwise it needs an Age, even 0 (RFC 9111
-  ///   §5.1).
+  /// Returns the fields that differ on each send: the origin's Date (RFC 9110 §6.6.1), Age and Cache-Status. A response
+  /// that was not validated just now needs an Age, even 0 (RFC 9111 §5.1).
   public func fields(_ status: CacheStatus, isValidated: Bool) -> FieldSection {
     var section = FieldSection.empty
     // Date takes 37 bytes, Age 28 at most, and the rest of Cache-Status 16.

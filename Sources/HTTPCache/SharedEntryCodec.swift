@@ -73,9 +73,8 @@ public struct SharedEntryCodec: Sendable {
   private let authenticator: MessageAuthenticator
   private let scope: [UInt8]
 
-  /// Creates a codec for the responses of an upstream to the requests of a team.
-  ///
-  /// - Parameter authenticator: The secret that the replicas have in common, for this purpose only.
+  /// Creates a codec for the responses of an upstream to the requests of a team. The replicas have the secret of the
+  /// authenticator in common, for this purpose only.
   public init(authenticator: MessageAuthenticator, upstream: String, team: String) {
     self.authenticator = authenticator
     // Begins with 0, and what authenticates an entry begins with the version, so neither can be taken for the other.
@@ -85,9 +84,7 @@ public struct SharedEntryCodec: Sendable {
     self.scope = scope
   }
 
-  /// Returns the key of the response to a request, or nil if the request is that of a user.
-  ///
-  /// - Parameter sent: All fields of the upstream request, without the credential.
+  /// Returns the key of the response to a request with all these fields, without the credential; nil if it is a user's.
   public func key(of target: CacheKey, sending sent: FieldLines) -> SharedEntryKey? {
     guard !sent.has("music-user-token") else { return nil }
     var message = scope
@@ -146,10 +143,6 @@ public struct SharedEntryCodec: Sendable {
   ///
   /// The age includes the time since its arrival by the wall clock. Clocks of replicas may differ by seconds, and ages with
   /// them. An entry from the future counts as just arrived.
-  ///
-  /// - Parameters:
-  ///   - sent: The fields of the request that the key belongs to.
-  ///   - settings: The rules by which this replica judges the response.
   public func decode(
     _ entry: [UInt8], for key: SharedEntryKey, sending sent: FieldLines, now: CacheTime, settings: CacheSettings
   ) -> StoredResponse? {

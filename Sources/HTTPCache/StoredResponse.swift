@@ -12,11 +12,8 @@ public final class StoredResponse: Sendable {
   private let identity: Representation
   private let gzip: Representation?
 
-  /// Prepares a response for sending.
-  ///
-  /// - Parameter body: The whole content as received, with its content coding.
-  /// - Throws: `ContentCodingError` if gzipped content cannot be decoded, or exceeds `settings.largestContent`. In the
-  ///   latter case the response can still be forwarded unchanged to callers that accept gzip.
+  /// Prepares a response for sending, with its whole content as received. Throws if gzipped content cannot be decoded, or
+  /// exceeds `settings.largestContent`: then the response can still be forwarded unchanged to callers that accept gzip.
   public convenience init(
     _ source: ReceivedResponse, body: [UInt8], settings: CacheSettings
   ) throws(ContentCodingError) {
@@ -90,9 +87,7 @@ public final class StoredResponse: Sendable {
     return StoredResponse(judged.source.updated(by: notModified), content: judged.content, settings: settings)
   }
 
-  /// Returns this response after the attempt to compress it.
-  ///
-  /// - Parameter gzip: The result; nil if it would not be smaller.
+  /// Returns this response with the result of its compression; nil if that would not be smaller.
   func compressed(to gzip: [UInt8]?) -> StoredResponse {
     StoredResponse(judged.source, content: judged.content.compressed(to: gzip), settings: judged.settings)
   }
@@ -108,13 +103,8 @@ public final class StoredResponse: Sendable {
   private static let overhead = 1280
 }
 
-/// A response with what its fields say about its use, for which the cache shares it between all callers (RFC 9111 §3).
-///
-/// RFC 9111 §3.5 keeps responses to requests with `Authorization` out of shared caches, because they may be meant only
-/// for the holder of that credential. Here the proxy itself holds it and sends the same credential for all callers.
-/// From a caller's request it sends only the parts that belong to the key or that `Vary` selects by. So Apple sees one
-/// user, and every caller that may use this proxy may have the response. That clause therefore protects no caller here.
-/// The proxy still obeys `private` and `no-store`, because an origin states them explicitly.
+/// A response with what its fields say about its use, for which the cache shares it between all callers (RFC 9111 §3). The
+/// rule about `Authorization` (§3.5) does not bind this cache: docs/decisions.md, 28.
 struct JudgedResponse: Sendable {
   let source: ReceivedResponse
   let content: StoredContent
@@ -289,12 +279,8 @@ struct StoredContent: Sendable {
     unknownCoding = isUnknown ? coding : nil
   }
 
-  /// Creates the content of a response that another replica has stored. Returns nil if it is not as long as stated.
-  ///
-  /// - Parameters:
-  ///   - isGzip: Whether the bytes are gzipped.
-  ///   - length: The number of bytes without a coding, which bounds the work.
-  ///   - received: The coding in which the other replica received the content.
+  /// Creates the content of a response that another replica has received in a coding and stored with or without gzip.
+  /// Returns nil if its length without a coding, which bounds the work, is not the stated one.
   init?(_ bytes: [UInt8], isGzip: Bool, length: Int, received: ContentCoding) {
     let decoded = isGzip ? try? Gzip.inflate(bytes, limit: length) : bytes
     guard let decoded, decoded.count == length else { return nil }

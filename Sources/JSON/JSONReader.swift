@@ -11,9 +11,8 @@ public struct JSONReader {
   /// The number of values that may still follow.
   private var rest: Int
 
-  /// Returns the value, or nil if the bytes are not exactly one JSON text in UTF-8.
-  ///
-  /// - Parameter limit: The most values, nested ones included, because a value costs more memory than its bytes.
+  /// Returns the value, or nil if the bytes are not exactly one JSON text in UTF-8, or have more values, nested ones
+  /// included: a value costs more memory than its bytes.
   public static func read(_ bytes: [UInt8], values limit: Int = .max) -> JSONValue? {
     var reader = JSONReader(bytes: bytes, limit: limit)
     guard let value = reader.value() else { return nil }
@@ -45,12 +44,9 @@ public struct JSONReader {
     return true
   }
 
-  private mutating func take(word: StaticString) -> Bool {
-    let length = word.utf8CodeUnitCount
-    // Safe: a static string lives as long as the program and has the length that it states.
-    let expected = unsafe UnsafeBufferPointer(start: word.utf8Start, count: length)
-    guard unsafe bytes[index...].starts(with: expected) else { return false }
-    index += length
+  private mutating func take(word: String) -> Bool {
+    guard bytes[index...].starts(with: word.utf8) else { return false }
+    index += word.utf8.count
     return true
   }
 

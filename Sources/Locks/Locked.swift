@@ -25,11 +25,9 @@ public import Glibc
     unsafe mutex.deallocate()
   }
 
-  /// Runs `body` while no other thread is in `withLock` of this state. `body` must not call `withLock` of the same
-  /// state.
+  /// Runs `body` while no other thread is in `withLock` of this state. `body` must not call `withLock` of the same state.
   ///
-  /// Inlinable, because requests take such locks: another module then calls `body` directly, without generic code
-  /// between.
+  /// Inlinable, because requests take such locks: another module then calls `body` without generic code between.
   @inlinable
   public func withLock<Result, Failure: Error>(
     _ body: (inout sending State) throws(Failure) -> sending Result

@@ -3,12 +3,8 @@ package final class Memo<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   private let limit: Int
   private let state = Locked<(values: [Key: Value], cost: Int)>(([:], 0))
 
-  /// Creates a memo without values.
-  ///
-  /// - Parameter limit: The maximum sum of the costs of all values. A value that replaces another adds its cost to it.
-  package init(limit: Int) {
-    self.limit = limit
-  }
+  /// Creates a memo for values with this sum of costs. A value that replaces another adds its cost to it.
+  package init(limit: Int) { self.limit = limit }
 
   /// The value of a key; nil if it is unknown or forgotten.
   package subscript(key: Key) -> Value? { state.withLock { $0.values[key] } }
