@@ -1,8 +1,7 @@
 /// Text from outside, kept as the received bytes. Comparison, hashing and sorting work byte by byte.
 ///
-/// `String` compares and hashes by canonical equivalence. For that it sorts each run of combining marks by insertion,
-/// so a run of n marks costs O(n²). It also treats different bytes as the same text. So `String` is for text of the
-/// operator and of the program. The server looks up, compares and hashes text of a peer as this type.
+/// `String` compares and hashes by canonical equivalence, which costs O(n²) for n combining marks, and treats different
+/// bytes as the same text. So it is for text of the operator and of the program (docs/decisions.md, 55).
 public struct ByteString: Sendable {
   /// The bytes. They are UTF-8 if the source guarantees it.
   public let bytes: [UInt8]

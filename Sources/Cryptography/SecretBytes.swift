@@ -16,12 +16,13 @@ import Glibc
   private let capacity: Int
 
   /// Allocates `capacity` bytes and lets `body` append up to that many. If `body` throws, what it wrote is wiped.
-  public init<E: Error>(
-    capacity: Int, initializingWith body: (inout OutputSpan<UInt8>) throws(E) -> Void
-  ) throws(E) {
+  public init<E: Error>(capacity: Int, initializingWith body: (inout OutputSpan<UInt8>) throws(E) -> Void) throws(E) {
     // At least one byte, so that an empty secret is not a special case.
     let capacity = max(capacity, 1)
-    let storage = unsafe Self.allocate(capacity)
+    // Locked memory or, when that is full, ordinary memory that is wiped when freed; the server logs that. The process
+    // stops if there is no memory of either kind, as when Swift itself cannot allocate.
+    let memory = unsafe SecureMemory.watchingOverflow { unsafe locked_memory_allocate(capacity) }
+    guard let storage = unsafe memory else { preconditionFailure("out of memory") }
     let buffer = unsafe UnsafeMutableBufferPointer(
       start: storage.bindMemory(to: UInt8.self, capacity: capacity), count: capacity)
     var output = unsafe OutputSpan<UInt8>(buffer: buffer, initializedCount: 0)
@@ -51,16 +52,6 @@ import Glibc
   public func withBytes<Result, E: Error>(_ body: (Span<UInt8>) throws(E) -> Result) throws(E) -> Result {
     let start = unsafe UnsafePointer(storage.assumingMemoryBound(to: UInt8.self))
     return try unsafe body(Span(_unsafeStart: start, count: count))
-  }
-
-  /// Allocates locked memory or, when that is full, ordinary memory that is wiped when freed. The server logs the
-  /// fallback. The process stops if there is no memory of either kind, as when Swift itself cannot allocate.
-  private static func allocate(_ size: Int) -> UnsafeMutableRawPointer {
-    let memory = unsafe SecureMemory.watchingOverflow { unsafe locked_memory_allocate(size) }
-    guard let memory = unsafe memory else {
-      preconditionFailure("out of memory")
-    }
-    return unsafe memory
   }
 }
 

@@ -74,9 +74,7 @@ public enum SecureMemory {
 
   private static let overflowHandler = Locked<(@Sendable () -> Void)?>(nil)
 
-  static func watchingOverflow<Result, Failure: Error>(
-    _ work: () throws(Failure) -> Result
-  ) throws(Failure) -> Result {
+  static func watchingOverflow<Result, Failure: Error>(_ work: () throws(Failure) -> Result) throws(Failure) -> Result {
     let before = locked_memory_overflows()
     defer {
       if locked_memory_overflows() != before { overflowHandler.withLock { $0 }?() }

@@ -176,27 +176,24 @@ package enum FieldDate {
   /// Returns the same for the bytes of the text. It recognises the form by positions alone and allocates nothing, because
   /// every response has such a field.
   package static func seconds(_ bytes: Span<UInt8>, now: Int) -> Int? {
-    // Sun, 06 Nov 1994 08:49:37 GMT
-    if bytes.count == 29, has(", ", at: 3, bytes), has(" ", at: 7, bytes), has(" ", at: 11, bytes),
-      has(" ", at: 16, bytes), has(" GMT", at: 25, bytes)
-    {
-      return seconds(day: number(5..<7, bytes), month: 8, year: number(12..<16, bytes), time: 17, bytes)
-    }
-    // Sun Nov  6 08:49:37 1994
-    if bytes.count == 24, has(" ", at: 3, bytes), has(" ", at: 7, bytes), has(" ", at: 10, bytes),
-      has(" ", at: 19, bytes)
-    {
+    let comma = (3...9).first { $0 < bytes.count && bytes[$0] == UInt8(ascii: ",") }
+    guard let comma else {
+      // Sun Nov  6 08:49:37 1994
+      guard bytes.count == 24, has(" ", at: 3, bytes), has(" ", at: 7, bytes), has(" ", at: 10, bytes),
+        has(" ", at: 19, bytes)
+      else { return nil }
       // A space stands in place of the day's first digit.
       let day = number(bytes[8] == UInt8(ascii: " ") ? 9..<10 : 8..<10, bytes)
       return seconds(day: day, month: 4, year: number(20..<24, bytes), time: 11, bytes)
     }
-    // Sunday, 06-Nov-94 08:49:37 GMT: the comma comes after the full day name, of which the longest is `Wednesday`.
-    let start = (3...9).first { $0 < bytes.count && bytes[$0] == UInt8(ascii: ",") }
-    guard let start, bytes.count == start + 24, has(", ", at: start, bytes), has("-", at: start + 4, bytes),
-      has("-", at: start + 8, bytes), has(" ", at: start + 11, bytes), has(" GMT", at: start + 20, bytes)
+    // Sun, 06 Nov 1994 08:49:37 GMT, or Sunday, 06-Nov-94 08:49:37 GMT, whose longest day name is `Wednesday`.
+    let isShort = bytes.count == comma + 24
+    let (mark, end): (StaticString, Int) = isShort ? ("-", comma + 11) : (" ", comma + 13)
+    guard isShort || comma == 3 && bytes.count == 29, has(", ", at: comma, bytes), has(mark, at: comma + 4, bytes),
+      has(mark, at: comma + 8, bytes), has(" ", at: end, bytes), has(" GMT", at: end + 9, bytes)
     else { return nil }
-    let year = century(number(start + 9..<start + 11, bytes), now: now)
-    return seconds(day: number(start + 2..<start + 4, bytes), month: start + 5, year: year, time: start + 12, bytes)
+    let (day, year) = (number(comma + 2..<comma + 4, bytes), number(comma + 9..<end, bytes))
+    return seconds(day: day, month: comma + 5, year: isShort ? century(year, now: now) : year, time: end + 1, bytes)
   }
 
   /// Returns whether the bytes at `start` are those of the literal.

@@ -63,7 +63,10 @@ public final class ResponseCache: Sendable {
       // The newest Vary applies to all (RFC 9111 §4.1). Responses with another Vary are older than a change.
       let stored = state.store.peek(key)
       guard !stored.isEmpty else { return state.store.put([response], for: key, of: owner) }
-      let others = stored.filter { $0.varies(like: response) && $0.judged.selector != response.judged.selector }
+      let names = Set(response.judged.selector?.names ?? [])
+      let others = stored.filter { other in
+        Set(other.judged.selector?.names ?? []) == names && other.judged.selector != response.judged.selector
+      }
       return state.store.put([response] + others.prefix(Self.mostVariants - 1), for: key, of: owner)
     }
   }
@@ -168,17 +171,10 @@ public final class ResponseCompression: Sendable {
   }
 }
 
-extension StoredResponse {
-  fileprivate func varies(like other: StoredResponse) -> Bool {
-    Set(judged.selector?.names ?? []) == Set(other.judged.selector?.names ?? [])
-  }
-}
-
 /// The key of a stored response: the normalised target of its request, byte for byte.
 ///
-/// The hash is computed once, before the cache takes its lock, with the hasher that each process seeds differently.
-/// Callers choose the targets, so they must not be able to choose colliding targets. The key compares bytes, not
-/// strings: Swift treats texts that differ in Unicode normalisation as equal, but an origin does not.
+/// The hash is computed once, before the cache takes its lock, with the hasher that each process seeds differently: callers
+/// choose the targets, and must not be able to choose colliding ones.
 public struct CacheKey: Hashable, Sendable {
   private let hash: Int
   let bytes: [UInt8]

@@ -58,8 +58,7 @@ public final class StoredResponse: Sendable {
   public func isNotModified(_ preconditions: Preconditions, now: CacheTime) -> Bool {
     guard status == .ok, !preconditions.isEmpty else { return false }
     let modified = FieldDate.seconds(ofOnly: "last-modified", in: judged.source.fields, now: now.wall)
-    return preconditions.isNotModified(
-      byTag: judged.tag?.opaque, modified: modified ?? judged.age.date, now: now.wall)
+    return preconditions.isNotModified(byTag: judged.tag?.opaque, modified: modified ?? judged.age.date, now: now.wall)
   }
 
   /// The fields that make a request conditional on this response (RFC 9111 §4.3.1). Empty without an origin's

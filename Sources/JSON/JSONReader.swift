@@ -176,11 +176,8 @@ public struct JSONReader {
 }
 
 /// A JSON value (RFC 8259) as the text spells it: numbers keep their text, objects keep order and repeated members.
-///
-/// The project has its own reader because it checks how external input is written. `JSONDecoder` merges repeated
-/// members, accepts 1.0e3 as a whole number, and links another module into every program that mints.
-///
-/// Strings and member names are bytes, because the author of the text may be hostile.
+/// `JSONDecoder` merges repeated members, and accepts 1.0e3 as a whole number. Strings and member names are bytes, because
+/// the author of the text may be hostile.
 public enum JSONValue: Equatable, Sendable {
   /// A JSON object with its members in order.
   case object([Member])

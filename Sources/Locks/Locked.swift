@@ -39,14 +39,13 @@ public import Glibc
 }
 
 /// A mutex with a condition variable, for threads that wait for the work of another thread.
-@safe public final class Monitor: @unchecked Sendable {
+@safe package final class Monitor: @unchecked Sendable {
   // Safe and Sendable: pthread objects allow use by many threads. Both are on the heap because they must not move, and
   // live from `init` to `deinit`.
   private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
   private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
 
-  /// Creates an unlocked monitor without waiters.
-  public init() {
+  package init() {
     unsafe pthread_mutex_init(mutex, nil)
     unsafe pthread_cond_init(condition, nil)
   }
@@ -58,14 +57,11 @@ public import Glibc
     unsafe mutex.deallocate()
   }
 
-  /// Acquires the lock; only one thread holds it at a time.
-  public func lock() { unsafe pthread_mutex_lock(mutex) }
+  package func lock() { unsafe pthread_mutex_lock(mutex) }
 
-  /// Releases the lock, which the calling thread must hold.
-  public func unlock() { unsafe pthread_mutex_unlock(mutex) }
+  package func unlock() { unsafe pthread_mutex_unlock(mutex) }
 
-  /// Runs `body` with the lock.
-  public func withLock<Result>(_ body: () -> Result) -> Result {
+  package func withLock<Result>(_ body: () -> Result) -> Result {
     lock()
     defer { unlock() }
     return body()
@@ -73,8 +69,7 @@ public import Glibc
 
   /// Releases the lock, waits for `broadcast`, and acquires the lock again. Wakeups can be spurious: check the
   /// condition again.
-  public func wait() { unsafe pthread_cond_wait(condition, mutex) }
+  package func wait() { unsafe pthread_cond_wait(condition, mutex) }
 
-  /// Wakes all waiting threads.
-  public func broadcast() { unsafe pthread_cond_broadcast(condition) }
+  package func broadcast() { unsafe pthread_cond_broadcast(condition) }
 }

@@ -7,12 +7,10 @@ import Tracing
 
 /// The policy for header fields that pass through the proxy: an allow-list in each direction.
 ///
-/// **To Apple** the proxy sends its own fields. It sends none of the caller's fields if the cache may answer the
-/// request or share the response: a field that is not part of the key must not change the response. The parameter `l`
-/// selects the language, the cache sends validators, and the proxy does not forward ranges. Below `/v1/me`, where the
-/// proxy shares nothing, it also sends preconditions and the fields that describe the content. It sends
-/// `Music-User-Token` where ``CatalogTarget/wantsUserToken`` says so. It adds the trace context and then the credential
-/// to each attempt, last, so that no other field can replace them.
+/// **To Apple** the proxy sends its own fields. It sends none of the caller's fields if the cache may answer the request or
+/// share the response (docs/decisions.md, 23). Below `/v1/me`, where the proxy shares nothing, it also sends preconditions
+/// and the fields that describe the content. It sends `Music-User-Token` where ``CatalogTarget/wantsUserToken`` says so. It
+/// adds the trace context and then the credential to each attempt, last, so that no other field can replace them.
 ///
 /// **To the caller** the proxy sends the fields that describe the representation, and those that developers need for
 /// Apple's support. It does not send `Cache-Control`, `Age`, `Expires`, `Date` and `Vary`: the server writes its own.

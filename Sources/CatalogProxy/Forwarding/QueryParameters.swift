@@ -1,10 +1,7 @@
 import Bytes
 
-/// The parameters of a validated query: the key for the cache.
-///
-/// The proxy forwards the query as received. The normal form is only a key. It is equal only for queries that certainly
-/// mean the same to Apple, and different in case of doubt: a key that is too coarse would give a caller the response to
-/// another request.
+/// The parameters of a validated query, which the proxy forwards as received. Their normal form is only a key for the cache:
+/// equal for queries that certainly mean the same to Apple, and different in case of doubt.
 struct QueryParameters {
   /// The parameters in normal form, joined by `&`.
   let normalForm: [UInt8]
@@ -28,7 +25,9 @@ struct QueryParameters {
         let first = start
         let byte = try Self.character(at: &start, in: raw)
         if byte >= 0x80, firstBeyondASCII == nil { firstBeyondASCII = first..<start }
-        if parameter.equals == nil, !byte.isPlainInName { parameter.hasPlainName = false }
+        if parameter.equals == nil, !byte.isUnreservedInURI, byte != UInt8(ascii: "["), byte != UInt8(ascii: "]") {
+          parameter.hasPlainName = false
+        }
         let isEscape = start > first + 1
         if !isEscape, byte.onlyNeedsEncoding { needsEncoding = true }
         if isEscape ? byte.isUnreservedInURI : !byte.isOutsideOfURI {
@@ -110,8 +109,6 @@ private struct Parameter {
   /// Whether the name consists of unreserved characters and brackets.
   var hasPlainName = true
 
-  init(start: Int) { self.start = start }
-
   var name: Range<Int> { start..<(equals ?? end) }
 }
 
@@ -132,10 +129,6 @@ extension Span<UInt8> {
 
 /// Classes of bytes in a URI (RFC 3986).
 extension UInt8 {
-  fileprivate var isPlainInName: Bool {
-    isUnreservedInURI || self == UInt8(ascii: "[") || self == UInt8(ascii: "]")
-  }
-
   /// Whether the byte is one of `" < >`. A URI cannot contain them (RFC 3986 §2), and no parser gives them a meaning of
   /// their own, so the server encodes them as browsers do (WHATWG URL, query percent-encode set).
   var onlyNeedsEncoding: Bool {

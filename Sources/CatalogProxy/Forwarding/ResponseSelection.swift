@@ -1,11 +1,9 @@
 import Bytes
 
-/// What a request selects of Apple's response, and whether that is the same for all users.
+/// What a request selects of Apple's response, and whether that is the same for all users (docs/decisions.md, 68).
 ///
-/// Apple adds elements each year, some of which depend on the user: `include=library`, `extend=inFavorites`. So the
-/// table names what is known to be the same for all users, and everything else counts as the user's own. Only elements
-/// decide: of the parameters that select what a response contains, and of the path. A term, a name or an ID is text,
-/// and never decides.
+/// Only elements decide: of the parameters that select what a response contains, and of the path. A term, a name or an ID
+/// is text, and never decides.
 enum ResponseSelection {
   /// Returns whether a validated query, without its question mark, selects only what is the same for all users.
   static func isSameForAll(query: Span<UInt8>) -> Bool {

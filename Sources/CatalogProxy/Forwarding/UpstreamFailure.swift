@@ -54,13 +54,11 @@ struct UpstreamFailure: Error, Sendable, Equatable {
       self.init(
         .upstreamError, "The server has no secure connection to \(nextHop). The server's log has the reason.", status)
     case .responseHeaderSectionSize:
-      self.init(
-        .upstreamError, "The header section of \(nextHop)'s response is too large. \(advice)", status)
+      self.init(.upstreamError, "The header section of \(nextHop)'s response is too large. \(advice)", status)
     case .connectionTerminated, .responseIncomplete:
       self.init(.upstreamError, "\(nextHop) sent no response, or an incomplete one. \(advice)", status)
     case .protocolError:
-      self.init(
-        .upstreamError, "\(nextHop) sent a malformed response, or an HTTP/2 error. \(advice)", status)
+      self.init(.upstreamError, "\(nextHop) sent a malformed response, or an HTTP/2 error. \(advice)", status)
     case .proxyInternalError, .cancelled:
       self.init(.upstreamError, "The server cancelled the request to \(nextHop). \(advice)", status)
     }
@@ -97,8 +95,7 @@ struct UpstreamFailure: Error, Sendable, Equatable {
 
   /// The upstream refuses the developer token, and also a fresh one.
   static func tokenRejected(_ rejection: TokenRejection, nextHop: String) -> UpstreamFailure {
-    UpstreamFailure(
-      .developerTokenRejected, rejection.description, ProxyStatus(receivedStatus: 401, nextHop: nextHop))
+    UpstreamFailure(.developerTokenRejected, rejection.description, ProxyStatus(receivedStatus: 401, nextHop: nextHop))
   }
 
   /// The request's turn did not come before its deadline.

@@ -96,8 +96,7 @@ enum KeyDER {
   private static func algorithm(of key: OpaquePointer) -> String {
     var name = [CChar](repeating: 0, count: 64)
     var count = 0
-    let isCurve =
-      unsafe EVP_PKEY_is_a(key, "EC") == 1 && EVP_PKEY_get_group_name(key, &name, name.count, &count) == 1
+    let isCurve = unsafe EVP_PKEY_is_a(key, "EC") == 1 && EVP_PKEY_get_group_name(key, &name, name.count, &count) == 1
     let curve = String(decoding: name.prefix(count).map { UInt8(truncatingIfNeeded: $0) }, as: UTF8.self)
     let type = unsafe EVP_PKEY_get0_type_name(key).map { unsafe String(cString: $0) } ?? "unknown"
     switch isCurve ? curve : type {

@@ -21,9 +21,7 @@ public final class SigningKey: Sendable {
 
   /// Parses a key from its text, in any form in which a `.p8` is pasted (see `KeyText`). The error names the kind of text
   /// found instead.
-  public convenience init(
-    parsing text: SecretBytes, keyID: KeyID, findings: [Finding] = []
-  ) throws(SigningKeyError) {
+  public convenience init(parsing text: SecretBytes, keyID: KeyID, findings: [Finding] = []) throws(SigningKeyError) {
     try self.init(KeyDER.privateKey(KeyText.der(from: text)), keyID: keyID, findings: findings)
   }
 

@@ -22,9 +22,7 @@ struct AppleError: Error, Equatable {
   let allow: String?
 
   /// Creates an error with the sentence of its kind or another, and the parameter of the request that is wrong.
-  init(
-    _ kind: Kind, _ detail: String? = nil, parameter: String? = nil, allow: String? = nil, status: Int? = nil
-  ) {
+  init(_ kind: Kind, _ detail: String? = nil, parameter: String? = nil, allow: String? = nil, status: Int? = nil) {
     (self.kind, self.detail, self.parameter, self.allow) = (kind, detail, parameter, allow)
     self.status = status ?? kind.row["status"]?.integer ?? 500
   }
