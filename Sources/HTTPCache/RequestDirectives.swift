@@ -86,12 +86,9 @@ public struct Preconditions: Sendable, Equatable {
     date = date == nil ? value.indices.map { value[$0] } : []
   }
 
-  /// Returns whether the caller already has the representation.
-  ///
-  /// - Parameters:
-  ///   - opaque: The text between the quotes of the entity tag. All codings share it, because `If-None-Match` uses weak
-  ///     comparison (RFC 9110 §13.1.2).
-  ///   - modified: Last-Modified, or otherwise Date, in seconds since the epoch (RFC 9111 §4.3.2).
+  /// Returns whether the caller already has the representation. `opaque` is the text between the quotes of its entity tag,
+  /// which all codings share, because `If-None-Match` uses weak comparison (RFC 9110 §13.1.2); `modified` is Last-Modified,
+  /// or otherwise Date (RFC 9111 §4.3.2).
   func isNotModified(byTag opaque: [UInt8]?, modified: Int, now: Int) -> Bool {
     if let tags { return Self.isListed(opaque, in: tags.span) }
     guard let date, let since = FieldDate.seconds(date.span, now: now) else { return false }

@@ -30,11 +30,8 @@ public final class ResponseCache: Sendable {
     state = Locked(State(store: ResponseStore(maxBytes: settings.maxBytes)))
   }
 
-  /// Returns what the cache has for a request.
-  ///
-  /// - Parameters:
-  ///   - sent: The fields of the upstream request, without the credential. Used only if the responses vary.
-  ///   - isRepeated: Whether this is a repeated lookup of the same request. Eviction counts one use for each request.
+  /// Returns what the cache has for a request. The fields of the upstream request, without the credential, count only if the
+  /// responses vary. Eviction counts one use for each request, and none for a repeated lookup.
   public func lookup(
     _ key: CacheKey, sending sent: FieldLines, request: RequestDirectives, now: CacheTime, isRepeated: Bool = false
   ) -> Lookup {

@@ -56,7 +56,7 @@ public final class StoredResponse: Sendable {
 
   /// Returns whether a caller with these preconditions already has this representation, so that a 304 is correct.
   public func isNotModified(_ preconditions: Preconditions, now: CacheTime) -> Bool {
-    guard status == .ok, !preconditions.isEmpty else { return false }
+    guard !preconditions.isEmpty, status == .ok else { return false }
     let modified = FieldDate.seconds(ofOnly: "last-modified", in: judged.source.fields, now: now.wall)
     return preconditions.isNotModified(byTag: judged.tag?.opaque, modified: modified ?? judged.age.date, now: now.wall)
   }
