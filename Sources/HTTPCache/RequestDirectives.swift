@@ -197,11 +197,11 @@ enum ContentHash {
     var (a, b, c, d) = (prime1 &+ prime2, prime2, UInt64(0), 0 &- prime1)
     while rest.byteCount >= 32 {
       // One check of the bounds for four words.
-      let group = rest.extracting(..<32)
-      a = round(a, word(group, at: 0))
-      b = round(b, word(group, at: 8))
-      c = round(c, word(group, at: 16))
-      d = round(d, word(group, at: 24))
+      var group = rest.extracting(..<32)
+      a = round(a, take(&group))
+      b = round(b, take(&group))
+      c = round(c, take(&group))
+      d = round(d, take(&group))
       rest = rest.extracting(32...)
     }
     var sum = rotated(a, 1) &+ rotated(b, 7) &+ rotated(c, 12) &+ rotated(d, 18)
@@ -216,12 +216,6 @@ enum ContentHash {
 
   @inline(__always)
   private static func rotated(_ word: UInt64, _ count: UInt64) -> UInt64 { word << count | word >> (64 - count) }
-
-  @inline(__always)
-  private static func word(_ group: RawSpan, at offset: Int) -> UInt64 {
-    // Safe: every bit pattern is a number, and RawSpan checks the bounds.
-    UInt64(littleEndian: unsafe group.unsafeLoadUnaligned(fromByteOffset: offset, as: UInt64.self))
-  }
 
   /// Removes a little-endian number from the front of `rest`.
   @inline(__always)
