@@ -76,6 +76,10 @@ public struct PacingLimits: Sendable, Equatable {
   /// The shortest hold during a search, after the rate has grown: 8 requests.
   var searchHold = 8.0
 
+  /// The rate after a refusal in a hold, as a part of the rate before, and after further ones until a hold ends without a
+  /// refusal: 4 percent less, up to 15. A rate that was far too high is found soon.
+  var falls = [0.96, 0.92, 0.88, 0.85]
+
   // Probing
 
   /// The excess of a probe's first step over the learned rate: 1.4 requests a second, but at least 3 percent of the
@@ -105,9 +109,9 @@ public struct PacingLimits: Sendable, Equatable {
 
   // Price
 
-  /// The requests that pay for one 429 of a probe: 52. The aim is that one request in fifty is refused. Most probes are
+  /// The requests that pay for one 429 of a probe: 58. The aim is that one request in fifty is refused. Most probes are
   /// longer than necessary, so about 1.7 percent are refused.
-  var price = 52.0
+  var price = 58.0
   /// The same below ``slowRate``: 66. Five minutes have 600 requests at 2 a second, so one more 429 is a sixth of a
   /// percent. There a doubled quota must be found within 60 s.
   var slowPrice = 66.0
@@ -131,10 +135,6 @@ public struct PacingLimits: Sendable, Equatable {
   /// The shortest pause after a later 429: 40 ms. A probe exceeds a window of a second by a few percent, so the next
   /// window has begun by then.
   var leastPause: Duration = .milliseconds(40)
-
-  /// The shortest pause after a 429 that showed a grown quota: 250 ms. The last step of such a probe exceeds the new
-  /// quota by up to a quarter, which fills a window a fifth before its end.
-  var pauseAfterGrowth: Duration = .milliseconds(250)
 
   /// The longest pause without a `Retry-After`: 4 s. All observed refusals cleared within 3.5 s. Long backoffs caused
   /// the damage.
@@ -176,4 +176,17 @@ public struct PacingLimits: Sendable, Equatable {
 
   /// Creates the default limits.
   public init() {}
+}
+
+extension Duration {
+  var inSeconds: Double {
+    // In two halves, because the conversion or division of 128 bits takes hundreds of instructions.
+    let high = Double(Int64(truncatingIfNeeded: attoseconds >> 64))
+    let low = Double(UInt64(truncatingIfNeeded: attoseconds))
+    return (high * 0x1p64 + low) / 1e18
+  }
+
+  init(inSeconds seconds: Double) {
+    self = .nanoseconds(Int64(max(min(seconds, 1e9), -1e9) * 1e9))
+  }
 }
