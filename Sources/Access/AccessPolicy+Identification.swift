@@ -27,20 +27,19 @@ extension AccessPolicy {
     _ presented: PresentedCredentials, now: Int, after wanted: WantedKeys? = nil,
     postpones: (_ token: ArraySlice<UInt8>) -> Denial? = { _ in nil }, keys: (KeySetSource) -> JSONWebKeySet?
   ) -> Identification {
-    do throws(Interruption) {
+    var missing: WantedKeys?
+    do throws(Denial) {
       guard let credential = presented.credential, !clients.isEmpty else {
         return .known(try callerWithoutCredential(presented.origin))
       }
-      let (client, subject) = try holder(of: credential) { (token) throws(Interruption) in
-        if let denial = postpones(token) { throw .denied(denial) }
-        return try holder(ofJWT: token, now: now, after: wanted, keys: keys)
+      let (client, subject) = try holder(of: credential) { (token) throws(Denial) in
+        if let denial = postpones(token) { throw denial }
+        return try holder(ofJWT: token, now: now, after: wanted, missing: &missing, keys: keys)
       }
       return .known(try Self.caller(client, subject: subject, origin: presented.origin))
     } catch {
-      switch error {
-      case .denied(let denial): return .denied(denial)
-      case .keysWanted(let keys): return wanted == nil ? .keysWanted(keys) : .denied(keys.denial)
-      }
+      guard let missing, wanted == nil else { return .denied(error) }
+      return .keysWanted(missing)
     }
   }
 
@@ -50,22 +49,10 @@ extension AccessPolicy {
   public func identify(
     holderOf client: Client, _ origin: PresentedCredentials.RequestOrigin
   ) throws(Denial) -> Principal {
-    do throws(Interruption) {
-      switch client.credential {
-      case .apiKeys, .jwt, .certificate: return try Self.caller(client, subject: nil, origin: origin)
-      case .origin, .anonymous: return try callerWithoutCredential(origin)
-      }
-    } catch {
-      switch error {
-      case .denied(let denial): throw denial
-      case .keysWanted: throw Self.providerUnavailable
-      }
+    switch client.credential {
+    case .apiKeys, .jwt, .certificate: try Self.caller(client, subject: nil, origin: origin)
+    case .origin, .anonymous: try callerWithoutCredential(origin)
     }
-  }
-
-  enum Interruption: Error {
-    case denied(Denial)
-    case keysWanted(WantedKeys)
   }
 
   /// The denial while the keys of a provider are unavailable. The caller cannot fix the cause.
@@ -76,76 +63,72 @@ extension AccessPolicy {
 
   private func holder(
     of credential: PresentedCredentials.Credential,
-    jwt judge: (ArraySlice<UInt8>) throws(Interruption) -> (Client, subject: ByteString?)
-  ) throws(Interruption) -> (Client, subject: ByteString?) {
+    jwt judge: (ArraySlice<UInt8>) throws(Denial) -> (Client, subject: ByteString?)
+  ) throws(Denial) -> (Client, subject: ByteString?) {
     switch credential {
     case .apiKey(let key):
       if let index = self.keys.client(presenting: key.span) { return (clients[index], nil) }
-      throw .denied(unknownKey(key, isBearer: false))
+      throw unknownKey(key, isBearer: false)
     case .bearer(let token):
       if let index = self.keys.client(presenting: token.span) { return (clients[index], nil) }
-      guard !issuers.isEmpty, Self.looksLikeJWT(token) else { throw .denied(unknownKey(token, isBearer: true)) }
+      guard !issuers.isEmpty, Self.looksLikeJWT(token) else { throw unknownKey(token, isBearer: true) }
       return try judge(token)
     case .certificate(let names):
       return (try holder(ofCertificateFor: names), nil)
     case .outdatedCertificate:
-      throw .denied(
-        Denial(
-          .invalidCredentials, "outdated_certificate",
-          "Since the connection began, the TLS client certificate expired, or the server stopped trusting its CA.",
-          endsConnection: true, isGuess: false))
+      throw Denial(
+        .invalidCredentials, "outdated_certificate",
+        "Since the connection began, the TLS client certificate expired, or the server stopped trusting its CA.",
+        endsConnection: true, isGuess: false)
     case .malformed(let detail):
-      throw .denied(Denial(.invalidCredentials, "malformed_credential", detail))
+      throw Denial(.invalidCredentials, "malformed_credential", detail)
     }
   }
 
-  private func holder(ofCertificateFor names: [SubjectName]) throws(Interruption) -> Client {
+  private func holder(ofCertificateFor names: [SubjectName]) throws(Denial) -> Client {
     let holders = Set(names.compactMap { certificates[$0] })
     guard let holder = holders.first else {
-      throw .denied(
-        Denial(
-          .invalidCredentials, "unknown_certificate",
-          "The TLS client certificate has no name that belongs to a client of this server."))
+      throw Denial(
+        .invalidCredentials, "unknown_certificate",
+        "The TLS client certificate has no name that belongs to a client of this server.")
     }
     guard holders.count < 2 else {
-      throw .denied(
-        Denial(
-          .invalidCredentials, "ambiguous_certificate",
-          "The TLS client certificate has names of several clients of this server. It must belong to one client."))
+      throw Denial(
+        .invalidCredentials, "ambiguous_certificate",
+        "The TLS client certificate has names of several clients of this server. It must belong to one client.")
     }
     return clients[holder]
   }
 
   private static func caller(
     _ client: Client, subject: ByteString?, origin: PresentedCredentials.RequestOrigin
-  ) throws(Interruption) -> Principal {
+  ) throws(Denial) -> Principal {
     guard client.origins.isRestricted else { return Principal(client: client, subject: subject, origin: nil) }
     switch origin {
     case .absent:
-      throw .denied(
-        Denial(
-          .missingCredentials, "no_origin",
-          "Client \(client.id) needs both its credential and one of its web origins, and the request has no Origin.",
-          client: client.id))
+      throw Denial(
+        .missingCredentials, "no_origin",
+        "Client \(client.id) needs both its credential and one of its web origins, and the request has no Origin.",
+        client: client.id)
     case .present(let origin):
-      guard client.origins.allows(origin) else { throw .denied(notAllowed(origin, client)) }
+      guard client.origins.allows(origin) else { throw notAllowed(origin, client) }
       return Principal(client: client, subject: subject, origin: origin)
-    case .unusable(let text): throw .denied(notAllowed(unusable: text, client))
+    case .unusable(let text): throw notAllowed(unusable: text, client)
     }
   }
 
-  private func callerWithoutCredential(_ origin: PresentedCredentials.RequestOrigin) throws(Interruption) -> Principal {
+  private func callerWithoutCredential(_ origin: PresentedCredentials.RequestOrigin) throws(Denial) -> Principal {
     switch origin {
     case .absent:
-      guard let anonymous else { throw .denied(missingCredentials) }
+      guard let anonymous else { throw missingCredentials }
       return Principal(client: anonymous, subject: nil, origin: nil)
     case .present(let origin):
       if let client = client(of: origin) { return Principal(client: client, subject: nil, origin: origin) }
       if let anonymous, anonymous.origins.allows(origin) {
         return Principal(client: anonymous, subject: nil, origin: origin)
       }
-      throw .denied(missingCredential(of: origin) ?? Self.notAllowed(origin, anonymous))
-    case .unusable(let text): throw .denied(Self.notAllowed(unusable: text, anonymous))
+      throw missingCredential(of: origin) ?? Self.notAllowed(origin, anonymous)
+    case .unusable(let text): throw Self.notAllowed(unusable: text, anonymous)
     }
   }
 

@@ -16,32 +16,34 @@ extension AccessPolicy {
   }
 
   /// Returns the client that a JWT is for, and the `sub` of the JWT.
+  ///
+  /// - Parameter missing: Receives the key sets to fetch, if the denial depends on them.
   func holder(
-    ofJWT token: ArraySlice<UInt8>, now: Int, after wanted: WantedKeys?, keys: (KeySetSource) -> JSONWebKeySet?
-  ) throws(Interruption) -> (Client, subject: ByteString?) {
+    ofJWT token: ArraySlice<UInt8>, now: Int, after wanted: WantedKeys?, missing: inout WantedKeys?,
+    keys: (KeySetSource) -> JSONWebKeySet?
+  ) throws(Denial) -> (Client, subject: ByteString?) {
     let jwt: JWT
-    do throws(JWTRefusal) { jwt = try JWT(compact: token.span) } catch { throw .denied(Self.denial(error)) }
+    do throws(JWTRefusal) { jwt = try JWT(compact: token.span) } catch { throw Self.denial(error) }
     let candidates = try candidates(for: jwt, now: now)
     var signature = SignatureCheck(jwt, tried: wanted?.tried ?? [])
     let holders = candidates.filter { signature.holds(by: $0.source, keys: keys) }
-    guard holders.count < 2 else { throw .denied(Self.ambiguousClient) }
+    guard holders.count < 2 else { throw Self.ambiguousClient }
     if let holder = holders.first { return (clients[holder.client], holder.subject) }
     var denial = !signature.lacking.isEmpty ? Self.providerUnavailable : Self.denial(signature.refusal ?? .badSignature)
     denial.attempts = max(1, signature.failed.count)
-    guard signature.wanted.isEmpty else {
-      throw .keysWanted(
-        WantedKeys(
-          sources: signature.wanted, lacking: signature.lacking, denial: denial, tried: signature.failed))
+    if !signature.wanted.isEmpty {
+      missing = WantedKeys(
+        sources: signature.wanted, lacking: signature.lacking, denial: denial, tried: signature.failed)
     }
-    throw .denied(denial)
+    throw denial
   }
 
   private typealias Candidate = (client: Int, source: KeySetSource, subject: ByteString?)
 
   /// Returns the clients whose rules the claims of the token meet; the signature is not checked yet. Throws a refusal
   /// that does not depend on any key.
-  private func candidates(for jwt: JWT, now: Int) throws(Interruption) -> [Candidate] {
-    guard let indices = jwt.issuer.flatMap({ issuers[$0] }) else { throw .denied(unknownIssuer(jwt)) }
+  private func candidates(for jwt: JWT, now: Int) throws(Denial) -> [Candidate] {
+    guard let indices = jwt.issuer.flatMap({ issuers[$0] }) else { throw unknownIssuer(jwt) }
     var candidates: [Candidate] = []
     var refusal: (error: JWTRefusal, rules: JWTRules)?
     for index in indices {
@@ -55,7 +57,7 @@ extension AccessPolicy {
     }
     guard !candidates.isEmpty else {
       let words = refusal.flatMap { Self.explanation(of: $0.error, jwt, $0.rules) }
-      throw .denied(Self.denial(refusal?.error ?? .wrongIssuer, words))
+      throw Self.denial(refusal?.error ?? .wrongIssuer, words)
     }
     return candidates
   }
