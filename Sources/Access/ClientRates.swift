@@ -139,17 +139,14 @@ struct TokenBucket: Sendable, Hashable {
   /// more than an empty bucket. So after a reload a caller never waits longer than an empty bucket takes to fill at
   /// this rate. This requires the caller of this function to store ``TakeResult/untakenFullAt``; otherwise the next
   /// attempt finds the old debt again.
-  /// - Parameter now: A ``moment(_:)``.
-  func take(fullAt: Int64, now: Int64) -> TakeResult {
-    take(fullAt: fullAt, now: now, mostDebt: span)
-  }
-
-  /// Takes one token as ``take(fullAt:now:)`` does, but a debt may be more than an empty bucket.
   ///
-  /// - Parameter mostDebt: The largest debt that counts; at most a quarter of `Int64.max`, so that no sum overflows.
-  func take(fullAt: Int64, now: Int64, mostDebt: Int64) -> TakeResult {
+  /// - Parameters:
+  ///   - now: A ``moment(_:)``.
+  ///   - mostDebt: The largest debt that counts, in place of that of an empty bucket; at most a quarter of `Int64.max`,
+  ///     so that no sum overflows.
+  func take(fullAt: Int64, now: Int64, mostDebt: Int64? = nil) -> TakeResult {
     let filled = now + span
-    let debt = min(max(fullAt, now), now + mostDebt)
+    let debt = min(max(fullAt, now), now + (mostDebt ?? span))
     let after = debt + interval
     let spare = filled - after
     return TakeResult(

@@ -41,14 +41,6 @@ public enum OriginPattern: Sendable, Hashable, CustomStringConvertible {
     return "\(origin.description[..<host.startIndex])*\(origin.description[dot...])"
   }
 
-  /// Returns whether the pattern matches `origin`.
-  public func matches(_ origin: Origin) -> Bool {
-    switch self {
-    case .exact(let own): own == origin
-    case .anyLabel(let pattern): Self.pattern(of: origin) == pattern
-    }
-  }
-
   /// Whether pages of the origins come over a network without encryption.
   public var isPlain: Bool {
     switch self {
