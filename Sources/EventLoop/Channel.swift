@@ -19,8 +19,7 @@ public protocol ChannelDelegate: AnyObject {
 ///
 /// Confined to its loop, so a task of that loop can capture it safely.
 public final class Channel: @unchecked Sendable {
-  // Sendable by confinement: every method runs on the loop's thread, which `IOLoop.assertCurrent` checks in debug
-  // builds.
+  // Sendable by confinement, which `IOLoop.assertCurrent` checks in debug builds.
 
   /// The event loop of this channel.
   public let loop: IOLoop
@@ -62,16 +61,14 @@ public final class Channel: @unchecked Sendable {
   /// The kernel's number, or -1 after `close`. Use it only for socket options. Only the channel may close it.
   public var raw: Int32 { descriptor?.raw ?? -1 }
 
-  /// The round-trip time to the peer as measured by the kernel (TCP_INFO), or nil if it has none. Behind a relay it is
-  /// only the time to the relay.
+  /// The round-trip time to the peer or its relay as measured by the kernel (TCP_INFO), or nil if it has none.
   public var roundTrip: Duration? {
     loop.assertCurrent()
     let microseconds = cplatform_round_trip(raw)
     return microseconds > 0 ? .microseconds(microseconds) : nil
   }
 
-  /// The time when the peer's last bytes arrived as measured by the kernel (TCP_INFO), also if they are unread; nil if the
-  /// kernel does not know it.
+  /// The time when the peer's last bytes arrived, read or not, as measured by the kernel (TCP_INFO), if it knows it.
   public var lastArrival: Deadline? {
     loop.assertCurrent()
     let milliseconds = cplatform_milliseconds_since_data(raw)
@@ -80,31 +77,10 @@ public final class Channel: @unchecked Sendable {
     return overflow ? nil : Deadline(nanoseconds: then)
   }
 
-  /// Waits until the descriptor is readable.
-  public func readable(until deadline: Deadline) async -> Readiness {
-    await wait(for: .read, until: deadline)
-  }
-
-  /// Waits until the descriptor is writable.
-  public func writable(until deadline: Deadline) async -> Readiness {
-    await wait(for: .write, until: deadline)
-  }
-
-  /// Waits until `deadline`, without waiting for readiness.
-  public func pause(until deadline: Deadline) async -> Readiness {
-    await wait(for: [], until: deadline)
-  }
-
-  private func wait(for interest: Interest, until deadline: Deadline) async -> Readiness {
+  /// Waits until the descriptor is ready for any of `interest` or `deadline` has passed.
+  public func wait(for interest: Interest, until deadline: Deadline) async -> Readiness {
     guard arm(interest, until: deadline) else { return .cancelled }
-    return await unsafe withUnsafeContinuation { continuation in
-      unsafe waiter = .task(continuation)
-    }
-  }
-
-  /// Calls `delegate` once, when the descriptor is readable or `deadline` has passed. Until then no task is needed.
-  public func watch(until deadline: Deadline, _ delegate: any ChannelDelegate) {
-    watch(for: .read, until: deadline, delegate)
+    return await unsafe withUnsafeContinuation { continuation in unsafe waiter = .task(continuation) }
   }
 
   /// Calls `delegate` once, when `deadline` has passed.
@@ -112,8 +88,9 @@ public final class Channel: @unchecked Sendable {
     watch(for: [], until: deadline, delegate)
   }
 
-  /// Calls `delegate` once, when the descriptor is ready for any of `interest` or `deadline` has passed.
-  public func watch(for interest: Interest, until deadline: Deadline, _ delegate: any ChannelDelegate) {
+  /// Calls `delegate` once, when the descriptor is ready for any of `interest` or `deadline` has passed. Until then no task
+  /// is needed.
+  public func watch(for interest: Interest = .read, until deadline: Deadline, _ delegate: any ChannelDelegate) {
     waiter = .delegate(delegate)
     if !arm(interest, until: deadline) { end(.cancelled) }
   }
@@ -127,9 +104,7 @@ public final class Channel: @unchecked Sendable {
   }
 
   /// Cancels the present wait, if any.
-  public func cancel() {
-    end(.cancelled)
-  }
+  public func cancel() { end(.cancelled) }
 
   /// Starts a wait. Returns false if the channel is closed or the poller fails.
   private func arm(_ interest: Interest, until deadline: Deadline) -> Bool {
@@ -140,8 +115,8 @@ public final class Channel: @unchecked Sendable {
     return true
   }
 
-  /// Makes the poller watch for `interest`. A wait for nothing but a deadline leaves the registration as it is: most such
-  /// waits are over before an event, and then the next wait needs no system call.
+  /// Makes the poller watch for `interest`. A wait for a deadline only leaves the registration as it is: most such waits
+  /// end before an event, and then the next wait needs no system call.
   private func register(_ interest: Interest) -> Bool {
     wanted = interest
     guard !interest.isEmpty, interest != registered, let raw = descriptor?.raw else { return true }
@@ -161,7 +136,6 @@ public final class Channel: @unchecked Sendable {
   }
 
   private func moveRegistration(from old: Rank) {
-    loop.assertCurrent()
     guard !registered.isEmpty else { return }
     unregister(from: old)
     // If the poller fails, the next wait tries again, and ends as cancelled.
@@ -172,8 +146,7 @@ public final class Channel: @unchecked Sendable {
   func becameReady() {
     loop.assertCurrent()
     if !wanted.isEmpty, isWaiting { return end(.ready) }
-    // Nothing waits for the descriptor at present. It is not watched until the next wait, because otherwise the loop would
-    // spin.
+    // Nothing waits for the descriptor until the next wait; watched, it would spin the loop.
     unregister(from: rank)
   }
 
@@ -236,7 +209,7 @@ public final class Channel: @unchecked Sendable {
     return count == 0 || (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
   }
 
-  /// Whether bytes have arrived that are not read yet.
+  /// Whether unread bytes have arrived.
   public var hasInput: Bool { peek() > 0 }
 
   private func peek() -> Int {
@@ -246,8 +219,7 @@ public final class Channel: @unchecked Sendable {
     return unsafe recv(raw, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT))
   }
 
-  /// Sends as much of `bytes` as the kernel accepts now. Returns the number of bytes, which is 0 if it accepts none at
-  /// present.
+  /// Sends as much of `bytes` as the kernel accepts now, and returns the number of bytes.
   ///
   /// - Parameter closes: Whether `close` follows. The last bytes and the end then go out in one packet.
   public func send(_ bytes: Span<UInt8>, closes: Bool = false) throws(SocketError) -> Int {
@@ -328,8 +300,7 @@ public final class Channel: @unchecked Sendable {
   public func close() {
     loop.assertCurrent()
     guard isOpen else { return }
-    // epoll forgets a connection with its last descriptor, and a connection has only this one. A listener may have others,
-    // in other processes.
+    // epoll forgets a connection with its only descriptor. A listener may have others, in other processes.
     if !isConnection || !loop.poller(of: rank).forgetsClosed { unregister(from: rank) }
     descriptor = nil
     if isConnection { loop.deadlineCount.closed(at: deadline) }
@@ -347,7 +318,7 @@ extension IOLoop {
     let timer = openTimer()
     defer { timer.close() }
     let readiness = await withTaskCancellationHandler {
-      await timer.pause(until: now.advanced(by: duration))
+      await timer.wait(for: [], until: now.advanced(by: duration))
     } onCancel: {
       post { timer.cancel() }
     }

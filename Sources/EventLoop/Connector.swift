@@ -1,12 +1,11 @@
 import Glibc
 
-/// A connector that makes one connection to a host (Happy Eyeballs, RFC 8305), or to a Unix-domain socket. It finds the
-/// host's addresses and tries them one after another, each a little later than the previous one, until one connects. The
-/// first success wins, and the other attempts are closed.
+/// A connector that makes one connection to a host (Happy Eyeballs, RFC 8305), or to a Unix-domain socket: the first of
+/// several attempts that succeeds.
 ///
-/// The connector tries cached addresses of a name at once. Unless they are very new, it looks the name up in parallel
-/// and also tries new addresses. So a changed address costs no more than one that does not respond. After a failure the
-/// connector looks the name up first.
+/// It tries cached addresses of a name at once. Unless they are very new, it looks the name up in parallel and also tries
+/// new addresses, so a changed address costs no more than one that does not respond. After a failure it looks the name up
+/// first.
 ///
 /// Confined to its loop. It stays alive until it has reported, even if its owner drops it.
 public final class Connector: ChannelDelegate {
@@ -28,14 +27,12 @@ public final class Connector: ChannelDelegate {
   /// The time by which the deadline of each attempt exceeds the connector's deadline, so that the timer ends them all.
   private static let margin = Duration.seconds(1)
 
-  /// The size in bytes of the kernel's buffer in each direction (the kernel reserves twice as much for itself): at 50
-  /// ms to the peer, 2.6 MB/s. By default, the kernel buffers megabytes of a response with a slow reader.
+  /// The bytes of the kernel's buffer in each direction (it reserves twice as much for itself): at 50 ms to the peer, 2.6
+  /// MB/s. By default, the kernel buffers megabytes of a response with a slow reader.
   public static let socketBuffer = 131_072
 
   private let loop: IOLoop
-  /// Finds the addresses of the host; nil for a Unix-domain socket.
   private let resolver: NameResolver?
-  /// The host, or the path of the Unix-domain socket.
   private let host: String
   private let port: UInt16
   private let deadline: Deadline
@@ -55,7 +52,6 @@ public final class Connector: ChannelDelegate {
   /// - Parameters:
   ///   - host: A name, an IP address, or without a resolver the path of a Unix-domain socket.
   ///   - resolver: Finds the addresses of the host; nil for a Unix-domain socket.
-  ///   - deadline: The time to give up.
   ///   - report: Receives the outcome, once, on the loop and never before this initializer returns.
   public init(
     to host: String, port: UInt16 = 0, loop: IOLoop, resolver: NameResolver?, until deadline: Deadline,
@@ -83,21 +79,19 @@ public final class Connector: ChannelDelegate {
       return tryNext()
     }
     if let address = IPAddress(host) {
-      order.add([.ip(address, port: port, family: address.isIPv4 ? .v4 : .v6)])
+      order.add([.ip(address, port: port)])
     } else if let addresses = SocketAddress.loopback(named: host, port: port) {
       order.add(addresses)
     } else {
       let memory = resolver.memory(of: host, port: port)
       let age = memory.map { $0.isDoubtful ? Self.lifetime : loop.now.duration(since: $0.found) } ?? Self.lifetime
       if age < Self.lifetime { order.add(memory?.addresses ?? []) } else { stale = memory?.addresses ?? [] }
-      if age >= Self.freshness { resolve() }
+      if age >= Self.freshness {
+        isResolving = true
+        resolver.find(host, port: port) { [weak self] outcome in self?.resolved(outcome) }
+      }
     }
     tryNext()
-  }
-
-  private func resolve() {
-    isResolving = true
-    resolver?.find(host, port: port) { [weak self] outcome in self?.resolved(outcome) }
   }
 
   private func resolved(_ outcome: NameResolver.Resolution) {
@@ -189,9 +183,8 @@ public final class Connector: ChannelDelegate {
 
   private func close() {
     timer.close()
-    let losers = attempts
+    for attempt in attempts { attempt.channel.close() }
     attempts = []
-    for loser in losers { loser.channel.close() }
   }
 }
 
@@ -199,11 +192,7 @@ extension Channel {
   /// Returns the error of a connection attempt, or nil if it succeeded.
   fileprivate func connectionError(_ readiness: Readiness) -> SocketError? {
     guard readiness == .ready else { return SocketError(call: "connect", code: ECANCELED) }
-    var code: Int32 = 0
-    var length = socklen_t(MemoryLayout<Int32>.size)
-    guard unsafe getsockopt(raw, SOL_SOCKET, SO_ERROR, &code, &length) == 0 else {
-      return SocketError(during: "getsockopt")
-    }
+    guard let code = Descriptor.option(SO_ERROR, of: raw) else { return SocketError(during: "getsockopt") }
     return code == 0 ? nil : SocketError(call: "connect", code: code)
   }
 }
@@ -238,7 +227,7 @@ extension Descriptor {
 
 /// The error when no connection to a host could be made.
 public struct ConnectError: Error, Sendable, Equatable, CustomStringConvertible {
-  /// The kind of failure.
+  /// The kind of failure; of several, the most informative.
   public enum Cause: Sendable, Equatable {
     case unknownHost
     case resolverTimedOut
@@ -259,24 +248,21 @@ public struct ConnectError: Error, Sendable, Equatable, CustomStringConvertible 
     self.description = description
   }
 
-  /// Creates an error from the failures of all addresses of `host`. The most informative failure determines the cause.
+  /// Creates an error from the failures of all addresses of `host`.
   init(_ host: String, _ failures: [(address: SocketAddress, error: SocketError)]) {
-    let causes = failures.map { Cause($0.error) }
+    let causes = failures.map { Self.cause($0.error) }
     let found = [Cause.refused, .timedOut, .unroutable, .failed].first { causes.contains($0) } ?? .failed
     let list = failures.prefix(4).map { "\($0.address): \($0.error)" }.joined(separator: "; ")
     self.init(found, "No connection to \(host) (\(failures.isEmpty ? "it has no addresses" : list)).")
   }
-}
 
-extension ConnectError.Cause {
-  fileprivate init(_ error: SocketError) {
-    self =
-      switch error.code {
-      // The last is that of a Unix-domain socket without a server.
-      case ECONNREFUSED, ECONNRESET, ENOENT: .refused
-      case ENETUNREACH, EHOSTUNREACH, ENETDOWN, EHOSTDOWN, EADDRNOTAVAIL, EAFNOSUPPORT: .unroutable
-      case ETIMEDOUT: .timedOut
-      default: .failed
-      }
+  private static func cause(_ error: SocketError) -> Cause {
+    switch error.code {
+    // The last is that of a Unix-domain socket without a server.
+    case ECONNREFUSED, ECONNRESET, ENOENT: .refused
+    case ENETUNREACH, EHOSTUNREACH, ENETDOWN, EHOSTDOWN, EADDRNOTAVAIL, EAFNOSUPPORT: .unroutable
+    case ETIMEDOUT: .timedOut
+    default: .failed
+    }
   }
 }

@@ -17,9 +17,7 @@ public struct Deadline: Sendable, Hashable, Comparable {
   }
 
   /// Creates a moment from nanoseconds of the monotonic clock.
-  public init(nanoseconds: UInt64) {
-    self.nanoseconds = nanoseconds
-  }
+  public init(nanoseconds: UInt64) { self.nanoseconds = nanoseconds }
 
   /// Returns this moment plus `duration`, or `never` if the sum overflows.
   public func advanced(by duration: Duration) -> Deadline {
@@ -35,9 +33,7 @@ public struct Deadline: Sendable, Hashable, Comparable {
   }
 
   /// Returns whether `left` is earlier.
-  public static func < (left: Deadline, right: Deadline) -> Bool {
-    left.nanoseconds < right.nanoseconds
-  }
+  public static func < (left: Deadline, right: Deadline) -> Bool { left.nanoseconds < right.nanoseconds }
 }
 
 extension Duration {
@@ -54,9 +50,8 @@ extension Duration {
 
 /// A count of a loop's connections that wait without a deadline.
 ///
-/// Within a turn a connection may be between two waits. At the end of a turn each connection must have a deadline,
-/// because otherwise a peer that does nothing would hold it forever. If one has none, a debug build stops, and a
-/// release build reports it in its metrics.
+/// At the end of a turn each connection must have a deadline, because otherwise a peer that does nothing would hold it
+/// forever. If one has none, a debug build stops, and a release build reports it in its metrics.
 final class DeadlineCount: @unchecked Sendable {
   // Sendable: `current` and `isFatal` are confined to the loop, and the value for other threads is atomic.
   private var current = 0

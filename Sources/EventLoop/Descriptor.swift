@@ -6,9 +6,7 @@ public struct Descriptor: ~Copyable, Sendable {
   public let raw: Int32
 
   /// Takes ownership of `raw`. From now on only this value may close it.
-  public init(owning raw: Int32) {
-    self.raw = raw
-  }
+  public init(owning raw: Int32) { self.raw = raw }
 
   /// Returns a second descriptor of the same open file, with close-on-exec.
   public borrowing func duplicate() throws(SocketError) -> Descriptor {
@@ -24,9 +22,7 @@ public struct Descriptor: ~Copyable, Sendable {
     return raw
   }
 
-  deinit {
-    close(raw)
-  }
+  deinit { close(raw) }
 
   /// Returns whether the system grants `count` further descriptors at once.
   public static func areAvailable(_ count: Int) -> Bool { SpareDescriptors(count).isComplete }
@@ -56,15 +52,12 @@ public struct SpareDescriptors: ~Copyable, Sendable {
   /// Takes the place of those that were freed, as soon as there are free ones.
   public mutating func refill() {
     while kept.count < wanted {
-      // A new socket counts against the limits of the process and of the system. A duplicate counts only against the
-      // first.
+      // A new socket counts against the limits of process and system; a duplicate counts only against the first.
       do { kept.append(try Descriptor.socket(family: AF_UNIX).relinquish()) } catch { return }
     }
   }
 
-  deinit {
-    for raw in kept { close(raw) }
-  }
+  deinit { for raw in kept { close(raw) } }
 }
 
 extension Descriptor {
@@ -79,6 +72,13 @@ extension Descriptor {
     return Descriptor(owning: raw)
   }
 
+  /// Returns the value of a socket's option (SOL_SOCKET), or nil if the call fails.
+  static func option(_ name: Int32, of raw: Int32) -> Int32? {
+    var value: Int32 = 0
+    var length = socklen_t(MemoryLayout<Int32>.size)
+    return unsafe getsockopt(raw, SOL_SOCKET, name, &value, &length) == 0 ? value : nil
+  }
+
   borrowing func set(_ level: Int32, _ option: Int32, _ value: Int32) throws(SocketError) {
     var value = value
     guard unsafe setsockopt(raw, level, option, &value, socklen_t(MemoryLayout<Int32>.size)) == 0 else {
@@ -90,8 +90,7 @@ extension Descriptor {
 extension SocketAddress {
   var family: Int32 {
     switch self {
-    case .ip(_, _, .v4): AF_INET
-    case .ip(_, _, .v6): AF_INET6
+    case .ip(let address, _): address.isIPv4 ? AF_INET : AF_INET6
     case .unix: AF_UNIX
     }
   }

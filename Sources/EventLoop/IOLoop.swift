@@ -7,7 +7,7 @@ import Locks
 /// A thread that serves many descriptors. The loop waits until some are ready, resumes their waiters, and runs the
 /// tasks that prefer it until they wait again. It is a task executor, so `async` code never leaves the thread.
 ///
-/// The loop has its own thread. Everything except `isCurrent`, `enqueue`, `post`, `performAndWait`, `stop`,
+/// Everything except `isCurrent`, `enqueue`, `post`, `performAndWait`, `stop`,
 /// `stopAndWait`, `connectionsWithoutDeadline`, `lag` and `presentTurn` is confined to it.
 public final class IOLoop: TaskExecutor, @unchecked Sendable {
   // Sendable: state for other threads is in `mailbox`, behind its lock; everything else is confined to the thread.
@@ -45,8 +45,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
 
   let deadlineCount = DeadlineCount()
 
-  /// The number of connections without a deadline at the end of the last turn: always 0, unless this program has a
-  /// defect. Any thread may read it.
+  /// See ``DeadlineCount``: always 0, unless this program has a defect. Any thread may read it.
   public var connectionsWithoutDeadline: Int { deadlineCount.atEndOfTurn }
 
   private let lagRecord = LoopLagRecord()
@@ -71,9 +70,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     static func < (left: TimerEntry, right: TimerEntry) -> Bool { left.deadline < right.deadline }
   }
 
-  /// Creates a loop and starts it on its own thread.
-  ///
-  /// Throws if the system has no descriptors left for the poller and the wake-up pipe, or refuses a thread.
+  /// Creates a loop on its own thread. Throws if the system has no descriptors or threads left.
   public static func start(label: String, poller kind: PollerKind = .epoll) throws(SocketError) -> IOLoop {
     let loop = try IOLoop(kind)
     do throws(Thread.Refused) {
@@ -126,9 +123,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   /// Runs `action` on the loop's thread, in the order of the calls. Returns false without running it if the loop has
   /// ended.
   @discardableResult
-  public func post(_ action: @escaping @Sendable () -> Void) -> Bool {
-    mailbox.post(.action(action))
-  }
+  public func post(_ action: @escaping @Sendable () -> Void) -> Bool { mailbox.post(.action(action)) }
 
   /// Runs `action` on the loop's thread and waits for it. Does nothing if the loop has ended. Do not call it on a loop:
   /// two loops that wait for each other would wait forever.
@@ -142,25 +137,19 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   }
 
   /// Ends the loop after its present turn, and closes its open descriptors.
-  public func stop() {
-    post { self.isStopped = true }
-  }
+  public func stop() { post { self.isStopped = true } }
 
-  /// Ends the loop, and waits until its thread has ended. A process must not run its exit handlers, such as OpenSSL's,
-  /// while a loop still closes its connections. Call it once, and not on a loop.
+  /// Ends the loop and waits for its thread. A process must not run its exit handlers, such as OpenSSL's, while a loop
+  /// still closes its connections. Call it once, and not on a loop.
   public func stopAndWait() {
     stop()
     thread?.join()
   }
 
-  /// Stops a debug build if the calling thread is not the loop's. Every method that is confined to the loop calls it
-  /// first.
-  public func assertCurrent() {
-    assert(isCurrent, "called from outside the event loop")
-  }
+  /// Stops a debug build on any other thread. Every method that is confined to the loop calls it first.
+  public func assertCurrent() { assert(isCurrent, "called from outside the event loop") }
 
-  /// The time that the loop takes at present to serve every ready descriptor once, or zero if it serves all of them in
-  /// each turn. A descriptor that becomes ready now has to wait so long.
+  /// How long a descriptor that becomes ready now has to wait; zero if the loop serves all of them in each turn.
   public var backlog: Duration {
     assertCurrent()
     // By index: a loop over the elements would copy them, for each ready connection.
@@ -187,12 +176,9 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   }
 
   /// Returns a channel without a descriptor, for waits that only a deadline or `cancel` ends. The caller must close it.
-  public func openTimer() -> Channel {
-    makeChannel(nil, isConnection: false)
-  }
+  public func openTimer() -> Channel { makeChannel(nil, isConnection: false) }
 
-  /// Runs `action` at the end of the present turn, after all ready descriptors and all jobs, so that the output of many
-  /// of them can be sent together.
+  /// Runs `action` at the end of the present turn, so that the output of many descriptors can be sent together.
   public func atEndOfTurn(_ action: @escaping () -> Void) {
     assertCurrent()
     endings.append(action)
@@ -204,8 +190,8 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     nextEndings.append(action)
   }
 
-  /// Looks at a listener's channel after each crowd of ready descriptors, until it closes. The poller reports ready
-  /// descriptors in turn, so a new connection would have to wait for all busy ones.
+  /// Looks at a listener's channel after each crowd of ready descriptors: the poller reports ready descriptors in turn,
+  /// so a new connection would have to wait for all busy ones.
   func lookEarly(at channel: Channel) {
     assertCurrent()
     doors.append(channel.token)
@@ -272,7 +258,8 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
       now = .now
       lagRecord.turnBegan(at: now)
       servesSeveral = ready.count > 1
-      measureLap(isCrowded: ready.count >= Self.crowd)
+      // How long an event of the loop's own waits behind all ready descriptors: the poller reports them in turn.
+      if lap.begins(isCrowded: ready.count >= Self.crowd, at: now) { post { self.lap.end() } }
       for token in ready { wake(token) }
       if ready.count >= Self.crowd { openDoors() }
       serveLowerRanks(&ready)
@@ -288,11 +275,6 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     runTasks()
     while !endings.isEmpty { endTurn() }
     cplatform_set_current_loop(nil)
-  }
-
-  /// Measures how long an event of the loop's own waits behind all ready descriptors: the poller reports them in turn.
-  private func measureLap(isCrowded: Bool) {
-    if lap.begins(isCrowded: isCrowded, at: now) { post { self.lap.end() } }
   }
 
   /// Serves the channels of the lower ranks, and looks at the listeners in between.
@@ -345,8 +327,8 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     }
   }
 
-  /// Runs all tasks that need not wait, including those that they start or resume. The loop does so itself after each
-  /// ready descriptor; an action at the end of a turn calls it to know how long the tasks take that it has resumed.
+  /// Runs all tasks that need not wait, including those that they start or resume. The loop does so after each ready
+  /// descriptor; an action at the end of a turn calls it to measure the tasks that it has resumed.
   public func runTasks() {
     assertCurrent()
     while nextJob < jobs.count {
@@ -384,11 +366,9 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     }
   }
 
-  /// The deadline at which the next turn has to begin at the latest.
   private var firstDeadline: Deadline { timers.min?.deadline ?? .never }
 
-  /// Returns the milliseconds until the first deadline, rounded up so that it has passed after the wait, or -1 without
-  /// one.
+  /// Returns the milliseconds until the first deadline, rounded up so that it passes, or -1 without one.
   private func timeout(at now: Deadline) -> Int32 {
     guard endings.isEmpty else { return 0 }
     let first = firstDeadline

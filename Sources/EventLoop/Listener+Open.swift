@@ -23,21 +23,20 @@ extension Listener {
     _ endpoint: Endpoint, loops: Int, writeProgress: Duration = .seconds(30), reusesPort: Bool = false
   ) throws(ListenError) -> [[Listener]] {
     let opening = Opening(
-      loops: loops, reusesPort: reusesPort,
+      loops: max(loops, 1), reusesPort: reusesPort,
       unacknowledged: Int32(clamping: (writeProgress + margin).wholeNanoseconds / 1_000_000))
     do {
       switch endpoint {
-      case .unix(let path): return [try openUnix(path, loops: loops)]
+      case .unix(let path): return [try openUnix(path, loops: opening.loops)]
       case .tcp(let host, let port): return try openTCP(host, port: port, opening)
-      case .passed(let sockets): return try open(sockets, opening)
+      case .passed(let sockets): return try sockets.map { socket in try open(socket, opening) }
       }
     } catch {
       throw ListenError(endpoint, error)
     }
   }
 
-  /// Finds out whether an endpoint could be opened. It listens nowhere and leaves no file, so it takes no connection from
-  /// a server that runs or starts.
+  /// Checks whether an endpoint could be opened, without listening: it takes no connection from another server.
   ///
   /// - Throws: The error of ``open(_:loops:writeProgress:reusesPort:)``.
   public static func check(_ endpoint: Endpoint, reusesPort: Bool) throws(ListenError) {
@@ -70,10 +69,7 @@ extension Listener {
   private static func checkUnix(_ path: String) throws {
     if let obstacle = PathObstacle(at: path) { throw obstacle }
     let address = SocketAddress.unix(path: path)
-    var status = stat()
-    if unsafe lstat(path, &status) == 0, try !isLeftOver(address) {
-      throw SocketError(call: "bind", code: EADDRINUSE)
-    }
+    if lstat(path) != nil, try !isLeftOver(address) { throw SocketError(call: "bind", code: EADDRINUSE) }
     let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
     guard unsafe access(folder, W_OK | X_OK) == 0 else { throw SocketError(during: "bind") }
   }
@@ -106,8 +102,8 @@ extension Listener {
     }
   }
 
-  /// The bytes that the kernel buffers for a peer that does not read (it reserves twice as much for itself). By
-  /// default, the kernel buffers megabytes, and keeps them after the connection is closed.
+  /// The bytes that the kernel buffers for a peer that does not read (it reserves twice as much for itself). By default
+  /// it buffers megabytes, and keeps them after the connection is closed.
   private static let sendBuffer: Int32 = 65_536
 
   /// The bytes that the kernel buffers while the server does not read (it also reserves twice as much): more than the
@@ -132,17 +128,13 @@ extension Listener {
   static func addresses(of host: String, port: UInt16) throws -> [SocketAddress] {
     // IPv4 first, where ports are scarce: a closed connection of any program blocks its port for a minute for a
     // listener on all addresses. A port that is free for IPv4 is mostly free for IPv6, but not the other way round.
-    let any = [
-      SocketAddress.ip(IPAddress(in_addr(s_addr: 0)), port: port, family: .v4),
-      .ip(IPAddress(bits: 0), port: port, family: .v6),
-    ]
-    return host == "*" ? any : try resolve(host, port: port)
+    guard host == "*" else { return try resolve(host, port: port) }
+    return [.ip(IPAddress(v4: 0), port: port), .ip(IPAddress(bits: 0), port: port)]
   }
 
   private static func openTCP(_ host: String, port: UInt16, _ opening: Opening) throws -> [[Listener]] {
     let addresses = try addresses(of: host, port: port)
-    // A port that the system picks for the first address may be in use on the next. Then the system has to pick another
-    // port.
+    // A port that the system picks for the first address may be in use on the next.
     for _ in 0..<attempts where port == 0 {
       do {
         return try openTCP(addresses, opening)
@@ -161,7 +153,7 @@ extension Listener {
     var failure = SocketError(call: "socket", code: EAFNOSUPPORT)
     for address in addresses {
       var address = address
-      if let chosen = found.first?.first?.address.port { address = address.withPort(chosen) }
+      if let chosen = found.first?.first?.address.port, let ip = address.ipAddress { address = .ip(ip, port: chosen) }
       do {
         found.append(try openTCP(address, opening))
       } catch let error as SocketError where [EAFNOSUPPORT, EADDRNOTAVAIL].contains(error.code) {
@@ -187,9 +179,7 @@ extension Listener {
     return listeners
   }
 
-  static func bound(
-    to address: SocketAddress, _ opening: Opening, sharing: Bool
-  ) throws(SocketError) -> Descriptor {
+  static func bound(to address: SocketAddress, _ opening: Opening, sharing: Bool) throws(SocketError) -> Descriptor {
     let descriptor = try Descriptor.socket(family: address.family)
     try descriptor.set(SOL_SOCKET, SO_REUSEADDR, 1)
     if sharing { try descriptor.set(SOL_SOCKET, SO_REUSEPORT, 1) }
@@ -214,21 +204,12 @@ extension Listener {
   }
 
   static func listening(
-    _ descriptor: consuming Descriptor, at address: SocketAddress, _ origin: Listener.Origin = .ownSocket
+    _ descriptor: consuming Descriptor, at address: SocketAddress, _ origin: Origin = .ownSocket
   ) throws(SocketError) -> Listener {
     guard listen(descriptor.raw, backlog) == 0 else { throw SocketError(during: "listen") }
     return Listener(descriptor, at: address, origin)
   }
-}
 
-extension SocketAddress {
-  fileprivate func withPort(_ port: UInt16) -> SocketAddress {
-    guard case .ip(let address, _, let family) = self else { return self }
-    return .ip(address, port: port, family: family)
-  }
-}
-
-extension Listener {
   /// The mode of the socket file: owner and group may connect. The folder's permissions decide who else can reach it.
   private static let socketMode: mode_t = 0o660
 
@@ -247,7 +228,7 @@ extension Listener {
     }
     let file = SocketFile(path)
     var listeners: [Listener] = []
-    for _ in 1..<max(loops, 1) { listeners.append(try listening(try descriptor.duplicate(), at: address, .file(nil))) }
+    for _ in 1..<loops { listeners.append(try listening(try descriptor.duplicate(), at: address, .file(nil))) }
     // Only this listener removes the file.
     listeners.append(try listening(consume descriptor, at: address, .file(file)))
     return listeners
@@ -275,20 +256,17 @@ extension Listener {
 /// The kernel keeps the file's inode as long as the socket is open, so no other file gets its number meanwhile.
 struct SocketFile {
   private let path: String
-  private let device: dev_t
-  private let inode: ino_t
+  private let status: stat
 
   /// Identifies the file at `path`, which must have been bound just now. Returns nil if it is already gone.
   init?(_ path: String) {
     guard let status = lstat(path) else { return nil }
-    self.path = path
-    device = status.st_dev
-    inode = status.st_ino
+    (self.path, self.status) = (path, status)
   }
 
   /// Removes the file, unless another file has replaced it: a successor's socket, or a file of the operator.
   func remove() {
-    guard let status = lstat(path), status.st_dev == device, status.st_ino == inode else { return }
+    guard let present = lstat(path), present.st_dev == status.st_dev, present.st_ino == status.st_ino else { return }
     unsafe unlink(path)
   }
 }

@@ -23,12 +23,10 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
   /// The address of the socket, with the port that the system picked if 0 was requested.
   public let address: SocketAddress
 
-  /// The pause after accepting fails for lack of descriptors. Meanwhile connections wait in the kernel's queue, and the
-  /// loop serves its present connections instead of spinning.
+  /// The pause after accepting fails for lack of descriptors. Meanwhile connections wait in the kernel's queue.
   public static let backOff = Duration.milliseconds(100)
 
-  /// The maximum number of connections accepted at once, so that a flood of new connections does not starve the present
-  /// ones.
+  /// The most connections accepted at once, so that a flood of new connections does not starve the present ones.
   private static let batch = 64
 
   /// The origin of a listener's socket, which decides what a drain does with it.
@@ -127,8 +125,7 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
 
   /// Passes a connection to the owner. Without an owner the connection closes.
   private func handOver(_ descriptor: consuming Descriptor, from peer: SocketAddress) {
-    guard let owner else { return }
-    owner.listener(self, accepted: descriptor, from: peer)
+    owner?.listener(self, accepted: descriptor, from: peer)
   }
 
   /// Accepts waiting connections. Returns false if the system lacks the resources to accept.
@@ -176,10 +173,7 @@ extension sockaddr_storage {
 /// Each loop may accept a connection from the common queue. Without turns, the loop that wakes first would take all
 /// connections that wait after a restart, and keep them.
 final class ListenerGroup: Sendable {
-  struct Member {
-    let loop: IOLoop
-    let listener: Listener
-  }
+  typealias Member = (loop: IOLoop, listener: Listener)
 
   private struct State {
     var members: [Member] = []
@@ -190,14 +184,12 @@ final class ListenerGroup: Sendable {
 
   private let state: Locked<State>
 
-  init(of count: Int) {
-    state = Locked(State(missing: count))
-  }
+  init(of count: Int) { state = Locked(State(missing: count)) }
 
   /// Adds a listener, on its loop. The call that completes the group returns all members, which may then accept.
   func join(_ listener: Listener, on loop: IOLoop) -> [Member] {
     state.withLock { state in
-      state.members.append(Member(loop: loop, listener: listener))
+      state.members.append((loop, listener))
       state.missing -= 1
       return state.missing == 0 ? state.members : []
     }

@@ -23,13 +23,14 @@ public struct LoopLag: Sendable {
   private var previous = Duration.zero
   private var periodBegan = Deadline(nanoseconds: 0)
 
-  /// Records a turn.
-  ///
-  /// - Parameter due: The deadline at which the turn had to begin at the latest.
+  /// Records a turn, which had to begin at `due` at the latest.
   mutating func add(from began: Deadline, to ended: Deadline, due: Deadline) {
     let turn = ended.duration(since: began)
     busy += turn
-    note(max(turn, began.duration(since: due)), at: ended)
+    advance(to: ended)
+    let delay = max(turn, began.duration(since: due))
+    present = max(present, delay)
+    if delay > Self.tolerance { lateTurns += 1 }
   }
 
   /// Returns these times at `now`. A turn that has not ended counts with its length so far.
@@ -39,12 +40,6 @@ public struct LoopLag: Sendable {
     reading.advance(to: now)
     reading.longest = max(reading.present, reading.previous)
     return reading
-  }
-
-  private mutating func note(_ delay: Duration, at now: Deadline) {
-    advance(to: now)
-    present = max(present, delay)
-    if delay > Self.tolerance { lateTurns += 1 }
   }
 
   private mutating func advance(to now: Deadline) {
@@ -62,9 +57,7 @@ final class LoopLagRecord: Sendable {
   /// The beginning of the turn in progress in nanoseconds; 0 while the loop waits.
   private let turnBegan = Atomic<UInt64>(0)
 
-  func turnBegan(at now: Deadline) {
-    turnBegan.store(now.nanoseconds, ordering: .relaxed)
-  }
+  func turnBegan(at now: Deadline) { turnBegan.store(now.nanoseconds, ordering: .relaxed) }
 
   func turnEnded(from began: Deadline, to ended: Deadline, due: Deadline) {
     turnBegan.store(0, ordering: .relaxed)

@@ -1,8 +1,6 @@
 /// Reports at intervals that every event loop makes progress, for a watchdog.
 ///
-/// A letter goes from loop to loop, and each loop has to pass it on. When it has gone round, the loops have made progress.
-/// A loop that hangs keeps the letter, so the reports end. It needs no thread, and costs each loop one action in each
-/// interval.
+/// A letter goes from loop to loop, and each loop has to pass it on. A loop that hangs keeps it, so the reports end.
 public final class LoopPulse: ChannelDelegate, @unchecked Sendable {
   // Sendable by confinement: the state is used only on the first loop.
 
@@ -49,13 +47,10 @@ public final class LoopPulse: ChannelDelegate, @unchecked Sendable {
   }
 
   private func pass(to index: Int) {
-    guard index < loops.count else {
-      loops.first?.post {
-        self.isUnderWay = false
-        self.beat()
-      }
-      return
+    guard index == loops.count else { return _ = loops[index].post { self.pass(to: index + 1) } }
+    loops.first?.post {
+      self.isUnderWay = false
+      self.beat()
     }
-    loops[index].post { self.pass(to: index + 1) }
   }
 }

@@ -46,14 +46,10 @@ final class Mailbox: Sendable {
       defer { state.isAwake = true }
       return (true, !state.isAwake)
     }
-    if mustWake { wake() }
-    return isTaken
-  }
-
-  private func wake() {
     var byte: UInt8 = 1
     // The pipe cannot be full, because it contains at most one byte.
-    _ = unsafe write(writing.raw, &byte, 1)
+    if mustWake { _ = unsafe write(writing.raw, &byte, 1) }
+    return isTaken
   }
 
   /// Closes the mailbox and returns the letters in it.

@@ -2,7 +2,7 @@ import CPlatform
 import Glibc
 import Locks
 
-/// A resolver that finds the addresses of names without blocking its event loop, and caches them for a while.
+/// A resolver that finds the addresses of names without blocking its event loop, and caches them.
 ///
 /// The system's resolver blocks, so each look-up has its own thread. Concurrent requests for the same name share one
 /// look-up, so a resolver that hangs blocks one thread for each name.
@@ -34,15 +34,11 @@ public final class NameResolver: @unchecked Sendable {
   var memories: [Name: Memory] = [:]
   private var waiting: [Name: [(Resolution) -> Void]] = [:]
 
-  /// Creates a resolver for `loop` that calls the system's resolver.
-  public convenience init(loop: IOLoop) {
-    self.init(loop: loop) { host, port throws(ResolutionError) in try resolve(host, port: port) }
-  }
-
-  /// Creates a resolver for `loop` with its own look-up function.
-  public init(loop: IOLoop, lookUp: @escaping LookUp) {
+  /// Creates a resolver for `loop`, by default with the system's resolver.
+  public init(loop: IOLoop, lookUp: LookUp? = nil) {
     self.loop = loop
-    self.lookUp = lookUp
+    let ofSystem: LookUp = { host, port throws(ResolutionError) in try resolve(host, port: port) }
+    self.lookUp = lookUp ?? ofSystem
   }
 
   func memory(of host: String, port: UInt16) -> Memory? {
@@ -127,9 +123,7 @@ extension SocketAddress {
     guard name.suffix(localhost.count).elementsEqual(localhost, by: { $0 | 0x20 == $1 }) else { return nil }
     let parent = name.dropLast(localhost.count)
     guard parent.isEmpty || parent.count > 1 && parent.last == UInt8(ascii: ".") else { return nil }
-    return [
-      .ip(IPAddress(v4: 0x7f00_0001), port: port, family: .v4), .ip(IPAddress(bits: 1), port: port, family: .v6),
-    ]
+    return [.ip(IPAddress(v4: 0x7f00_0001), port: port), .ip(IPAddress(bits: 1), port: port)]
   }
 
   fileprivate init?(_ entry: addrinfo) {
@@ -151,7 +145,8 @@ struct AddressOrder {
 
   private var known: Set<SocketAddress> = []
   private var waiting: [SocketAddress] = []
-  private var last: SocketAddress.Family?
+  /// The family of the previous address.
+  private var last: Int32?
 
   var isEmpty: Bool { waiting.isEmpty }
 
@@ -165,16 +160,8 @@ struct AddressOrder {
   /// Removes and returns the next address, preferably of the other family than the previous address.
   mutating func next() -> SocketAddress? {
     guard !waiting.isEmpty else { return nil }
-    let index = waiting.firstIndex { $0.ipFamily != last } ?? 0
-    let address = waiting.remove(at: index)
-    last = address.ipFamily
+    let address = waiting.remove(at: waiting.firstIndex { $0.family != last } ?? 0)
+    last = address.family
     return address
-  }
-}
-
-extension SocketAddress {
-  fileprivate var ipFamily: Family? {
-    guard case .ip(_, _, let family) = self else { return nil }
-    return family
   }
 }

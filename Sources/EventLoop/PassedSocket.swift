@@ -62,8 +62,7 @@ public struct PassedSocket: Sendable, Hashable {
     self.address = address
   }
 
-  /// The mode of a Unix-domain socket's file if every user may connect (unix(7)): systemd's own
-  /// `SocketMode=` is 0666. Nil if not.
+  /// The mode of a Unix-domain socket's file if every user may connect (unix(7)): systemd's own `SocketMode=` is 0666.
   public var modeOpenToAll: UInt32? {
     guard case .unix(let path) = address else { return nil }
     var (file, folder) = (stat(), stat())
@@ -87,16 +86,10 @@ public struct PassedSocket: Sendable, Hashable {
 
   /// Returns the address of a listening stream socket, or nil for any other descriptor.
   private static func listeningAddress(of descriptor: Int32) -> SocketAddress? {
-    guard option(SO_TYPE, of: descriptor) == Descriptor.stream, option(SO_ACCEPTCONN, of: descriptor) == 1 else {
-      return nil
-    }
+    guard Descriptor.option(SO_TYPE, of: descriptor) == Descriptor.stream,
+      Descriptor.option(SO_ACCEPTCONN, of: descriptor) == 1
+    else { return nil }
     return try? SocketAddress(of: descriptor)
-  }
-
-  private static func option(_ name: Int32, of descriptor: Int32) -> Int32? {
-    var value: Int32 = 0
-    var length = socklen_t(MemoryLayout<Int32>.size)
-    return unsafe getsockopt(descriptor, SOL_SOCKET, name, &value, &length) == 0 ? value : nil
   }
 }
 
@@ -106,31 +99,19 @@ public struct PassedSocketError: Error, Equatable, CustomStringConvertible {
   public let description: String
 
   /// Creates an error with its sentence.
-  public init(_ description: String) {
-    self.description = description
-  }
+  public init(_ description: String) { self.description = description }
 }
 
 extension Listener {
-  /// Opens listeners on sockets that are bound already, with a descriptor of each socket for each loop.
-  ///
-  /// The loops get the connections of a socket in turn. The socket keeps its backlog and its address; connections
-  /// inherit the other options.
-  static func open(
-    _ sockets: [PassedSocket], _ opening: Opening
-  ) throws(SocketError) -> [[Listener]] {
-    var opened: [[Listener]] = []
-    for socket in sockets {
-      let descriptor = Descriptor(owning: socket.descriptor)
-      if socket.address.ipAddress != nil { try setOptions(of: descriptor, opening) }
-      let origin = Listener.Origin.passed(ListenerGroup(of: max(opening.loops, 1)))
-      var listeners: [Listener] = []
-      for _ in 1..<max(opening.loops, 1) {
-        listeners.append(Listener(try descriptor.duplicate(), at: socket.address, origin))
-      }
-      listeners.append(Listener(descriptor, at: socket.address, origin))
-      opened.append(listeners)
-    }
-    return opened
+  /// Opens listeners on a socket that is bound already, with a descriptor for each loop. The loops get its connections in
+  /// turn. It keeps its backlog; connections inherit the other options.
+  static func open(_ socket: PassedSocket, _ opening: Opening) throws(SocketError) -> [Listener] {
+    let descriptor = Descriptor(owning: socket.descriptor)
+    if socket.address.ipAddress != nil { try setOptions(of: descriptor, opening) }
+    let origin = Listener.Origin.passed(ListenerGroup(of: opening.loops))
+    var listeners: [Listener] = []
+    for _ in 1..<opening.loops { listeners.append(Listener(try descriptor.duplicate(), at: socket.address, origin)) }
+    listeners.append(Listener(descriptor, at: socket.address, origin))
+    return listeners
   }
 }

@@ -161,12 +161,7 @@ public enum Rank: Int, Sendable {
 
   /// The number of channels of this rank that the loop serves in a turn at most. Each turn costs one more system call for
   /// each rank with a ready channel.
-  var most: Int {
-    switch self {
-    case .first, .last: IOLoop.crowd
-    case .second: 16
-    }
-  }
+  var most: Int { self == .second ? 16 : IOLoop.crowd }
 }
 
 /// The channels of a rank after the first. Their poller is itself a descriptor of the first rank's poller.
@@ -177,17 +172,12 @@ struct LowerRank {
   private var lap = Lap()
   /// Whether there may be more ready channels than the present turn serves.
   private var isCrowded = false
+  private let rank: Rank
+  /// A descriptor that is always ready for writing. While a lap is measured, it waits in this rank for its turn.
   private let marker: Int32
-  private let markerToken: SlotToken
-  private let most: Int
 
-  /// - Parameter marker: A descriptor that is always ready for writing. While a lap is measured, it waits in this rank for
-  ///   its turn, like the channels.
   init(_ rank: Rank, poller: any Poller, marker: Int32) {
-    self.poller = poller
-    self.marker = marker
-    markerToken = .lapMarker(of: rank)
-    most = rank.most
+    (self.rank, self.poller, self.marker) = (rank, poller, marker)
   }
 
   /// How long a channel of this rank waits until it is served.
@@ -198,20 +188,16 @@ struct LowerRank {
     let mayBeReady = isReady || firstIsCrowded
     isReady = false
     if mayBeReady { poller.wait(milliseconds: 0, into: &ready) }
-    isCrowded = ready.count >= most
+    isCrowded = ready.count >= rank.most
     if lap.begins(isCrowded: isCrowded, at: now) {
-      do {
-        try poller.update(marker, from: [], to: .write, token: markerToken)
-      } catch {
-        // Out of memory or of epoll watches.
-        lap.end()
-      }
+      // It fails if there is no memory or epoll watch left.
+      do { try poller.update(marker, from: [], to: .write, token: .lapMarker(of: rank)) } catch { lap.end() }
     }
   }
 
   /// Ends the lap, because its marker is served.
   mutating func endLap() {
-    try? poller.update(marker, from: .write, to: [], token: markerToken)
+    try? poller.update(marker, from: .write, to: [], token: .lapMarker(of: rank))
     // This turn serves all, and the next one may come much later.
     isCrowded ? lap.end() : lap.clear()
   }
@@ -242,7 +228,5 @@ struct Lap {
     began = nil
   }
 
-  mutating func clear() {
-    (last, began) = (.zero, nil)
-  }
+  mutating func clear() { self = Lap() }
 }

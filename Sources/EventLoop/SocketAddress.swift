@@ -4,29 +4,26 @@ import Glibc
 
 /// The address of a socket or of its peer.
 public enum SocketAddress: Sendable, Hashable, CustomStringConvertible {
-  case ip(IPAddress, port: UInt16, family: Family)
+  case ip(IPAddress, port: UInt16)
   /// A Unix-domain socket. The path is empty for a client that did not bind a path.
   case unix(path: String)
 
-  /// The address family of an IP socket.
-  public enum Family: Sendable { case v4, v6 }
-
   /// The IP address, or nil for a Unix-domain socket.
   public var ipAddress: IPAddress? {
-    guard case .ip(let address, _, _) = self else { return nil }
+    guard case .ip(let address, _) = self else { return nil }
     return address
   }
 
   /// The TCP port, or nil for a Unix-domain socket.
   public var port: UInt16? {
-    guard case .ip(_, let port, _) = self else { return nil }
+    guard case .ip(_, let port) = self else { return nil }
     return port
   }
 
   /// The address as text, such as `127.0.0.1:8080`, `[::1]:8080` or `unix:/run/server.sock`.
   public var description: String {
     switch self {
-    case .ip(let address, let port, _): address.isIPv4 ? "\(address):\(port)" : "[\(address)]:\(port)"
+    case .ip(let address, let port): address.isIPv4 ? "\(address):\(port)" : "[\(address)]:\(port)"
     case .unix(let path): "unix:\(path)"
     }
   }
@@ -36,18 +33,17 @@ public enum SocketAddress: Sendable, Hashable, CustomStringConvertible {
     switch Int32(storage.ss_family) {
     case AF_INET:
       let address = unsafe unsafeBitCast(storage, reading: sockaddr_in.self)
-      self = .ip(IPAddress(address.sin_addr), port: UInt16(bigEndian: address.sin_port), family: .v4)
+      self = .ip(IPAddress(v4: UInt32(bigEndian: address.sin_addr.s_addr)), port: UInt16(bigEndian: address.sin_port))
     case AF_INET6:
       let address = unsafe unsafeBitCast(storage, reading: sockaddr_in6.self)
-      self = .ip(IPAddress(address.sin6_addr), port: UInt16(bigEndian: address.sin6_port), family: .v6)
+      let bits = unsafe UInt128(bigEndian: unsafeBitCast(address.sin6_addr, to: UInt128.self))
+      self = .ip(IPAddress(bits: bits), port: UInt16(bigEndian: address.sin6_port))
     default:
       self = .unix(path: "")
     }
   }
 
-  /// Returns the address that a socket is bound to.
-  ///
-  /// - Throws: If `raw` is no socket, or one of a family other than IPv4, IPv6 and Unix.
+  /// Returns the address that a socket is bound to. Throws if `raw` is no socket of IPv4, IPv6 or Unix.
   init(of raw: Int32) throws(SocketError) {
     var storage = sockaddr_storage()
     var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
@@ -76,8 +72,18 @@ public enum SocketAddress: Sendable, Hashable, CustomStringConvertible {
     var storage = sockaddr_storage()
     let length: Int
     switch self {
-    case .ip(let address, let port, .v4): length = unsafe storage.write(sockaddr_in(address, port: port))
-    case .ip(let address, let port, .v6): length = unsafe storage.write(sockaddr_in6(address, port: port))
+    case .ip(let address, let port) where address.isIPv4:
+      var place = sockaddr_in()
+      place.sin_family = sa_family_t(AF_INET)
+      place.sin_port = port.bigEndian
+      place.sin_addr.s_addr = UInt32(truncatingIfNeeded: address.bits).bigEndian
+      length = unsafe storage.write(place)
+    case .ip(let address, let port):
+      var place = sockaddr_in6()
+      place.sin6_family = sa_family_t(AF_INET6)
+      place.sin6_port = port.bigEndian
+      place.sin6_addr = unsafe unsafeBitCast(address.bits.bigEndian, to: in6_addr.self)
+      length = unsafe storage.write(place)
     case .unix(let path): length = unsafe storage.write(try sockaddr_un(path: path))
     }
     return unsafe withUnsafePointer(to: &storage) { pointer in
@@ -99,24 +105,6 @@ extension sockaddr_storage {
       unsafe withUnsafeBytes(of: address) { bytes in unsafe storage.copyMemory(from: bytes) }
     }
     return MemoryLayout<Address>.size
-  }
-}
-
-extension sockaddr_in {
-  fileprivate init(_ address: IPAddress, port: UInt16) {
-    self.init()
-    sin_family = sa_family_t(AF_INET)
-    sin_port = port.bigEndian
-    sin_addr = address.v4
-  }
-}
-
-extension sockaddr_in6 {
-  fileprivate init(_ address: IPAddress, port: UInt16) {
-    self.init()
-    sin6_family = sa_family_t(AF_INET6)
-    sin6_port = port.bigEndian
-    sin6_addr = address.v6
   }
 }
 
@@ -144,7 +132,7 @@ public enum Endpoint: Sendable, Hashable, CustomStringConvertible {
   /// Sockets that the service manager has opened.
   case passed([PassedSocket])
 
-  /// The endpoint as text, such as `127.0.0.1:8080`, `[::1]:8080` or `unix:/run/server.sock`.
+  /// The endpoint as text, in the form of ``SocketAddress/description``.
   public var description: String {
     switch self {
     case .tcp(let host, let port): host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
@@ -160,24 +148,19 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
   /// The 128 bits of an IPv6 address, or of an IPv4 address as `::ffff:a.b.c.d`.
   public let bits: UInt128
 
-  /// Creates the IPv6 address of these 128 bits, most significant first. An IPv4-mapped value is an IPv4 address.
-  public init(bits: UInt128) {
-    self.bits = bits
-  }
+  /// Creates the address of these 128 bits, most significant first.
+  public init(bits: UInt128) { self.bits = bits }
 
   /// Creates the IPv4 address of these 32 bits, most significant first.
-  public init(v4: UInt32) {
-    bits = 0xffff_0000_0000 | UInt128(v4)
-  }
+  public init(v4: UInt32) { bits = 0xffff_0000_0000 | UInt128(v4) }
 
-  /// Parses an address such as `192.0.2.1` or `2001:db8::1`, without brackets or zone. Returns nil if `text` is not an
-  /// address.
+  /// Parses an address such as `192.0.2.1` or `2001:db8::1`, without brackets or zone.
   public init?(_ text: String) {
     guard let address = Self(Array(text.utf8).span) else { return nil }
     self = address
   }
 
-  /// Parses an address in ASCII. Returns nil if `text` is not an address. Allocates nothing.
+  /// Parses an address in ASCII. Allocates nothing.
   public init?(_ text: Span<UInt8>) {
     if let address = text.ipv4Address {
       self.init(v4: address)
@@ -186,14 +169,6 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
     } else {
       return nil
     }
-  }
-
-  init(_ address: in_addr) {
-    self.init(v4: UInt32(bigEndian: address.s_addr))
-  }
-
-  init(_ address: in6_addr) {
-    bits = unsafe withUnsafeBytes(of: address) { bytes in unsafe bytes.reduce(0) { $0 << 8 | UInt128($1) } }
   }
 
   /// Whether this is an IPv4 address.
@@ -205,14 +180,7 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
   }
 
   /// The smallest range that a provider assigns to one customer: an IPv4 address, or the /64 of an IPv6 address.
-  public var rateLimitPrefix: IPAddress {
-    isIPv4 ? self : IPAddress(bits: (bits >> 64) << 64)
-  }
-
-  /// The kernel's form of an IPv4 address; meaningless for other addresses.
-  var v4: in_addr { in_addr(s_addr: UInt32(truncatingIfNeeded: bits).bigEndian) }
-
-  var v6: in6_addr { unsafe unsafeBitCast(bits.bigEndian, to: in6_addr.self) }
+  public var rateLimitPrefix: IPAddress { isIPv4 ? self : IPAddress(bits: (bits >> 64) << 64) }
 
   /// The text of `inet_ntop`, with IPv4 in dotted form, which fits into a string without heap memory.
   public var description: String {
@@ -268,12 +236,8 @@ public struct AddressRange: Sendable, Hashable, CustomStringConvertible {
   }
 
   /// Returns whether `address` is in the range.
-  public func contains(_ address: IPAddress) -> Bool {
-    address.bits & mask == first.bits
-  }
+  public func contains(_ address: IPAddress) -> Bool { address.bits & mask == first.bits }
 
-  private var mask: UInt128 {
-    // A shift by the full width returns 0 in Swift, which is the mask of length 0.
-    UInt128.max << UInt128(128 - prefixLength)
-  }
+  // A shift by the full width returns 0 in Swift, which is the mask of length 0.
+  private var mask: UInt128 { UInt128.max << UInt128(128 - prefixLength) }
 }

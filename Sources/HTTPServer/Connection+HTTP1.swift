@@ -73,7 +73,7 @@ extension Connection {
   @inline(never)
   private func letOthersHaveTheirTurn() async {
     transport.releaseBuffers()
-    _ = await channel.pause(until: now)
+    _ = await channel.wait(for: [], until: now)
     transport.borrowBuffers()
   }
 

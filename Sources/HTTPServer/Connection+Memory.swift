@@ -82,7 +82,7 @@ extension Connection {
     let end = state.unreadBegan(at: now)
     let isGranted = account()
     while isGranted, channel.unacknowledged > 0, now < end {
-      guard await channel.pause(until: now.advanced(by: Self.readerInterval)) == .timedOut else { break }
+      guard await channel.wait(for: [], until: now.advanced(by: Self.readerInterval)) == .timedOut else { break }
     }
     if channel.unacknowledged > Self.freeOfCharge { channel.resetOnClose() }
   }

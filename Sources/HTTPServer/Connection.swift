@@ -320,7 +320,7 @@ extension Connection {
       transport.releaseBuffers()
       guard account() else { throw .brokenOff }
       state.readerAwaited()
-      let readiness = await channel.writable(until: state.writeDeadline(at: now))
+      let readiness = await channel.wait(for: .write, until: state.writeDeadline(at: now))
       state.readerWaitEnded()
       guard readiness == .ready else { throw .brokenOff }
     }

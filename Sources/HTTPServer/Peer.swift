@@ -52,7 +52,7 @@ struct Peer {
     case .proxy: break
     case .unknown: isTrusted = false
     case .address(let address, let port):
-      self.address = .ip(address, port: port, family: address.isIPv4 ? .v4 : .v6)
+      self.address = .ip(address, port: port)
       isTrusted = isTrustedProxy(address)
       client = ClientAddress(address, isTrusted: isTrusted)
     }

@@ -102,8 +102,8 @@ import Testing
   func descriptions() throws {
     let v4 = try #require(IPAddress("127.0.0.1"))
     let v6 = try #require(IPAddress("::1"))
-    #expect(SocketAddress.ip(v4, port: 80, family: .v4).description == "127.0.0.1:80")
-    #expect(SocketAddress.ip(v6, port: 80, family: .v6).description == "[::1]:80")
+    #expect(SocketAddress.ip(v4, port: 80).description == "127.0.0.1:80")
+    #expect(SocketAddress.ip(v6, port: 80).description == "[::1]:80")
     #expect(SocketAddress.unix(path: "/run/a.sock").description == "unix:/run/a.sock")
     #expect(Endpoint.tcp(host: "*", port: 80).description == "*:80")
     #expect(Endpoint.tcp(host: "::1", port: 80).description == "[::1]:80")

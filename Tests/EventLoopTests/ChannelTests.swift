@@ -62,7 +62,7 @@ import Testing
     let loop = try IOLoop.forTest(kind)
     let pair = try Pair(on: loop)
     let task = Task(executorPreference: loop.loop) {
-      [await pair.channel.readable(until: .never), await pair.channel.writable(until: .never)]
+      [await pair.channel.wait(for: .read, until: .never), await pair.channel.wait(for: .write, until: .never)]
     }
     loop.loop.performAndWait {}
     loop.loop.performAndWait {
@@ -143,7 +143,7 @@ import Testing
       let bytes = [UInt8](repeating: 0, count: 65_536)
       while try pair.channel.send(bytes.span) > 0 {}
       isFull.add(true)
-      return await pair.channel.writable(until: .never)
+      return await pair.channel.wait(for: .write, until: .never)
     }
     isFull.wait(for: 1)
     var buffer = [UInt8](repeating: 0, count: 65_536)

@@ -11,8 +11,8 @@ struct ConnectorTests {
   @Test("alternates address families, tries each address once and limits the number of addresses")
   func order() {
     var order = AddressOrder()
-    let six = (1...20).map { SocketAddress.ip(IPAddress(bits: 1 << 100 + $0), port: 1, family: .v6) }
-    let four = (1...3).map { SocketAddress.ip(IPAddress(bits: 0xffff_c000_0200 + $0), port: 1, family: .v4) }
+    let six = (1...20).map { SocketAddress.ip(IPAddress(bits: 1 << 100 + $0), port: 1) }
+    let four = (1...3).map { SocketAddress.ip(IPAddress(bits: 0xffff_c000_0200 + $0), port: 1) }
     order.add([six[0], six[1], six[0], four[0], four[1]])
     #expect(order.next() == six[0])
     #expect(order.next() == four[0])
@@ -34,8 +34,8 @@ struct ConnectorTests {
 
   @Test(
     "connects to localhost and the names below it without a look-up",
-    arguments: ["localhost", "app.localhost"], [SocketAddress.Family.v4, .v6])
-  func loopback(host: String, family: SocketAddress.Family) throws {
+    arguments: ["localhost", "app.localhost"], [Peer.Family.v4, .v6])
+  func loopback(host: String, family: Peer.Family) throws {
     let peer = try Peer(family)
     let loop = try IOLoop.forTest(.epoll)
     let resolver = NameResolver(loop: loop.loop) { _, _ throws(ResolutionError) in
@@ -224,6 +224,8 @@ final class Attempt: @unchecked Sendable {
 
 /// A listening socket on loopback.
 final class Peer: Sendable {
+  enum Family: Sendable { case v4, v6 }
+
   let address: SocketAddress
   private let descriptor: Int32
   private let fillers: [Int32]
@@ -231,10 +233,10 @@ final class Peer: Sendable {
   var port: UInt16 { address.port ?? 0 }
 
   /// - Parameter isDeaf: Whether it ignores connection requests because its queue is full.
-  init(_ family: SocketAddress.Family, isDeaf: Bool = false) throws {
+  init(_ family: Family, isDeaf: Bool = false) throws {
     let host = family == .v4 ? "127.0.0.1" : "::1"
     guard let ip = IPAddress(host) else { throw TestFailure("\(host) is no address.") }
-    let any = SocketAddress.ip(ip, port: 0, family: family)
+    let any = SocketAddress.ip(ip, port: 0)
     let raw = socket(any.family, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
     guard unsafe try any.withSocketAddress({ unsafe bind(raw, $0, $1) }) == 0, listen(raw, isDeaf ? 0 : 64) == 0 else {
       throw TestFailure("There is no listener on \(host).")

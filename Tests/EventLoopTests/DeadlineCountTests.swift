@@ -35,7 +35,7 @@ import Testing
     let pair = try Pair(on: loop)
     let wait = Task(executorPreference: loop.loop) {
       Task(executorPreference: loop.loop) { pair.channel.unwatch() }
-      return await pair.channel.readable(until: loop.loop.now.advanced(by: .milliseconds(50)))
+      return await pair.channel.wait(for: .read, until: loop.loop.now.advanced(by: .milliseconds(50)))
     }
     #expect(await wait.value == .timedOut)
   }

@@ -81,8 +81,9 @@ import Testing
     let pair = try Pair(on: loop)
     let waits = Task(executorPreference: loop.loop) {
       [
-        await pair.channel.readable(until: Deadline(nanoseconds: 0)), await pair.channel.pause(until: .now),
-        await pair.channel.readable(until: .now),
+        await pair.channel.wait(for: .read, until: Deadline(nanoseconds: 0)),
+        await pair.channel.wait(for: [], until: .now),
+        await pair.channel.wait(for: .read, until: .now),
       ]
     }
     #expect(await waits.value == [.timedOut, .timedOut, .timedOut])

@@ -129,8 +129,8 @@ import Testing
 
   @Test("a listener skips addresses of a name that the machine lacks, and fails if none is left")
   func partial() throws {
-    let missing = SocketAddress.ip(try #require(IPAddress("192.0.2.1")), port: 0, family: .v4)
-    let loopback = SocketAddress.ip(try #require(IPAddress("127.0.0.1")), port: 0, family: .v4)
+    let missing = SocketAddress.ip(try #require(IPAddress("192.0.2.1")), port: 0)
+    let loopback = SocketAddress.ip(try #require(IPAddress("127.0.0.1")), port: 0)
     #expect(try Listener.openTCP([missing, loopback], .init(loops: 2)).count == 1)
     #expect(throws: SocketError(call: "bind", code: EADDRNOTAVAIL)) { try Listener.openTCP([missing], .init(loops: 1)) }
   }

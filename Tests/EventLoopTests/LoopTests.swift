@@ -117,7 +117,7 @@ import Testing
     let isReady = Notes<Bool>()
     let task = Task(executorPreference: loop.loop) {
       isReady.add(true)
-      return await pair.channel.readable(until: .never)
+      return await pair.channel.wait(for: .read, until: .never)
     }
     isReady.wait(for: 1)
     loop.loop.stop()

@@ -19,7 +19,7 @@ private final class OpenSocket: Sendable {
     self.port = port
     var one: Int32 = 1
     unsafe setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &one, 4)
-    let address = SocketAddress.ip(IPAddress(v4: 0x7f00_0001), port: port, family: .v4)
+    let address = SocketAddress.ip(IPAddress(v4: 0x7f00_0001), port: port)
     try Listener.bind(Descriptor(owning: dup(descriptor)), to: address)
     guard listen(descriptor, backlog) == 0 else { throw TestFailure("The socket does not listen.") }
   }
@@ -77,7 +77,7 @@ private final class OpenSocket: Sendable {
     defer { close(passed.descriptor) }
     #expect(fcntl(passed.descriptor, F_GETFD) & FD_CLOEXEC != 0)
     #expect(fcntl(passed.descriptor, F_GETFL) & O_NONBLOCK != 0)
-    #expect(passed.address == .ip(IPAddress(v4: 0x7f00_0001), port: socket.port, family: .v4))
+    #expect(passed.address == .ip(IPAddress(v4: 0x7f00_0001), port: socket.port))
   }
 
   @Test(

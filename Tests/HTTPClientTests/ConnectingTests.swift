@@ -72,7 +72,7 @@ struct ConnectingTests {
         return count
       }
       guard count > 1, let address = IPAddress("127.0.0.1") else { throw ResolutionError(reason: "not yet") }
-      return [.ip(address, port: count == 2 ? 1 : port, family: .v4)]
+      return [.ip(address, port: count == 2 ? 1 : port)]
     }
   }
 
@@ -109,7 +109,7 @@ struct ConnectingTests {
 
     func next() -> [SocketAddress] {
       let port = ports.withLock { $0.count > 1 ? $0.removeFirst() : $0[0] }
-      return IPAddress("127.0.0.1").map { [.ip($0, port: port, family: .v4)] } ?? []
+      return IPAddress("127.0.0.1").map { [.ip($0, port: port)] } ?? []
     }
   }
 
