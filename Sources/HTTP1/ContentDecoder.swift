@@ -1,83 +1,62 @@
 import Bytes
 
-/// A decoder of a message's content, for all kinds of framing (RFC 9112 §6.3). It stores no bytes.
-public struct ContentDecoder: Sendable {
-  private let framing: ResponseFraming
-  /// The number of bytes left, if the length of the content is known.
-  private var remaining = 0
-  private var chunks: ChunkedDecoder
-
-  /// Creates a decoder for the first byte of a request's content.
-  public init(_ framing: MessageFraming, limits: HTTP1Limits = .init()) {
-    switch framing {
-    case .none: self.init(ResponseFraming.none, limits: limits)
-    case .fixed(let length): self.init(ResponseFraming.fixed(length), limits: limits)
-    case .chunked: self.init(ResponseFraming.chunked, limits: limits)
-    }
-  }
-
-  /// Creates a decoder for the first byte of a response's content.
-  public init(_ framing: ResponseFraming, limits: HTTP1Limits = .init()) {
-    self.framing = framing
-    if case .fixed(let length) = framing { remaining = length }
-    chunks = ChunkedDecoder(limits: limits)
-  }
-
-  /// Decodes the front of `bytes`, as ``ChunkedDecoder/decode(_:)`` does.
-  public mutating func decode(
-    _ bytes: Span<UInt8>
-  ) throws(RequestError) -> (consumed: Int, event: ChunkedDecoder.Event) {
-    switch framing {
-    case .chunked: return try chunks.decode(bytes)
-    case .untilClose: return (bytes.count, bytes.isEmpty ? .needMore : .data(0..<bytes.count))
-    case .none, .fixed:
-      guard remaining > 0 else { return (0, .end) }
-      let count = min(remaining, bytes.count)
-      remaining -= count
-      return (count, count == 0 ? .needMore : .data(0..<count))
-    }
-  }
-
-  /// Whether the end of the connection ends the content. Otherwise it truncates content that is incomplete.
-  public var endsWithConnection: Bool { framing == .untilClose }
-}
-
-/// A decoder of the chunked transfer coding (RFC 9112 §7.1), strict and incremental. It stores no bytes.
+/// A decoder of a message's content, for all kinds of framing (RFC 9112 §6.3). It is incremental, and stores no bytes.
 ///
-/// Sizes have 1 to 16 hexadecimal digits. The first line of a chunk has white space only in quoted strings: the grammar
-/// allows "bad white space" there, but no sender may generate it. Every line ends with CRLF. The decoder checks trailer
-/// fields like field lines and discards them, as RFC 9110 §6.5.1 advises for fields without a use.
-public struct ChunkedDecoder: Sendable {
-  /// The part of the body that the next byte belongs to.
-  enum ChunkPart {
+/// The chunked coding (RFC 9112 §7.1) is strict: sizes have 1 to 16 hexadecimal digits. The first line of a chunk has
+/// white space only in quoted strings: the grammar allows "bad white space" there, but no sender may generate it. Every
+/// line ends with CRLF. Trailer fields are checked like field lines and discarded (RFC 9110 §6.5.1).
+public struct ContentDecoder: Sendable {
+  /// The part of the content that the next byte belongs to.
+  private enum Part {
     case size, sizeEnd
     case extensionName, extensionValue, extensionToken, extensionQuoted, extensionEscape, extensionQuotedEnd
     case data, dataEnd, dataLineFeed
     case trailers, ended
   }
 
-  let limits: HTTP1Limits
-  var part = ChunkPart.size
-  /// The size while its digits are read, and then the number of data bytes left in the chunk.
-  var remaining = 0
-  var sizeDigits = 0
+  /// The result of ``decode(_:)``.
+  public enum Event: Sendable, Equatable {
+    /// The bytes contain nothing more.
+    case needMore
+    /// Content, as a range of the bytes passed to the call. Never empty.
+    case data(Range<Int>)
+    /// The end of the content, including the trailer section.
+    case end
+  }
+
+  private let framing: MessageFraming
+  private let limits: HTTP1Limits
+  private var part: Part
+  /// The size of a chunk while its digits are read, and then the number of data bytes left in it, or in the content.
+  private var remaining = 0
+  private var sizeDigits = 0
   /// Whether the name of the current extension has a character.
-  var hasName = false
-  var extensionBytes = 0
+  private var hasName = false
+  private var extensionBytes = 0
   private var trailers: FieldLineScanner
   private var refusal: RequestError?
 
-  /// Creates a decoder for the first byte of a body.
-  public init(limits: HTTP1Limits = .init()) {
+  /// Creates a decoder for the first byte of a message's content.
+  public init(_ framing: MessageFraming, limits: HTTP1Limits = .init()) {
+    self.framing = framing
     self.limits = limits
     trailers = FieldLineScanner(limits: limits, isTrailerSection: true)
+    switch framing {
+    case .none, .fixed(0): part = .ended
+    case .fixed(let length): (part, remaining) = (.data, length)
+    case .chunked: part = .size
+    case .untilClose: (part, remaining) = (.data, .max)
+    }
   }
+
+  /// Whether the end of the connection ends the content. Otherwise it truncates content that is incomplete.
+  public var endsWithConnection: Bool { framing == .untilClose }
 
   /// Decodes the front of `bytes`. The caller calls it again with the bytes after the consumed ones, until the end.
   ///
   /// - Parameter bytes: Received bytes that are not consumed yet.
   /// - Returns: The event, and the number of bytes that it consumed. The decoder consumes no byte after the end of the
-  ///   body, and all bytes with ``Event/needMore``.
+  ///   content, and all bytes with ``Event/needMore``.
   /// - Throws: ``RequestError``. All later calls throw the same error.
   public mutating func decode(_ bytes: Span<UInt8>) throws(RequestError) -> (consumed: Int, event: Event) {
     if let refusal { throw refusal }
@@ -99,7 +78,7 @@ public struct ChunkedDecoder: Sendable {
       if part == .data {
         let end = index &+ min(remaining, bytes.count &- index)
         remaining &-= end &- index
-        if remaining == 0 { part = .dataEnd }
+        if remaining == 0 { part = framing == .chunked ? .dataEnd : .ended }
         return (end, .data(index..<end))
       }
       try step(bytes[index])
@@ -152,29 +131,19 @@ public struct ChunkedDecoder: Sendable {
   }
 
   /// Checks that the byte after a CR is LF, and sets the next part.
-  private mutating func expectLineFeed(_ byte: UInt8, then next: ChunkPart) throws(RequestError) {
+  private mutating func expectLineFeed(_ byte: UInt8, then next: Part) throws(RequestError) {
     guard byte == .lineFeed else { throw .bareCarriageReturn }
     part = next
   }
 
-  /// The result of ``decode(_:)``.
-  public enum Event: Sendable, Equatable {
-    /// The bytes contain nothing more.
-    case needMore
-    /// Chunk data, as a range of the bytes passed to the call. Never empty.
-    case data(Range<Int>)
-    /// The end of the body, including the trailer section.
-    case end
-  }
-
-  mutating func startExtension() throws(RequestError) {
+  private mutating func startExtension() throws(RequestError) {
     try countExtensionByte()
     part = .extensionName
     hasName = false
   }
 
   /// Processes one byte of `*( ";" chunk-ext-name [ "=" chunk-ext-val ] )` (RFC 9112 §7.1.1).
-  mutating func stepExtension(_ byte: UInt8) throws(RequestError) {
+  private mutating func stepExtension(_ byte: UInt8) throws(RequestError) {
     if part == .extensionQuoted || part == .extensionEscape { return try stepQuotedString(byte) }
     let canEnd = part == .extensionName ? hasName : part != .extensionValue
     if byte == .carriageReturn, canEnd {
@@ -215,9 +184,8 @@ public struct ChunkedDecoder: Sendable {
   }
 }
 
-/// The chunked transfer coding of content that is sent (RFC 9112 §7.1).
 extension [UInt8] {
-  /// Appends a chunk. It appends nothing for zero bytes, which would be the last chunk.
+  /// Appends a chunk (RFC 9112 §7.1). It appends nothing for zero bytes, which would be the last chunk.
   package mutating func appendChunk(_ content: Span<UInt8>) {
     guard !content.isEmpty else { return }
     append(utf8: String(content.count, radix: 16))

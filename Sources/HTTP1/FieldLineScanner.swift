@@ -1,12 +1,10 @@
 import Bytes
 
 /// A scanner of the field lines in a header section or a trailer section, to the final empty line (RFC 9112 §5,
-/// §7.1.2). Requests, responses and chunked content share one grammar, `field-name ":" OWS field-value OWS`, and use
-/// only this scanner.
+/// §7.1.2). Requests, responses and chunked content share its grammar, `field-name ":" OWS field-value OWS`.
 ///
 /// It refuses folded lines, white space before the colon, control characters except HTAB, and line ends other than
-/// CRLF. It scans each byte once, regardless of how the bytes are split, and reports a violation as soon as its byte is
-/// there.
+/// CRLF. It scans each byte once, however the bytes are split, and reports a violation as soon as its byte is there.
 struct FieldLineScanner: Sendable {
   enum Event {
     /// The bytes contain no further complete line.
@@ -39,9 +37,7 @@ struct FieldLineScanner: Sendable {
     lineStart = start
   }
 
-  /// Scans from `position`, the first unscanned byte, to the end of a line.
-  ///
-  /// - Throws: ``RequestError``. The scanner must not be used after that.
+  /// Scans from `position`, the first unscanned byte, to the end of a line. After an error the scanner must not be used.
   @inline(__always)
   mutating func next(in bytes: Span<UInt8>, from position: inout Int) throws(RequestError) -> Event {
     while position < bytes.count {
@@ -61,8 +57,7 @@ struct FieldLineScanner: Sendable {
     return .needMore
   }
 
-  /// Moves the origin of all indices by `count` bytes, for a caller that stores no bytes. If a line has already begun,
-  /// its ranges then start before the caller's bytes.
+  /// Moves the origin of all indices by `count` bytes, for a caller that stores no bytes and uses no ranges.
   mutating func forget(_ count: Int) {
     contentLimit &-= count
     lineStart &-= count
@@ -126,7 +121,7 @@ public struct FieldLine: Sendable, Equatable {
   private let valueStart: UInt32
   private let valueEnd: UInt32
 
-  /// Stores two ranges within a head. ``HTTP1Limits`` keeps heads far below 4 GiB.
+  /// Stores two ranges within a head, which is far below 4 GiB.
   package init(name: Range<Int>, value: Range<Int>) {
     nameStart = UInt32(clamping: name.lowerBound)
     nameEnd = UInt32(clamping: name.upperBound)
@@ -153,16 +148,13 @@ public struct FieldLine: Sendable, Equatable {
   public var value: Range<Int> { Int(valueStart)..<Int(valueEnd) }
 }
 
-/// The elements of a comma-separated list (RFC 9110 §5.6.1), without surrounding white space.
-///
-/// It does not support quoted strings, because no list that the codec reads has a valid element with one.
+/// The elements of a comma-separated list (RFC 9110 §5.6.1), without surrounding white space. Quoted strings are not
+/// supported, because no list that the codec reads has a valid element with one.
 struct ListElements {
   private var rest: Range<Int>?
 
   /// Creates the list for the field value in `range`. An empty value has one empty element.
-  init(_ range: Range<Int>) {
-    rest = range
-  }
+  init(_ range: Range<Int>) { rest = range }
 
   /// Returns the next element, which may be empty, or nil after the last.
   mutating func next(in bytes: Span<UInt8>) -> Range<Int>? {

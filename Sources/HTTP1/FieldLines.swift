@@ -33,11 +33,8 @@ public struct FieldLines: Sendable {
   /// Creates a section without lines.
   public init() {}
 
-  /// Creates a section from received field lines, which the parser has checked.
-  ///
-  /// - Parameters:
-  ///   - section: The bytes of the lines.
-  ///   - lines: The lines as ranges in a longer array, in which `section` begins at `start`.
+  /// Creates a section from checked field lines: ranges in a longer array, in which `section`, their bytes, begins at
+  /// `start`.
   init(received section: Span<UInt8>, from start: Int, _ lines: some Collection<FieldLine>) {
     bytes.reserveCapacity(section.count)
     bytes.append(copying: section)
@@ -149,14 +146,11 @@ public struct FieldLines: Sendable {
   /// Appends a field.
   public mutating func append(_ field: HTTPField) {
     let isUnindexed = field.indexingStrategy == .disallow || field.indexingStrategy == .avoid
-    let start = bytes.count
     let name = field.name.rawName
-    let count = unsafe field.withUnsafeBytesOfValue { value in
+    unsafe field.withUnsafeBytesOfValue { value in
       // Safe: the span does not leave the closure that has the bytes.
-      name.withUTF8Bytes { copy($0, unsafe Span(_unsafeElements: value)) }
-      return value.count
+      name.withUTF8Bytes { append($0, unsafe Span(_unsafeElements: value), isUnindexed: isUnindexed) }
     }
-    note(name.utf8.count, count, from: start, isUnindexed)
   }
 
   /// Appends a line of another section.
@@ -171,20 +165,14 @@ public struct FieldLines: Sendable {
     for line in other.lines { append(line, of: other) }
   }
 
-  /// Appends a line. Control characters in the value become spaces.
-  ///
-  /// - Parameter name: A token.
-  package mutating func append(_ name: Span<UInt8>, _ value: Span<UInt8>) {
+  /// Appends a line. `name` is a token. Control characters in the value become spaces.
+  package mutating func append(_ name: Span<UInt8>, _ value: Span<UInt8>, isUnindexed: Bool = false) {
     let start = bytes.count
-    copy(name, value)
-    note(name.count, value.count, from: start, false)
-  }
-
-  private mutating func copy(_ name: Span<UInt8>, _ value: Span<UInt8>) {
     bytes.append(addingCapacity: name.count + value.count + 4) { (line: inout OutputSpan<UInt8>) in
       line.append(copying: name)
       line.appendFieldValue(value)
     }
+    note(name.count, value.count, from: start, isUnindexed)
   }
 
   /// Notes the place of a line that was just appended.
@@ -225,15 +213,12 @@ public struct FieldLines: Sendable {
 }
 
 /// A field that may occur at most once, with its value or the place of its value. An attack may repeat it.
-public enum FieldOccurrence<Value> {
+public enum FieldOccurrence<Value: Sendable & Equatable>: Sendable, Equatable {
   case absent
   /// There is one line. Its value has no white space around it.
   case single(Value)
   case repeated
 }
-
-extension FieldOccurrence: Sendable where Value: Sendable {}
-extension FieldOccurrence: Equatable where Value: Equatable {}
 
 extension Span<UInt8> {
   /// Returns whether the bytes in `range` are those of `other`, ignoring the case of ASCII letters.
@@ -285,9 +270,7 @@ extension FieldLines: ExpressibleByDictionaryLiteral {
   }
 
   /// Creates a section from fields.
-  public init(_ fields: HTTPFields) {
-    for field in fields { append(field) }
-  }
+  public init(_ fields: HTTPFields) { for field in fields { append(field) } }
 }
 
 extension HTTPFields {

@@ -56,7 +56,7 @@ public struct ForwardedHops: Sendable {
 
 extension Span<UInt8> {
   /// Returns the last comma outside of a quoted string, searched from the end. A quotation mark outside of a string is
-  /// the end of a string. Inside, it is the start, unless a backslash escapes it (RFC 9110 §5.6.4).
+  /// its end. Inside, it is the start, unless a backslash escapes it (RFC 9110 §5.6.4).
   fileprivate func lastUnquotedComma(in range: Range<Int>) -> Int? {
     var isQuoted = false
     for index in range.reversed() {

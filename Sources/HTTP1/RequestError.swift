@@ -9,65 +9,35 @@ public import HTTPTypes
 public enum RequestError: Error, Equatable, Sendable, CaseIterable {
   // Bytes that a head and the lines of a chunked body may not contain: RFC 9112 §2.2, RFC 9110 §5.5.
 
-  case bareLineFeed, bareCarriageReturn
-  /// NUL, DEL or another control character, except HTAB in a field value.
-  case controlCharacter
+  case bareLineFeed, bareCarriageReturn, controlCharacter
 
   // Request line: RFC 9112 §2.2, §3.
 
-  case repeatedEmptyLine
-  /// Not `method SP request-target SP HTTP-version`, such as an HTTP/0.9 request.
-  case malformedRequestLine
-  case malformedMethod, methodTooLong, requestLineTooLong
-  /// A major version other than 1, such as in the connection preface of HTTP/2.
-  case unsupportedVersion
+  case repeatedEmptyLine, malformedRequestLine, malformedMethod, methodTooLong, requestLineTooLong, unsupportedVersion
 
-  // Request target: RFC 9112 §3.2.
+  // Request target: RFC 9112 §3.2. RFC 9110 §7.1 forbids a fragment, and code that ends strings at NUL would read another
+  // target.
 
-  /// Not one of the four forms, a form that the method does not allow, or a forbidden character.
-  case malformedTarget
-  /// A fragment, which clients must not send (RFC 9110 §7.1).
-  case fragmentInTarget
-  case malformedPercentEncoding
-  /// `%00`: code that ends strings at NUL would read another target.
-  case encodedNUL
-  case unsupportedScheme
+  case malformedTarget, fragmentInTarget, malformedPercentEncoding, encodedNUL, unsupportedScheme
 
   // Host: RFC 9112 §3.2.
 
-  case missingHost, repeatedHost
-  /// Host, or the target's authority, is empty or not `uri-host [ ":" port ]`.
-  case malformedHost
+  case missingHost, repeatedHost, malformedHost
 
   // Field lines: RFC 9112 §5.
 
-  /// A line that begins with white space (RFC 9112 §5.2).
-  case obsoleteFolding
-  case emptyFieldName
-  /// A name that is not a token, or a line without a colon.
-  case malformedFieldName
-  case whitespaceInFieldName, headerSectionTooLarge, tooManyFieldLines
+  case obsoleteFolding, emptyFieldName, malformedFieldName, whitespaceInFieldName
+  case headerSectionTooLarge, tooManyFieldLines
 
-  // Message framing: RFC 9112 §6.
+  // Message framing: RFC 9112 §6. Both framing fields are a sign of request smuggling (§6.1). Expect: RFC 9110 §10.1.1.
 
-  case malformedContentLength
-  /// More than one Content-Length, equal or not.
-  case repeatedContentLength
-  /// Both Content-Length and Transfer-Encoding, a sign of request smuggling (RFC 9112 §6.1).
-  case contentLengthWithTransferEncoding
-  case transferEncodingInHTTP10, repeatedTransferEncoding
-  /// Not a list of coding names without parameters, or `chunked` is repeated or not last.
-  case malformedTransferEncoding
-  case unsupportedTransferCoding
-  /// An expectation other than `100-continue` (RFC 9110 §10.1.1).
+  case malformedContentLength, repeatedContentLength, contentLengthWithTransferEncoding
+  case transferEncodingInHTTP10, repeatedTransferEncoding, malformedTransferEncoding, unsupportedTransferCoding
   case unsupportedExpectation
 
-  // Chunked coding: RFC 9112 §7.1.
+  // Chunked coding: RFC 9112 §7.1. The decoder does not accept the white space that §7.1.1 allows.
 
-  case malformedChunkSize
-  /// A chunk extension outside the grammar of RFC 9112 §7.1.1, of which this decoder does not accept the white space.
-  case malformedChunkExtension
-  case chunkExtensionsTooLong, malformedChunkEnd, trailerSectionTooLarge
+  case malformedChunkSize, malformedChunkExtension, chunkExtensionsTooLong, malformedChunkEnd, trailerSectionTooLarge
 
   /// One sentence for the caller. It contains nothing of the received bytes.
   public var reason: String {
@@ -159,13 +129,8 @@ public enum RequestError: Error, Equatable, Sendable, CaseIterable {
 
   /// The error for a byte that a head may not contain. Nil for any other byte, and for CR, which may end a line.
   init?(forbidden byte: UInt8) {
-    switch byte {
-    case .carriageReturn: return nil
-    case .lineFeed: self = .bareLineFeed
-    default:
-      guard byte.isControl else { return nil }
-      self = .controlCharacter
-    }
+    guard byte.isControl, byte != .carriageReturn else { return nil }
+    self = byte == .lineFeed ? .bareLineFeed : .controlCharacter
   }
 }
 

@@ -46,8 +46,7 @@ public struct RequestHead: Sendable, Equatable {
   /// it, so that a request without it costs no lookup.
   public internal(set) var hasUserToken = false
 
-  /// Clears every range except the lines of one field; nil for none. Returns a copy of the bytes of these lines, which the
-  /// ranges then refer to.
+  /// Clears every range except the lines of one field. Returns a copy of their bytes, which the ranges then refer to.
   package mutating func forget(_ bytes: Span<UInt8>, except lowercaseName: StaticString?) -> [UInt8] {
     var kept: [UInt8] = []
     var lines: [FieldLine] = []
@@ -64,8 +63,7 @@ public struct RequestHead: Sendable, Equatable {
     return kept
   }
 
-  /// Clears every range of a head that was refused, and has these lines instead, with names in lower case. Returns the
-  /// bytes of the lines, which the ranges refer to.
+  /// Clears every range of a head that was refused, and has these lines instead. Returns their bytes.
   package mutating func forget(keeping values: [(name: StaticString, value: [UInt8])]) -> [UInt8] {
     var kept: [UInt8] = []
     (methodRange, target, path, query, authority) = (0..<0, 0..<0, 0..<0, nil, 0..<0)
@@ -147,15 +145,9 @@ extension RequestHead {
     }
   }
 
-  /// Interprets `method SP request-target SP HTTP-version` (RFC 9112 §3).
-  ///
-  /// - Parameters:
-  ///   - line: The line without its CRLF. It contains no control character, and its method is a token.
-  ///   - methodEnd: The index of the first space.
-  ///   - bytes: The received bytes.
-  mutating func interpretRequestLine(
-    _ line: Range<Int>, methodEnd: Int, in bytes: Span<UInt8>
-  ) throws(RequestError) {
+  /// Interprets `method SP request-target SP HTTP-version` (RFC 9112 §3), a line without its CRLF. It contains no control
+  /// character, and its method, which ends at `methodEnd`, is a token.
+  mutating func interpretRequestLine(_ line: Range<Int>, methodEnd: Int, in bytes: Span<UInt8>) throws(RequestError) {
     methodRange = line.lowerBound..<methodEnd
     method = Method(methodRange, in: bytes)
     let rest = methodEnd &+ 1..<line.upperBound
@@ -194,7 +186,11 @@ extension RequestHead {
   /// Finds the form of ``target`` and its parts (RFC 9112 §3.2). Dot segments and escapes stay as they are.
   private mutating func interpretTarget(in bytes: Span<UInt8>) throws(RequestError) {
     if method == .connect {
-      try interpretAuthorityForm(in: bytes)
+      // CONNECT requires the port (RFC 9112 §3.2.3).
+      targetForm = .authority
+      guard Authority(target, in: bytes)?.port != nil else { throw .malformedTarget }
+      authority = target
+      path = target.upperBound..<target.upperBound
     } else if bytes[target.lowerBound] == .slash {
       targetForm = .origin
       try interpretPathAndQuery(target, in: bytes)
@@ -205,15 +201,6 @@ extension RequestHead {
     } else {
       try interpretAbsoluteForm(in: bytes)
     }
-  }
-
-  /// Interprets `host:port`. CONNECT requires the port (RFC 9112 §3.2.3).
-  private mutating func interpretAuthorityForm(in bytes: Span<UInt8>) throws(RequestError) {
-    targetForm = .authority
-    guard let host = Authority(target, in: bytes) else { throw .malformedTarget }
-    guard host.port != nil else { throw .malformedTarget }
-    authority = target
-    path = target.upperBound..<target.upperBound
   }
 
   /// Interprets an `http` or `https` URI (RFC 9112 §3.2.2, RFC 9110 §4.2). Userinfo is refused, because it makes one
@@ -249,7 +236,11 @@ extension RequestHead {
     while index < range.upperBound {
       let byte = bytes[index]
       if byte == .percentSign {
-        index = try Self.escapeEnd(at: index, before: range.upperBound, in: bytes)
+        guard let escaped = bytes.percentEncodedByte(at: index, before: range.upperBound) else {
+          throw .malformedPercentEncoding
+        }
+        guard escaped != 0 else { throw .encodedNUL }
+        index &+= 3
         continue
       }
       if byte == .questionMark, query == nil {
@@ -262,14 +253,6 @@ extension RequestHead {
       index &+= 1
     }
   }
-
-  private static func escapeEnd(
-    at index: Int, before end: Int, in bytes: Span<UInt8>
-  ) throws(RequestError) -> Int {
-    guard let byte = bytes.percentEncodedByte(at: index, before: end) else { throw .malformedPercentEncoding }
-    guard byte != 0 else { throw .encodedNUL }
-    return index &+ 3
-  }
 }
 
 /// `uri-host [ ":" port ]` (RFC 9110 §7.2), as in Host and in request targets.
@@ -279,19 +262,17 @@ extension RequestHead {
 /// 65535. It may be empty after the colon (RFC 3986 §3.2.3).
 struct Authority {
   /// The digits of the port, or nil if there are none.
-  let port: Range<Int>?
+  private(set) var port: Range<Int>?
 
   /// Parses the bytes in `range`. Returns nil if they are no authority.
   init?(_ range: Range<Int>, in bytes: Span<UInt8>) {
     guard let hostEnd = Self.hostEnd(in: range, of: bytes) else { return nil }
-    if hostEnd == range.upperBound {
-      port = nil
-      return
-    }
+    guard hostEnd < range.upperBound else { return }
     guard bytes[hostEnd] == .colon else { return nil }
     let digits = hostEnd &+ 1..<range.upperBound
-    guard digits.isEmpty || (digits.count <= 5 && (bytes.decimal(in: digits) ?? .max) <= 65535) else { return nil }
-    port = digits.isEmpty ? nil : digits
+    guard !digits.isEmpty else { return }
+    guard digits.count <= 5, (bytes.decimal(in: digits) ?? .max) <= 65535 else { return nil }
+    port = digits
   }
 
   private static func hostEnd(in range: Range<Int>, of bytes: Span<UInt8>) -> Int? {
@@ -334,12 +315,14 @@ public enum HTTPVersion: Sendable, Equatable {
   case http11
 }
 
-/// The way in which the length of a message body is determined (RFC 9112 §6.3).
+/// The way in which the length of a message's content is determined (RFC 9112 §6.3).
 public enum MessageFraming: Sendable, Equatable {
   case none
   /// Content-Length: this number of bytes, possibly zero.
   case fixed(Int)
   case chunked
+  /// The content of a response ends with the connection.
+  case untilClose
 }
 
 /// The fields in which a proxy describes the request that it forwards. A client can write them too, so they count only
@@ -351,9 +334,7 @@ public struct ForwardingFields: OptionSet, Sendable, Equatable {
   public let rawValue: UInt8
 
   /// Creates a set from its bits.
-  public init(rawValue: UInt8) {
-    self.rawValue = rawValue
-  }
+  public init(rawValue: UInt8) { self.rawValue = rawValue }
 
   /// `Forwarded` (RFC 7239).
   public static let forwarded = ForwardingFields(rawValue: 1)

@@ -35,7 +35,7 @@ public struct RequestHeadParser: Sendable {
   }
 
   /// Prepares the parser for another request. It keeps all storage, so that later requests on a connection allocate
-  /// nothing. A copy of ``head`` that still exists makes the parser allocate again.
+  /// nothing, unless a copy of ``head`` still exists.
   public mutating func reset() {
     head.reset()
     position = 0
@@ -126,7 +126,7 @@ public struct RequestHeadParser: Sendable {
     return true
   }
 
-  /// Returns whether an LF follows the CR at ``position``. Returns false if the next byte has not arrived.
+  /// Returns whether an LF follows the CR at ``position``, or false if the next byte has not arrived.
   private func lineEnds(in bytes: Span<UInt8>) throws(RequestError) -> Bool {
     guard position &+ 1 < bytes.count else { return false }
     guard bytes[position &+ 1] == .lineFeed else { throw .bareCarriageReturn }
@@ -150,9 +150,7 @@ public struct RequestHeadParser: Sendable {
   /// Takes the control data of a request in HTTP/2, in place of a request line. The rules of ``parse(_:)`` apply to them
   /// and to the fields, which follow by ``take(name:value:in:)``. ``takeEnd()`` completes the head.
   ///
-  /// - Parameters:
-  ///   - control: The control data.
-  ///   - bytes: The buffer with all parts of the head.
+  /// - Parameter bytes: The buffer with all parts of the head.
   /// - Throws: ``RequestError``. The parser must not be used after that until ``reset()``.
   public mutating func take(_ control: RequestControlData, in bytes: Span<UInt8>) throws(RequestError) {
     guard !control.method.isEmpty, control.method.allSatisfy({ ByteSet.token.contains(bytes[$0]) }) else {

@@ -9,7 +9,6 @@ public enum RequestSerializer {
   /// Appends a request head, including its final empty line.
   ///
   /// - Parameters:
-  ///   - method: The method.
   ///   - target: The request target in origin form, sent byte for byte.
   ///   - host: The value of Host: name or address, with the port unless it is the scheme's default.
   ///   - fields: The end-to-end fields. The serializer omits the fields of the connection: Connection, Content-Length,
@@ -17,7 +16,6 @@ public enum RequestSerializer {
   ///   - credential: A field that is sent after `fields`.
   ///   - framing: The framing of the content. Without content, methods that usually have some send `Content-Length: 0`
   ///     (RFC 9110 §8.6).
-  ///   - output: The array to append to.
   /// - Throws: ``RequestError/malformedTarget`` if the target does not begin with a slash, or contains anything except
   ///   visible ASCII characters.
   public static func append(
@@ -30,7 +28,7 @@ public enum RequestSerializer {
     output.appendLines(of: credential) { _, _ in true }
     switch framing {
     case .none where [.post, .put, .patch].contains(method): output.append("Content-Length: 0\r\n")
-    case .none: break
+    case .none, .untilClose: break
     case .fixed(let length):
       output.append("Content-Length: ")
       output.append(decimal: length)
@@ -59,7 +57,6 @@ public enum RequestSerializer {
   /// - Parameters:
   ///   - authority: Host and port of the tunnel's other end.
   ///   - authorization: The value of Proxy-Authorization, if there is one.
-  ///   - output: The array to append to.
   public static func appendConnect(to authority: String, authorization: String?, _ output: inout [UInt8]) {
     authority.withUTF8Bytes { appendLine(.connect, $0, authority, to: &output) }
     if let authorization { output.appendFieldLine(HTTPField(name: .proxyAuthorization, value: authorization)) }

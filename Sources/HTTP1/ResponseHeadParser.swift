@@ -1,11 +1,8 @@
 import Bytes
 public import HTTPTypes
 
-/// An incremental parser of response heads (RFC 9112 §4–§6). It is as strict as ``RequestHeadParser`` and is used
-/// alike.
-///
-/// It skips interim responses, up to a limit. It scans each byte once, and interprets each line once, at its LF. The
-/// way the bytes were split does not change the result.
+/// An incremental parser of response heads (RFC 9112 §4–§6), as strict as ``RequestHeadParser``, and used alike. It skips
+/// interim responses, up to a limit.
 public struct ResponseHeadParser: Sendable {
   private enum Phase { case statusLine, fieldLines, complete }
 
@@ -37,15 +34,11 @@ public struct ResponseHeadParser: Sendable {
 
   /// Prepares for the response to the next request. The parser keeps its memory for field lines.
   public mutating func reset(answering method: HTTPRequest.Method) {
-    self.method = method
-    head = ResponseHead()
-    position = 0
-    phase = .statusLine
-    lineStart = 0
-    lines.removeAll(keepingCapacity: true)
-    facts = ResponseFacts()
-    interimResponses = 0
-    refusal = nil
+    var storage: [FieldLine] = []
+    swap(&storage, &lines)
+    storage.removeAll(keepingCapacity: true)
+    self = ResponseHeadParser(answering: method, limits: limits)
+    lines = storage
   }
 
   /// Parses the new bytes.
@@ -84,7 +77,9 @@ public struct ResponseHeadParser: Sendable {
   }
 
   private mutating func readStatusLine(in bytes: Span<UInt8>) throws(ResponseError) -> Bool {
-    try expectVersion(in: bytes)
+    // Bytes that cannot become a response are refused at once, not at the end of their first line.
+    let beginning = lineStart..<min(lineStart &+ Self.protocolName.count, bytes.count)
+    for index in beginning where bytes[index] != Self.protocolName[index &- lineStart] { throw .malformedStatusLine }
     position = bytes.endOfText(from: position)
     guard position &- lineStart <= limits.requestLine else { throw .malformedStatusLine }
     guard position < bytes.count else { return false }
@@ -101,12 +96,6 @@ public struct ResponseHeadParser: Sendable {
   }
 
   private static let protocolName: InlineArray<5, UInt8> = [0x48, 0x54, 0x54, 0x50, 0x2F]  // HTTP/
-
-  /// Refuses bytes that cannot become a response at once, instead of at the end of their first line.
-  private func expectVersion(in bytes: Span<UInt8>) throws(ResponseError) {
-    let beginning = lineStart..<min(lineStart &+ Self.protocolName.count, bytes.count)
-    for index in beginning where bytes[index] != Self.protocolName[index &- lineStart] { throw .malformedStatusLine }
-  }
 
   /// Interprets `HTTP-version SP status-code SP [ reason-phrase ]` (RFC 9112 §4). Without a phrase, the space before it
   /// may be missing, because many servers omit it.
@@ -136,20 +125,16 @@ public struct ResponseHeadParser: Sendable {
       return
     }
     facts.complete(&head, answering: method)
-    head.fields = endToEndFields(in: bytes)
-    phase = .complete
-  }
-
-  /// Returns the fields that are not only for the connection, by their names or because Connection names them.
-  private mutating func endToEndFields(in bytes: Span<UInt8>) -> FieldLines {
-    guard let first = lines.first else { return FieldLines() }
-    let start = first.name.lowerBound
-    let named = facts.connectionFields
-    lines.removeAll { line in
-      bytes.isOfConnection(line.name) || bytes.equalsIgnoringCase(line.name, "proxy-authenticate")
-        || !named.isEmpty && named.contains(ByteString(line.name.map { bytes[$0] }).lowercasedASCII)
+    if let start = lines.first?.name.lowerBound {
+      let named = facts.connectionFields
+      // Fields that are only for the connection, by their names or because Connection names them.
+      lines.removeAll { line in
+        bytes.isOfConnection(line.name) || bytes.equalsIgnoringCase(line.name, "proxy-authenticate")
+          || !named.isEmpty && named.contains(ByteString(line.name.map { bytes[$0] }).lowercasedASCII)
+      }
+      head.fields = FieldLines(received: bytes.extracting(start..<position), from: start, lines)
     }
-    return FieldLines(received: bytes.extracting(start..<position), from: start, lines)
+    phase = .complete
   }
 }
 
@@ -165,7 +150,7 @@ public struct ResponseHead: Sendable, Equatable {
   /// The value of Content-Length. In a response to HEAD or a 304, it is not the length of the content that follows.
   public internal(set) var contentLength: Int?
   /// The framing of the content.
-  public internal(set) var framing = ResponseFraming.untilClose
+  public internal(set) var framing = MessageFraming.untilClose
   /// Whether the connection can carry another request after this response (RFC 9112 §9.3).
   public internal(set) var keepAlive = true
 
@@ -197,19 +182,13 @@ struct ResponseFacts: Sendable {
   /// Sets the head's framing and connection at the end of the header section, in the order of RFC 9112 §6.3.
   func complete(_ head: inout ResponseHead, answering method: HTTPRequest.Method) {
     head.contentLength = contentLength
-    head.framing =
-      if method == .head || head.status == 204 || head.status == 304 {
-        .none
-      } else if method == .connect, head.status < 300 {
-        .none
-      } else if isChunked {
-        .chunked
-      } else {
-        contentLength.map { .fixed($0) } ?? .untilClose
-      }
+    if method == .head || head.status == 204 || head.status == 304 || method == .connect && head.status < 300 {
+      head.framing = .none
+    } else {
+      head.framing = isChunked ? .chunked : contentLength.map { .fixed($0) } ?? .untilClose
+    }
     // RFC 9112 §9.3: "close" has precedence, then the version, then "keep-alive".
-    head.keepAlive =
-      !asksToClose && (head.version == .http11 || asksToKeepAlive) && head.framing != .untilClose
+    head.keepAlive = !asksToClose && (head.version == .http11 || asksToKeepAlive) && head.framing != .untilClose
   }
 
   /// Records Content-Length: a number, or equal numbers in a list, as some proxies send it (RFC 9110 §8.6).
@@ -248,24 +227,11 @@ struct ResponseFacts: Sendable {
   }
 }
 
-/// The way in which the length of a response's content is determined (RFC 9112 §6.3).
-public enum ResponseFraming: Sendable, Equatable {
-  /// There is no content: a response to HEAD, a successful response to CONNECT, 204 or 304.
-  case none
-  /// Content-Length: this number of bytes, possibly zero.
-  case fixed(Int)
-  case chunked
-  /// Neither field: the content ends with the connection.
-  case untilClose
-}
-
 /// The reason why a response is refused. Every case ends the connection, because the next message has no clear start.
 public enum ResponseError: Error, Equatable, Sendable {
   /// Not `HTTP-version SP status-code SP [ reason-phrase ]` (RFC 9112 §4), or bytes before it.
   case malformedStatusLine
-  case unsupportedVersion
-  /// More interim responses than ``HTTP1Limits/interimResponses``.
-  case tooManyInterimResponses
+  case unsupportedVersion, tooManyInterimResponses
   /// 101, although the request did not request another protocol (RFC 9110 §15.2.2).
   case unaskedUpgrade
   /// More than one Content-Length, with different values (RFC 9112 §6.3).

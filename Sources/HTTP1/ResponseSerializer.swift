@@ -20,21 +20,11 @@ public enum ResponseSerializer {
   ///   - isChunked: Whether the content follows in chunks (RFC 9112 §7.1), because its length is unknown.
   ///   - date: The value of Date. A Date in `fields`, which comes from an origin, replaces it.
   ///   - requestID: The value of X-Request-ID, which replaces one in `fields`. An empty value writes nothing.
-  ///   - keepAlive: Whether the connection stays open after this response.
   ///   - version: The version of the request. HTTP/1.0 needs a field to keep the connection open.
-  ///   - output: The array to append to.
   public static func append(
-    status: HTTPResponse.Status,
-    prepared: FieldSection = .empty,
-    encoded: FieldSection = .empty,
-    fields: HTTPFields,
-    contentLength: Int?,
-    isChunked: Bool = false,
-    date: Span<UInt8>,
-    requestID: Span<UInt8>,
-    keepAlive: Bool,
-    version: HTTPVersion,
-    to output: inout [UInt8]
+    status: HTTPResponse.Status, prepared: FieldSection = .empty, encoded: FieldSection = .empty, fields: HTTPFields,
+    contentLength: Int?, isChunked: Bool = false, date: Span<UInt8>, requestID: Span<UInt8>, keepAlive: Bool,
+    version: HTTPVersion, to output: inout [UInt8]
   ) {
     output.appendStatusLine(status)
     output.append(copying: prepared.bytes.span)
@@ -98,9 +88,7 @@ public enum ResponseSerializer {
 }
 
 extension HTTPResponse.Status {
-  fileprivate var mayHaveContentLength: Bool {
-    code >= 200 && code != 204 && code != 304
-  }
+  fileprivate var mayHaveContentLength: Bool { code >= 200 && code != 204 && code != 304 }
 }
 
 extension OutputSpan<UInt8> {
@@ -215,9 +203,7 @@ public struct FieldSection: Sendable, Equatable {
 
   /// Serializes `fields` like ``ResponseSerializer``. It omits Date and the fields of framing and connection, because
   /// the server writes these for each response.
-  public init(_ fields: HTTPFields) {
-    for field in fields { append(field) }
-  }
+  public init(_ fields: HTTPFields) { for field in fields { append(field) } }
 
   /// The number of bytes.
   public var count: Int { bytes.count }
@@ -230,7 +216,6 @@ public struct FieldSection: Sendable, Equatable {
     }
   }
 
-  /// Whether the serializer writes a field of a response itself, for each response.
   private static func isWrittenByServer(_ name: Range<Int>, in bytes: Span<UInt8>) -> Bool {
     switch name.count {
     case 4: bytes.equalsIgnoringCase(name, "date")
@@ -244,9 +229,7 @@ public struct FieldSection: Sendable, Equatable {
   }
 
   /// Makes room for this many more bytes.
-  public mutating func reserveRoom(for count: Int) {
-    bytes.reserveCapacity(bytes.count + count)
-  }
+  public mutating func reserveRoom(for count: Int) { bytes.reserveCapacity(bytes.count + count) }
 
   /// Appends the Date of an origin.
   public mutating func append(date: Span<UInt8>) {

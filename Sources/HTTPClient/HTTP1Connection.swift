@@ -117,7 +117,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
       return false
     }
     guard var decoder else { return try readHead(bytes, for: exchange) }
-    let (count, event): (Int, ChunkedDecoder.Event)
+    let (count, event): (Int, ContentDecoder.Event)
     do { (count, event) = try decoder.decode(bytes.span) } catch { throw .malformed(error) }
     self.decoder = decoder
     if case .data(let range) = event {

@@ -328,7 +328,7 @@ struct PendingContent {
 
 extension ContentDecoder {
   /// Takes bytes from the front of `bytes`, as ``decode(_:)`` does. Throws the refusal of malformed content.
-  mutating func next(in bytes: Span<UInt8>) throws(CloseReason) -> (consumed: Int, event: ChunkedDecoder.Event) {
+  mutating func next(in bytes: Span<UInt8>) throws(CloseReason) -> (consumed: Int, event: ContentDecoder.Event) {
     do { return try decode(bytes) } catch { throw .refused(ErrorResponse(error)) }
   }
 }

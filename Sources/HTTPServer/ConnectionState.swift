@@ -342,7 +342,7 @@ struct ConnectionState {
     switch exchange.unreadContent {
     case .none: return exchange.bufferedBytes > 0 || !exchange.readWouldBlock
     case .fixed(let length): return exchange.bufferedBytes > length
-    case .chunked: return false
+    case .chunked, .untilClose: return false
     }
   }
 

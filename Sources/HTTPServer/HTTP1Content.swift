@@ -89,7 +89,7 @@ final class HTTP1Content: ContentReader, @unchecked Sendable {
       try await connection.flush()
       transport.releaseBuffers()
       guard connection.account() else { throw .refused(.overMemory) }
-      switch await connection.channel.readable(until: deadline) {
+      switch await connection.channel.wait(for: .read, until: deadline) {
       case .ready: transport.borrowBuffers()
       case .timedOut: throw .refused(.bodyTimeout)
       case .cancelled: throw .refused(.draining)

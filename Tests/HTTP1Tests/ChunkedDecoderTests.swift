@@ -39,7 +39,7 @@ struct ChunkedDecoderTests {
 
   @Test("consumes all bytes when it needs more, so no byte is scanned twice", arguments: everyBody)
   func linearWork(_ body: LabelledBytes) throws {
-    var decoder = ChunkedDecoder()
+    var decoder = ContentDecoder(.chunked)
     for byte in body.bytes {
       // Stop at the end of the body, or at a refusal.
       guard let (consumed, event) = try? decoder.decode([byte].span) else { break }
@@ -50,7 +50,7 @@ struct ChunkedDecoderTests {
 
   @Test("consumes nothing after the end of the body")
   func ended() throws {
-    var decoder = ChunkedDecoder()
+    var decoder = ContentDecoder(.chunked)
     let last = Array("0\r\n\r\n".utf8)
     let (consumed, event) = try decoder.decode(last.span)
     #expect(consumed == 5 && event == .end)
@@ -60,7 +60,7 @@ struct ChunkedDecoderTests {
 
   @Test("reports an error on every later call")
   func remembersRefusal() {
-    var decoder = ChunkedDecoder()
+    var decoder = ContentDecoder(.chunked)
     for bytes in [Array("x".utf8), Array("0\r\n\r\n".utf8)] {
       #expect(throws: RequestError.malformedChunkSize) {
         _ = try decoder.decode(bytes.span)

@@ -13,7 +13,7 @@ struct ChunkedOutcome: Equatable {
 
   /// Decodes `bytes` as a connection does; `arrivals` are the numbers of bytes that have arrived at each call.
   init(_ bytes: [UInt8], arrivals: some Sequence<Int>, limits: HTTP1Limits = .init()) {
-    var decoder = ChunkedDecoder(limits: limits)
+    var decoder = ContentDecoder(.chunked, limits: limits)
     var start = 0
     for count in arrivals {
       guard case .incomplete = decode(bytes, &start, to: count, with: &decoder) else { return }
@@ -25,7 +25,7 @@ struct ChunkedOutcome: Equatable {
   }
 
   private mutating func decode(
-    _ bytes: [UInt8], _ start: inout Int, to end: Int, with decoder: inout ChunkedDecoder
+    _ bytes: [UInt8], _ start: inout Int, to end: Int, with decoder: inout ContentDecoder
   ) -> Verdict {
     while verdict == .incomplete {
       do {

@@ -31,7 +31,7 @@ struct ResponseOutcome: Equatable {
           decoder = ContentDecoder(parser.head.framing, limits: limits)
           (head, headLength, start) = (parser.head, length, length)
         }
-        var event = ChunkedDecoder.Event.data(0..<0)
+        var event = ContentDecoder.Event.data(0..<0)
         while event != .needMore, verdict == .incomplete, var body = decoder {
           let consumed: Int
           do { (consumed, event) = try body.decode(bytes.span.extracting(start..<count)) } catch {

@@ -8,7 +8,7 @@ struct SampleResponse: CustomTestStringConvertible, Sendable {
   var method = HTTPRequest.Method.get
   var status = 200
   var fields: FieldLines = [:]
-  var framing = ResponseFraming.fixed(0)
+  var framing = MessageFraming.fixed(0)
   var contentLength: Int? = 0
   var keepAlive = true
   var content = ""

@@ -37,7 +37,7 @@
     }
 
     private static func decode(_ bytes: [UInt8]) {
-      var decoder = ChunkedDecoder()
+      var decoder = ContentDecoder(.chunked)
       var start = 0
       while start < bytes.count {
         guard let (consumed, event) = try? decoder.decode(bytes.span.extracting(start...)), consumed > 0, event != .end

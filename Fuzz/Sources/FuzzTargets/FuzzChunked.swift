@@ -24,7 +24,7 @@ private struct Outcome: Equatable {
   var verdict = Verdict.incomplete
 
   init(_ bytes: [UInt8], arrivals: some Sequence<Int>) {
-    var decoder = ChunkedDecoder()
+    var decoder = ContentDecoder(.chunked)
     var start = 0
     for end in arrivals {
       var isDry = false

@@ -81,5 +81,6 @@ private func check(_ head: RequestHead, in bytes: [UInt8], length: Int) {
   case .none: precondition(lengths + codings == 0)
   case .fixed(let value): precondition(lengths == 1 && value >= 0)
   case .chunked: precondition(codings == 1 && head.version == .http11)
+  case .untilClose: preconditionFailure("a request does not end with its connection")
   }
 }

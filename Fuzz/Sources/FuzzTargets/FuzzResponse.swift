@@ -37,7 +37,7 @@ private struct Outcome: Equatable {
           decoder = ContentDecoder(parser.head.framing)
           (head, headLength, start) = (parser.head, length, length)
         }
-        var event = ChunkedDecoder.Event.data(0..<0)
+        var event = ContentDecoder.Event.data(0..<0)
         while event != .needMore, event != .end, var body = decoder {
           let consumed: Int
           do { (consumed, event) = try body.decode(bytes.span.extracting(start..<count)) } catch {
