@@ -152,7 +152,7 @@ struct SandboxCertificate {
       try Self.write(made.certificatePEM, to: certificateFile)
       try Self.write(made.keyPEM, to: keyFile)
       context = try TLSContext(
-        certificateFile: certificateFile, keyFile: keyFile, applicationProtocols: ["h2", "http/1.1"])
+        certificate: PEMFile(certificateFile), key: PEMFile(keyFile), applicationProtocols: ["h2", "http/1.1"])
     } catch {
       Self.remove(folder)
       throw error

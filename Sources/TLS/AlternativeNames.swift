@@ -30,8 +30,7 @@ struct AlternativeNames: Equatable {
 
   init() {}
 
-  /// Adds the name at a place. Returns false if the name is malformed. Skips kinds of names that the server does not
-  /// use.
+  /// Adds the name at a place, if the server uses its kind. Returns false if the name is malformed.
   private mutating func add(_ names: OpaquePointer, _ place: Int32) -> Bool {
     guard let value = unsafe OPENSSL_sk_value(names, place) else { return false }
     let name = unsafe value.assumingMemoryBound(to: GENERAL_NAME.self).pointee
@@ -72,19 +71,17 @@ struct AlternativeNames: Equatable {
 @safe struct Certificate: ~Copyable {
   let pointer: OpaquePointer
 
-  init(owning pointer: OpaquePointer) {
-    unsafe self.pointer = pointer
-  }
+  init(owning pointer: OpaquePointer) { unsafe self.pointer = pointer }
 
   deinit { unsafe X509_free(pointer) }
 
-  /// The expiry time in seconds since 1970, or nil if the date is invalid.
+  // Times are in seconds since 1970, or nil if the date is invalid.
+
   var notAfter: Int? { unsafe Self.notAfter(pointer) }
 
-  /// The start of the validity in seconds since 1970, or nil if the date is invalid.
   var notBefore: Int? { unsafe Self.seconds(X509_get0_notBefore(pointer)) }
 
-  /// Returns the expiry time of `certificate` in seconds since 1970. The caller keeps ownership of it.
+  /// Returns the expiry time of a certificate of which the caller keeps ownership.
   static func notAfter(_ certificate: OpaquePointer) -> Int? { unsafe seconds(X509_get0_notAfter(certificate)) }
 
   static func seconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int? {
@@ -93,10 +90,8 @@ struct AlternativeNames: Equatable {
     return unsafe timegm(&date)
   }
 
-  /// Whether the certificate has expired.
   var isExpired: Bool { unsafe X509_cmp_current_time(X509_get0_notAfter(pointer)) < 0 }
 
-  /// Whether the validity of the certificate has not begun.
   var isNotYetValid: Bool { unsafe X509_cmp_current_time(X509_get0_notBefore(pointer)) > 0 }
 
   /// Returns whether `issuer` could have issued it, according to names and key identifiers.

@@ -30,27 +30,17 @@ public final class ClientCertificate: Sendable {
     uris: [String] = [], dnsNames: [String] = [], emailAddresses: [String] = [], ipAddresses: [String] = [],
     fingerprint: String, notAfter: Int = .max, authorities: [UInt8] = []
   ) {
-    self.uris = uris
-    self.dnsNames = dnsNames
-    self.emailAddresses = emailAddresses
-    self.ipAddresses = ipAddresses
-    self.fingerprint = fingerprint
-    self.notAfter = notAfter
-    self.authorities = authorities
+    (self.uris, self.dnsNames, self.emailAddresses, self.ipAddresses) = (uris, dnsNames, emailAddresses, ipAddresses)
+    (self.fingerprint, self.notAfter, self.authorities) = (fingerprint, notAfter, authorities)
     let names = [uris, dnsNames, emailAddresses, ipAddresses].joined()
-    heldBytes = names.reduce(Self.usualBytes) { $0 + $1.utf8.count + Self.bytesOfName }
+    heldBytes = names.reduce(512) { $0 + $1.utf8.count + 64 }
   }
 
   /// The memory for this object and its names, in bytes.
   public let heldBytes: Int
 
-  private static let (usualBytes, bytesOfName) = (512, 64)
-
-  /// Returns whether the certificate is still valid. A connection may outlive its certificate or the CAs.
-  ///
-  /// - Parameters:
-  ///   - now: Seconds since 1970.
-  ///   - authorities: The digest of the present client CAs.
+  /// Returns whether the certificate is still valid at `now`, in seconds since 1970, with the present client CAs. A
+  /// connection may outlive both.
   public func holds(now: Int, authorities: [UInt8]?) -> Bool {
     now <= notAfter && self.authorities == authorities
   }
@@ -69,47 +59,37 @@ extension ClientCertificate {
   }
 }
 
-/// The reason why a server's certificate was refused, with details of the certificate that caused it.
-struct CertificateRefusal {
-  private let error: Int32
-  private let words: String
-  /// The validity period of the refused certificate, as days such as `2026-01-31`.
-  private let notBefore: String
-  private let notAfter: String
-  /// The names of the certificate, in OpenSSL's form: `DNS:a.example, IP Address:192.0.2.1`.
-  private let names: String
-  /// The issuer that the certificate states.
-  private let issuer: String
-
-  /// Reads the error of a verification in progress.
-  init(_ store: OpaquePointer) {
-    unsafe error = X509_STORE_CTX_get_error(store)
-    words = unsafe X509_verify_cert_error_string(Int(error)).map { unsafe String(cString: $0) } ?? "unknown"
-    let certificate = unsafe X509_STORE_CTX_get_current_cert(store)
-    notBefore = unsafe certificate.map { unsafe Self.day(X509_get0_notBefore($0)) } ?? "?"
-    notAfter = unsafe certificate.map { unsafe Self.day(X509_get0_notAfter($0)) } ?? "?"
-    names = unsafe certificate.map { unsafe Self.alternativeNames(of: $0) } ?? ""
-    issuer = unsafe certificate.map { unsafe Self.issuer(of: $0) } ?? ""
-  }
-
-  /// Returns one sentence for the client's operator, with the action to take.
-  /// - Parameter caSetting: The setting that names the CAs to trust.
-  func sentence(_ host: String, caSetting: String) -> String {
+/// The reason why a server's certificate was refused.
+enum CertificateRefusal {
+  /// Returns one sentence about the error of a verification in progress for the client's operator, with the action to take.
+  /// `caSetting` names the CAs to trust.
+  static func sentence(_ store: OpaquePointer, of host: String, caSetting: String) -> String {
+    let error = unsafe X509_STORE_CTX_get_error(store)
+    guard let certificate = unsafe X509_STORE_CTX_get_current_cert(store) else { return general(error, host) }
     switch error {
     case X509_V_ERR_CERT_HAS_EXPIRED:
-      "The certificate of \(host) expired on \(notAfter); renew it there, or correct the clock of this machine."
+      let day = unsafe day(X509_get0_notAfter(certificate))
+      return "The certificate of \(host) expired on \(day); renew it there, or correct the clock of this machine."
     case X509_V_ERR_CERT_NOT_YET_VALID:
-      "The certificate of \(host) is not valid before \(notBefore); this machine's clock may be wrong."
+      let day = unsafe day(X509_get0_notBefore(certificate))
+      return "The certificate of \(host) is not valid before \(day); this machine's clock may be wrong."
     case X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH:
-      "The server at \(host) has a certificate for \(names.isEmpty ? "no host" : names)."
+      let names = unsafe alternativeNames(of: certificate)
+      return "The server at \(host) has a certificate for \(names.isEmpty ? "no host" : names)."
     case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
-      "The certificate of \(host) is self-signed; to trust it, name it in \(caSetting)."
+      return "The certificate of \(host) is self-signed; to trust it, name it in \(caSetting)."
     case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,
       X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT, X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
-      "The issuer '\(issuer)' of the certificate of \(host) is not trusted; name its CA in \(caSetting), or install "
-        + "the system's CAs (ca-certificates)."
-    default: "The certificate of \(host) is invalid: \(words)."
+      return
+        unsafe "The issuer '\(issuer(of: certificate))' of the certificate of \(host) is not trusted; name its CA in "
+        + "\(caSetting), or install the system's CAs (ca-certificates)."
+    default: return general(error, host)
     }
+  }
+
+  private static func general(_ error: Int32, _ host: String) -> String {
+    let words = unsafe X509_verify_cert_error_string(Int(error)).map { unsafe String(cString: $0) } ?? "unknown"
+    return "The certificate of \(host) is invalid: \(words)."
   }
 
   private static func day(_ time: UnsafePointer<ASN1_TIME>?) -> String {

@@ -38,9 +38,8 @@ import Glibc
     access = file.access
   }
 
-  /// Reads the whole file.
-  /// - Throws: `configuration`, with a sentence that names the file.
-  convenience init(_ path: String) throws(TLSError) {
+  /// Reads the whole file, and throws `configuration` with a sentence that names it if it cannot be read.
+  public convenience init(_ path: String) throws(TLSError) {
     do throws(Failure) { try self.init(reading: path) } catch { throw error.of(path) }
   }
 
@@ -143,9 +142,7 @@ extension PEMFile.Failure {
 extension PEMFile {
   /// Calls `body` with every certificate in the file, in order, with its place from 0.
   /// - Throws: `configuration` if the file contains no certificate or a damaged one; also the errors of `body`.
-  func forEachCertificate(
-    _ body: (Int, consuming Certificate) throws(TLSError) -> Void
-  ) throws(TLSError) {
+  func forEachCertificate(_ body: (Int, consuming Certificate) throws(TLSError) -> Void) throws(TLSError) {
     unsafe try withBIO { bio throws(TLSError) in
       var place = 0
       ErrorQueue.clear()
@@ -186,14 +183,13 @@ extension PEMFile {
   }
 
   private func keyError(isEncrypted: Bool) -> TLSError {
-    if isEncrypted {
-      ErrorQueue.clear()
-      return TLSError(
-        .configuration,
-        "The key in '\(path)' is encrypted; decrypt it with 'openssl pkey -in \(path) -out key.pem' and name that file."
-      )
+    guard isEncrypted else {
+      return .configuration(
+        "'\(path)' contains no usable private key but \(contents); name the PEM key of the certificate.")
     }
-    return .configuration(
-      "'\(path)' contains no usable private key but \(contents); name the PEM key of the certificate.")
+    ErrorQueue.clear()
+    return TLSError(
+      .configuration,
+      "The key in '\(path)' is encrypted; decrypt it with 'openssl pkey -in \(path) -out key.pem' and name that file.")
   }
 }

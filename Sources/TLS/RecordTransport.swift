@@ -1,20 +1,16 @@
 import COpenSSL
 
-/// A BIO over memory that the caller lends for one call. OpenSSL reads and writes a session's ciphertext there.
-///
-/// OpenSSL's own memory BIO would copy in both directions and keep a buffer for each idle connection. This one keeps
-/// none.
+/// A BIO over memory that the caller lends for one call. OpenSSL reads and writes a session's ciphertext there. Its own
+/// memory BIO would copy in both directions and keep a buffer for each idle connection.
 @safe final class RecordTransport {
-  /// The unread rest of the lent ciphertext. It is valid only during the call that lends it.
+  /// The unread rest of the lent ciphertext, valid only during the call that lends it.
   var incoming = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
 
-  /// The number of unread bytes.
   var unread: Int { unsafe incoming.count }
 
   /// The bytes for the peer: the caller's own array, swapped in during a call.
   var outgoing: [UInt8] = []
 
-  /// Whether OpenSSL has written anything.
   private(set) var hasWritten = false
 
   /// The number of protocol messages that application data have not offset: see ``TLSLimits/controlMessages``.
@@ -22,12 +18,10 @@ import COpenSSL
   /// The application data that have not offset a message yet.
   private var dataBytes = 0
 
-  /// The pointer that OpenSSL passes to the callbacks below. The session outlives its `SSL`, and so every use of the
-  /// pointer.
+  /// The pointer that OpenSSL passes to the callbacks below. The session outlives its `SSL`.
   var opaque: UnsafeMutableRawPointer { unsafe Unmanaged.passUnretained(self).toOpaque() }
 
-  /// Returns a new BIO over this transport, for one `SSL`: a handshake pushes a filter onto the BIO, so it is never
-  /// shared. Returns nil if there is not enough memory.
+  /// Returns a new BIO over this transport, for one `SSL`, or nil if there is not enough memory.
   func makeBIO() -> OpaquePointer? {
     guard let method = unsafe Self.method, let bio = unsafe BIO_new(method) else { return nil }
     unsafe BIO_set_data(bio, opaque)
@@ -145,9 +139,7 @@ struct PartialRecord {
   }
 
   /// Keeps the beginning of a record.
-  mutating func keep(_ rest: UnsafeRawBufferPointer) {
-    unsafe bytes.append(contentsOf: rest)
-  }
+  mutating func keep(_ rest: UnsafeRawBufferPointer) { unsafe bytes.append(contentsOf: rest) }
 
   private mutating func take(_ count: Int, from rest: inout UnsafeRawBufferPointer) {
     let part = unsafe rest.prefix(max(0, count))
@@ -190,11 +182,7 @@ struct ClientHelloLimit {
   mutating func isExceeded(by record: UnsafeRawBufferPointer, _ limit: Int) -> Bool {
     // An SSLv2 ClientHello is one record, and so no longer than one.
     guard unsafe record[0] == UInt8(SSL3_RT_HANDSHAKE) else { return false }
-    let content = unsafe record.dropFirst(Self.recordHeader)
-    return unsafe isExceeded(byContent: UnsafeRawBufferPointer(rebasing: content), limit)
-  }
-
-  private mutating func isExceeded(byContent content: UnsafeRawBufferPointer, _ limit: Int) -> Bool {
+    let content = unsafe UnsafeRawBufferPointer(rebasing: record.dropFirst(Self.recordHeader))
     var next = 0
     while next < content.count {
       if rest > 0 {

@@ -24,7 +24,7 @@ public final class ServerCertificate: @unchecked Sendable {
   /// Loads and checks a certificate and its key.
   /// - Throws: `TLSError` with the cause `configuration`: a sentence that names the file and the fix.
   public init(certificate: PEMFile, key: PEMFile) throws(TLSError) {
-    let handle = try TLSContext.Handle(.server)
+    let handle = unsafe try TLSContext.Handle(TLS_server_method())
     var findings: [String] = []
     unsafe try TLSContext.applyPolicy(to: handle.pointer)
     notAfter = unsafe try TLSContext.loadChain(certificate, into: handle.pointer, &findings)
@@ -59,10 +59,6 @@ struct CertificateName: Hashable {
   private let name: ByteString
   private let isWildcard: Bool
 
-  private init(_ name: ByteString, isWildcard: Bool) {
-    (self.name, self.isWildcard) = (name, isWildcard)
-  }
-
   /// The maximum number of names. Public authorities issue certificates with up to 100.
   private static let maximum: Int32 = 1000
 
@@ -75,16 +71,16 @@ struct CertificateName: Hashable {
       let isWildcard = bytes.starts(with: Array("*.".utf8)) && bytes.count > 2
       let rest = isWildcard ? bytes.dropFirst() : bytes[...]
       guard !rest.contains(UInt8(ascii: "*")) else { return nil }
-      return CertificateName(ByteString(Array(rest)).lowercasedASCII, isWildcard: isWildcard)
+      return CertificateName(name: ByteString(Array(rest)).lowercasedASCII, isWildcard: isWildcard)
     }
   }
 
   /// Returns the names that match a host, the exact one first.
   static func matching(_ host: ByteString) -> [CertificateName] {
     let host = host.lowercasedASCII
-    let exact = CertificateName(host, isWildcard: false)
+    let exact = CertificateName(name: host, isWildcard: false)
     guard let dot = host.bytes.firstIndex(of: UInt8(ascii: ".")), dot > 0 else { return [exact] }
-    return [exact, CertificateName(ByteString(Array(host.bytes[dot...])), isWildcard: true)]
+    return [exact, CertificateName(name: ByteString(Array(host.bytes[dot...])), isWildcard: true)]
   }
 
   /// The name as in the certificate, in lower case.

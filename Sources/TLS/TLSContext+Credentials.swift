@@ -51,19 +51,20 @@ extension TLSContext {
     }
   }
 
-  /// Requests certificates of the file's CAs from clients, and binds session tickets to exactly these CAs. Returns the
-  /// digest that identifies the CAs, and the earliest expiry time of them.
+  /// Requests certificates of the file's CAs from clients, and binds session tickets to exactly these CAs.
   static func acceptClientCertificates(
     of file: PEMFile?, _ context: OpaquePointer, _ findings: inout [String]
   ) throws(TLSError) -> (digest: [UInt8], earliestEnd: Int?) {
-    var identity = SessionIdentity()
+    // A resumed session carries the client certificate that was verified when it began. The server accepts a ticket only
+    // under the session ID context of its issue, this digest, so removing a CA invalidates the sessions that depend on it.
+    var digest = [UInt8](repeating: 0, count: Int(SHA256_DIGEST_LENGTH))
     var lifetimes = AuthorityLifetimes()
     if let file {
       let path = file.path
       try file.forEachCertificate { place, authority throws(TLSError) in
         lifetimes.note(authority, place)
         guard unsafe X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority.pointer) == 1,
-          unsafe SSL_CTX_add_client_CA(context, authority.pointer) == 1, identity.add(authority)
+          unsafe SSL_CTX_add_client_CA(context, authority.pointer) == 1, extend(&digest, by: authority)
         else { throw .configuration("Certificate \(place + 1) in '\(path)' is not usable as a client CA.") }
       }
       findings += lifetimes.findings(path)
@@ -72,13 +73,22 @@ extension TLSContext {
       unsafe SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nil)
       unsafe dropTicketsOfExpiredCertificates(context)
     }
-    guard unsafe identity.set(on: context) else { throw .internalFailure("OpenSSL refuses the session ID context.") }
-    return (identity.digest, lifetimes.earliestEnd)
+    guard unsafe SSL_CTX_set_session_id_context(context, digest, UInt32(digest.count)) == 1 else {
+      throw .internalFailure("OpenSSL refuses the session ID context.")
+    }
+    return (digest, lifetimes.earliestEnd)
   }
 
-  /// Drops the tickets of expired client certificates; then the client does a full handshake. A resumed session
-  /// verifies no certificate and creates the next ticket. Without this, one handshake before the expiry would grant
-  /// access forever.
+  /// Makes a digest depend on a further CA, and on the order of the CAs. Returns false if OpenSSL fails.
+  private static func extend(_ digest: inout [UInt8], by authority: borrowing Certificate) -> Bool {
+    var fingerprint = digest
+    guard unsafe X509_digest(authority.pointer, EVP_sha256(), &fingerprint, nil) == 1 else { return false }
+    let input = digest + fingerprint
+    return unsafe EVP_Digest(input, input.count, &digest, nil, EVP_sha256(), nil) == 1
+  }
+
+  /// Drops the tickets of expired client certificates. A resumed session verifies no certificate and creates the next
+  /// ticket, so one handshake before the expiry would grant access forever.
   private static func dropTicketsOfExpiredCertificates(_ context: OpaquePointer) {
     unsafe SSL_CTX_set_session_ticket_cb(
       context, nil,
@@ -114,13 +124,10 @@ extension TLSContext {
     }
     return []
   }
-}
 
-/// The limits on the certificates of a client.
-enum ClientChain {
   /// Limits the certificates that the clients of `context` may send, and keeps only the first of them after its
   /// verification.
-  static func limit(on context: OpaquePointer, _ limits: TLSLimits) {
+  static func limitClientChain(on context: OpaquePointer, _ limits: TLSLimits) {
     // Before OpenSSL allocates memory for the message.
     unsafe SSL_CTX_set_max_cert_list(context, limits.certificateListBytes)
     unsafe SSL_CTX_set_cert_verify_callback(
@@ -140,36 +147,13 @@ enum ClientChain {
   }
 }
 
-/// The session ID context: the server accepts a session ticket only if it was issued under the same context.
-///
-/// A resumed session carries the client certificate that was verified when it began. So the context is a digest of the
-/// client CAs, and removing a CA invalidates the sessions that depend on it.
-struct SessionIdentity {
-  /// The context, 32 bytes.
-  private(set) var digest = [UInt8](repeating: 0, count: Int(SHA256_DIGEST_LENGTH))
-
-  /// Adds a client CA. Returns false if OpenSSL cannot compute its digest.
-  mutating func add(_ authority: borrowing Certificate) -> Bool {
-    var fingerprint = digest
-    guard unsafe X509_digest(authority.pointer, EVP_sha256(), &fingerprint, nil) == 1 else { return false }
-    // Chained, so that the digest depends on all CAs and on their order.
-    let input = digest + fingerprint
-    return unsafe EVP_Digest(input, input.count, &digest, nil, EVP_sha256(), nil) == 1
-  }
-
-  /// Sets the context. Returns false if OpenSSL refuses it.
-  func set(on context: OpaquePointer) -> Bool {
-    unsafe SSL_CTX_set_session_id_context(context, digest, UInt32(digest.count)) == 1
-  }
-}
-
 /// The server that a client's session expects, and the result of verifying its certificate.
 final class ServerIdentity {
   let host: String
   let context: TLSClientContext
 
   /// The reason why the certificate was refused, or nil if it was not.
-  private(set) var refusal: CertificateRefusal?
+  private(set) var refusal: String?
 
   init(_ host: String, of context: TLSClientContext) {
     (self.host, self.context) = (host, context)
@@ -213,7 +197,7 @@ final class ServerIdentity {
   private static func note(_ store: OpaquePointer) {
     let ssl = unsafe X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx())
     guard let ssl = unsafe ssl, let server = unsafe of(OpaquePointer(ssl)) else { return }
-    server.refusal = unsafe CertificateRefusal(store)
+    server.refusal = unsafe CertificateRefusal.sentence(store, of: server.host, caSetting: server.context.caSetting)
   }
 
   /// Records how long the chain of an established session is valid. A resumed session has none.
@@ -225,11 +209,10 @@ final class ServerIdentity {
     if let earliest = ends.min() { context.serverChainEnd.withLock { $0 = earliest } }
   }
 
-  /// Returns a sentence about the error for the client's operator, or nil if the general sentence fits.
-  /// - Parameter reason: OpenSSL's number.
+  /// Returns a sentence about OpenSSL's error for the client's operator, or nil if the general sentence fits.
   func sentence(for cause: TLSError.Cause, _ reason: Int32) -> String? {
     switch (cause, reason) {
-    case (.certificateOfPeer, _): refusal?.sentence(host, caSetting: context.caSetting)
+    case (.certificateOfPeer, _): refusal
     case (.alertFromPeer, SSL_AD_REASON_OFFSET + SSL_AD_PROTOCOL_VERSION), (_, SSL_R_UNSUPPORTED_PROTOCOL):
       "\(host) does not speak TLS 1.2 or 1.3; older versions are not safe."
     case (.alertFromPeer, _): "\(host) ended the TLS session with the alert '\(Self.alert(reason))'."

@@ -4,8 +4,7 @@ import Locks
 
 /// A server's certificate, key and TLS policy, checked and immutable, for any number of sessions on any thread.
 ///
-/// To change a certificate, make a new context with `resumingTicketsOf:` and use it for new sessions. Present sessions
-/// keep the context that they began with.
+/// To change a certificate, make a new context with `resumingTicketsOf:` and use it for new sessions.
 ///
 /// The policy is Mozilla's *intermediate* policy without finite-field DHE: TLS 1.2 with ECDHE and AEAD ciphers, and TLS
 /// 1.3; no renegotiation, no compression, no early data. Sessions are resumed by stateless tickets.
@@ -51,7 +50,6 @@ public final class TLSContext: @unchecked Sendable {
   ///     again.
   ///   - sharedTicketKeys: The keys of session tickets from files, instead of the process's own keys and those of
   ///     `previous`. They stay when a private key is replaced.
-  ///   - limits: The limits on the cost of a peer.
   ///   - now: Returns the time in seconds since 1970, which determines when the process's ticket keys are replaced.
   /// - Throws: `TLSError` with the cause `configuration`: a sentence that names the file and the fix.
   public init(
@@ -60,7 +58,7 @@ public final class TLSContext: @unchecked Sendable {
     sharedTicketKeys: TicketKeys? = nil, limits: TLSLimits = TLSLimits(),
     now: @escaping @Sendable () -> Int = TLSContext.systemTime
   ) throws(TLSError) {
-    let handle = try Handle(.server)
+    let handle = unsafe try Handle(TLS_server_method())
     let protocols = try ApplicationProtocols(applicationProtocols)
     var findings: [String] = []
     unsafe try Self.applyPolicy(to: handle.pointer)
@@ -68,7 +66,7 @@ public final class TLSContext: @unchecked Sendable {
     unsafe try Self.loadKey(key, of: certificate.path, into: handle.pointer, &findings)
     (clientAuthorities, clientAuthoritiesNotAfter) = unsafe try Self.acceptClientCertificates(
       of: clientCA, handle.pointer, &findings)
-    if clientCA != nil { unsafe ClientChain.limit(on: handle.pointer, limits) }
+    if clientCA != nil { unsafe Self.limitClientChain(on: handle.pointer, limits) }
     choice = unsafe try CertificateChoice(further, default: handle.pointer, of: certificate.path)
     findings += further.flatMap(\.findings) + choice.findings
     if let sharedTicketKeys {
@@ -87,20 +85,6 @@ public final class TLSContext: @unchecked Sendable {
     self.findings = findings
     self.limits = limits
   }
-
-  /// Reads the files at these paths, and loads and checks their contents.
-  public convenience init(
-    certificateFile: String, keyFile: String, clientCAFile: String? = nil,
-    applicationProtocols: [String] = ["http/1.1", "http/1.0"], resumingTicketsOf previous: TLSContext? = nil,
-    limits: TLSLimits = TLSLimits(), now: @escaping @Sendable () -> Int = TLSContext.systemTime
-  ) throws(TLSError) {
-    let (certificate, key) = (try PEMFile(certificateFile), try PEMFile(keyFile))
-    var clientCA: PEMFile?
-    if let clientCAFile { clientCA = try PEMFile(clientCAFile) }
-    try self.init(
-      certificate: certificate, key: key, clientCA: clientCA,
-      applicationProtocols: applicationProtocols, resumingTicketsOf: previous, limits: limits, now: now)
-  }
 }
 
 extension TLSContext {
@@ -111,9 +95,9 @@ extension TLSContext {
   @safe struct Handle: ~Copyable {
     let pointer: OpaquePointer
 
-    init(_ role: TLSSession.Role) throws(TLSError) {
+    init(_ method: OpaquePointer) throws(TLSError) {
       ErrorQueue.clear()
-      guard let pointer = unsafe SSL_CTX_new(role == .server ? TLS_server_method() : TLS_client_method()) else {
+      guard let pointer = unsafe SSL_CTX_new(method) else {
         throw .internalFailure("OpenSSL cannot create a TLS context.")
       }
       unsafe self.pointer = pointer
@@ -121,9 +105,7 @@ extension TLSContext {
 
     deinit { unsafe SSL_CTX_free(pointer) }
   }
-}
 
-extension TLSContext {
   /// The ciphers of TLS 1.2: only forward secrecy and AEAD, the cheapest first. TLS 1.3 has no other ciphers by
   /// definition.
   private static let cipherList = [
@@ -168,9 +150,8 @@ extension TLSContext {
     }
   }
 
-  /// Returns whether a new context may accept the session tickets of this one: the new one must have all private keys.
-  ///
-  /// When an operator replaces a leaked key, sessions and ticket keys of the old key must end with it.
+  /// Returns whether a new context has all private keys of this one, and so may accept its session tickets. When an
+  /// operator replaces a leaked key, sessions and ticket keys of the old key must end with it.
   fileprivate func hasOnlyKeys(of new: OpaquePointer, _ further: [ServerCertificate]) -> Bool {
     unsafe Self.haveSameKey(handle.pointer, new)
       && choice.certificates.allSatisfy { old in
@@ -230,8 +211,7 @@ public struct TLSLimits: Sendable, Equatable {
 @safe final class ApplicationProtocols {
   private let wire: UnsafeMutableBufferPointer<UInt8>
 
-  /// Encodes the names.
-  /// - Throws: `configuration` if a name is empty or longer than 255 bytes.
+  /// Encodes the names. Throws `configuration` if a name is empty or longer than 255 bytes.
   init(_ names: [String]) throws(TLSError) {
     var bytes: [UInt8] = []
     for name in names {
@@ -280,10 +260,8 @@ public struct TLSLimits: Sendable, Equatable {
   }
 }
 
-/// A client's trusted CAs and TLS policy, checked and immutable, for any number of sessions on any thread.
-///
-/// The policy is that of ``TLSContext``. The chain and host name of every server are verified. The client keeps and
-/// offers the latest session ticket of each host, so that a new connection costs the server no signature.
+/// A client's trusted CAs and the policy of ``TLSContext``, for any number of sessions on any thread. The chain and host
+/// name of every server are verified. The client keeps and offers the latest session ticket of each host.
 ///
 /// `@unchecked Sendable`: for the reasons of ``TLSContext``. The tickets have their own lock, and the system's CAs are
 /// read with `lacksSystemStore` locked, before the first session is made.
@@ -311,12 +289,11 @@ public final class TLSClientContext: @unchecked Sendable {
   /// - Parameters:
   ///   - authorities: The CAs to trust instead of the system's; nil for the system's, in OpenSSL's default location.
   ///   - caSetting: The setting with the path of the CA file, for error messages.
-  ///   - limits: The limits on the cost of a server.
   /// - Throws: `TLSError` with the cause `configuration`: a sentence that names the file and the fix.
   public init(
-    authorities: PEMFile?, caSetting: String = "catalog.caFile", limits: TLSLimits = TLSLimits()
+    authorities: PEMFile? = nil, caSetting: String = "catalog.caFile", limits: TLSLimits = TLSLimits()
   ) throws(TLSError) {
-    let handle = try TLSContext.Handle(.client)
+    let handle = unsafe try TLSContext.Handle(TLS_client_method())
     unsafe try TLSContext.applyPolicy(to: handle.pointer)
     let lifetimes =
       if let authorities { unsafe try Self.trust(authorities, handle.pointer) } else { AuthorityLifetimes() }
@@ -332,15 +309,6 @@ public final class TLSClientContext: @unchecked Sendable {
     tickets = SessionTickets()
   }
 
-  /// Reads the file at this path, and loads its authorities.
-  public convenience init(
-    caFile: String? = nil, caSetting: String = "catalog.caFile", limits: TLSLimits = TLSLimits()
-  ) throws(TLSError) {
-    var authorities: PEMFile?
-    if let caFile { authorities = try PEMFile(caFile) }
-    try self.init(authorities: authorities, caSetting: caSetting, limits: limits)
-  }
-
   /// Trusts the authorities of another context from now on, in all new sessions of this one. Tickets of sessions that were
   /// verified by the former authorities are forgotten.
   ///
@@ -354,9 +322,8 @@ public final class TLSClientContext: @unchecked Sendable {
   /// The context whose authorities and tickets new sessions use: this one, or what has replaced it.
   public var current: TLSClientContext { successor.withLock { $0 } ?? self }
 
-  /// Reads the system's certification authorities, if they are trusted and have not been read yet. The first session
-  /// calls this function, because reading takes about 25 ms, once, and every start would otherwise wait for it.
-  /// - Throws: `TLSError` with the cause `internalFailure` if OpenSSL does not know where they are.
+  /// Reads the system's certification authorities for the first session, if they are trusted. It takes about 25 ms, once,
+  /// and every start would otherwise wait for it.
   func loadSystemStore() throws(TLSError) {
     let isLoaded = lacksSystemStore.withLock { lacksSystemStore in
       if lacksSystemStore { lacksSystemStore = unsafe SSL_CTX_set_default_verify_paths(handle.pointer) != 1 }

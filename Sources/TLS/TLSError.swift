@@ -3,7 +3,7 @@ import COpenSSL
 /// The reason why a TLS context could not be made, or why a session ended.
 ///
 /// It is safe to log: it contains file names and OpenSSL's reason, but never a byte of a key or of encrypted data.
-public struct TLSError: Error, Sendable, Equatable {
+public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
   /// The kinds of errors that a caller may handle differently.
   public enum Cause: Sendable, Equatable {
     /// A certificate, key or CA file, or a setting, is not usable. The operator has to correct the configuration.
@@ -34,21 +34,13 @@ public struct TLSError: Error, Sendable, Equatable {
   public let failure: TLSFailure
 
   init(_ cause: Cause, _ message: String, reason: String? = nil, failure: TLSFailure? = nil) {
-    self.cause = cause
+    (self.cause, self.message, self.reason) = (cause, message, reason)
     self.failure = failure ?? cause.failure
-    self.message = message
-    self.reason = reason
   }
-}
 
-extension TLSError: CustomStringConvertible {
   /// The message, followed by OpenSSL's own description if there is one.
-  public var description: String {
-    reason.map { "\(message) (OpenSSL: \($0))" } ?? message
-  }
-}
+  public var description: String { reason.map { "\(message) (OpenSSL: \($0))" } ?? message }
 
-extension TLSError {
   /// Returns a configuration error with OpenSSL's last reason, which is removed from the thread's error queue.
   static func configuration(_ message: String) -> TLSError {
     let code = ERR_peek_last_error()
@@ -76,11 +68,10 @@ extension TLSError {
   }
 
   private static func cause(of code: UInt) -> Cause {
-    let number = ERR_GET_REASON(code)
     // OpenSSL's fatal errors are those that no peer can cause: no memory, a null argument, an internal error.
     guard code != 0, ERR_FATAL_ERROR(code) == 0 else { return .internalFailure }
     guard ERR_GET_LIB(code) == ERR_LIB_SSL else { return .violationByPeer }
-    return switch number {
+    return switch ERR_GET_REASON(code) {
     case SSL_R_HTTP_REQUEST: .plaintextHTTP
     case SSL_R_CERTIFICATE_VERIFY_FAILED: .certificateOfPeer
     // A fatal alert from the peer becomes the reason 1000 + its number.

@@ -12,8 +12,6 @@ import COpenSSL
   /// The present phase of the session.
   public private(set) var phase = TLSPhase.handshaking
 
-  enum Role { case server, client }
-
   let ssl: OpaquePointer
   /// The server that a client expects; nil for a server.
   let server: ServerIdentity?
@@ -108,9 +106,7 @@ import COpenSSL
     unsafe SSL_free(ssl)
   }
 
-  /// Starts the handshake of a client, which sends first. Call it once, before any other method.
-  /// - Parameter outgoing: The array that the ClientHello is appended to.
-  /// - Throws: `TLSError` if there is not enough memory.
+  /// Starts the handshake of a client, which sends first: appends the ClientHello. Call it once, before any other method.
   public func start(outgoing: inout [UInt8]) throws(TLSError) {
     let before = enter(&outgoing)
     defer { leave(&outgoing, since: before) }
@@ -120,9 +116,8 @@ import COpenSSL
   /// Processes all received ciphertext.
   /// - Parameters:
   ///   - ciphertext: The received bytes, split anywhere.
-  ///   - plaintext: The array that the decrypted bytes are appended to. Its free capacity is used before it grows.
-  ///   - outgoing: The array that bytes for the peer are appended to: handshake flights, key updates and, if this
-  ///     function throws, the alert.
+  ///   - plaintext: Receives the decrypted bytes. Its free capacity is used before it grows.
+  ///   - outgoing: Receives bytes for the peer: handshake flights, key updates and, if this function throws, the alert.
   /// - Returns: The present phase. Bytes after a close_notify are ignored, as RFC 8446 §6.1 requires.
   /// - Throws: The error that ended the session. Every later call throws the same error.
   public func receive(
@@ -140,9 +135,7 @@ import COpenSSL
     return phase
   }
 
-  /// Ends a handshake that the peer does not finish in time. The session is then over.
-  /// - Parameter outgoing: The array that the alert is appended to.
-  /// - Returns: The error.
+  /// Ends the session, because the peer does not finish the handshake in time. Appends the alert, and returns the error.
   public func expireHandshake(outgoing: inout [UInt8]) -> TLSError {
     let error = TLSError(.limitExceeded, "The peer did not finish the TLS handshake in time.", failure: .timedOut)
     guard failure == nil, phase == .handshaking else { return error }
@@ -165,10 +158,7 @@ import COpenSSL
     }
   }
 
-  /// Encrypts data into records of at most 16 KiB.
-  /// - Parameters:
-  ///   - plaintext: The data for the peer. Empty data produces no record.
-  ///   - outgoing: The array that the records are appended to.
+  /// Encrypts data, and appends its records. Empty data produces no record.
   /// - Throws: The error that ended the session earlier, or `internalFailure`, also if the handshake has not finished.
   public func send(_ plaintext: Span<UInt8>, outgoing: inout [UInt8]) throws(TLSError) {
     if let failure { throw failure }
@@ -191,9 +181,8 @@ import COpenSSL
     transport.noteData(plaintext.count, limits)
   }
 
-  /// Sends close_notify, so that the peer can distinguish the end from a truncation (RFC 8446 §6.1). Ends sending.
-  ///
-  /// Does nothing if the session has failed, was closed before, or never finished its handshake.
+  /// Ends sending by close_notify, so that the peer can distinguish the end from a truncation (RFC 8446 §6.1). Does
+  /// nothing if the session has failed, was closed before, or never finished its handshake.
   public func close(outgoing: inout [UInt8]) {
     guard failure == nil, phase != .handshaking, unsafe SSL_get_shutdown(ssl) & SSL_SENT_SHUTDOWN == 0 else { return }
     let before = enter(&outgoing)
@@ -317,7 +306,7 @@ public enum TLSPhase: Sendable, Equatable {
   case closedByPeer
 }
 
-/// The end of a handshake.
+/// The end of a handshake, and its results.
 extension TLSSession {
   /// The error if the peer closes during the handshake. It is nil if the peer never sent a byte, as load balancers do
   /// that only check whether the port is open.
@@ -343,10 +332,7 @@ extension TLSSession {
       unsafe transport.incoming = UnsafeRawBufferPointer(start: nil, count: 0)
     }
   }
-}
 
-/// Results of the handshake, and the client's own data.
-extension TLSSession {
   /// Whether the handshake has finished and the peer has not closed.
   public var isEstablished: Bool { phase == .established }
 
@@ -368,7 +354,7 @@ extension TLSSession {
     unsafe SSL_get0_peer_certificate(ssl).flatMap { unsafe ClientCertificate($0, authorities: authorities) }
   }
 
-  /// The digest that the session is bound to: see ``SessionIdentity``.
+  /// The digest of the client CAs that the session is bound to.
   private var authorities: [UInt8] {
     guard let session = unsafe SSL_get_session(ssl) else { return [] }
     var length: UInt32 = 0

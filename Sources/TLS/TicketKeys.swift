@@ -25,9 +25,7 @@ public final class TicketKeys: Sendable {
   /// Returns the keys: the one for new tickets, then the further ones.
   private let present: @Sendable () -> [TicketKey]
 
-  /// Creates the first key of this process.
-  /// - Parameter now: Returns the time in seconds since 1970.
-  /// - Throws: `internalFailure` if there are no random numbers.
+  /// Creates the first key of this process. `now` returns the time in seconds since 1970.
   init(now: @escaping @Sendable () -> Int) throws(TLSError) {
     let pair = Locked(RotatingKeys(current: try TicketKey.random(), madeAt: now()))
     areFromFiles = false
@@ -111,11 +109,6 @@ private struct RotatingKeys {
   var madeAt: Int
   var previous: (key: TicketKey, madeAt: Int)?
 
-  init(current: TicketKey, madeAt: Int) {
-    self.current = current
-    self.madeAt = madeAt
-  }
-
   /// Replaces the present key after its period. Without random numbers the present key stays.
   mutating func rotate(now: Int) {
     let period = TicketKeys.period
@@ -151,8 +144,7 @@ private struct RotatingKeys {
     unsafe memory.deallocate()
   }
 
-  /// Creates a random key.
-  /// - Throws: `internalFailure` if there are no random numbers.
+  /// Creates a random key. Throws `internalFailure` if there are no random numbers.
   static func random() throws(TLSError) -> TicketKey {
     unsafe try TicketKey { memory throws(TLSError) in
       let start = unsafe memory.bindMemory(to: UInt8.self).baseAddress
@@ -272,8 +264,7 @@ struct FileAccess {
   /// Whether the file is on a read-only mount, as an orchestrator's secrets are.
   let isOnReadOnlyMount: Bool
 
-  /// Returns a sentence for the operator if all users can read the file.
-  /// - Parameter kind: What the file is, such as `key file`.
+  /// Returns a sentence for the operator if all users can read the file, a `kind` such as `key file`.
   /// - Throws: `configuration` if others can replace the secret.
   func findings(_ kind: String) throws(TLSError) -> [String] {
     guard mode & (S_IWGRP | S_IWOTH) == 0 else {

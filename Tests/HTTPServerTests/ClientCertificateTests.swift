@@ -24,8 +24,9 @@ struct ClientCertificateTests {
       certificateFile = try directory.write(client.pem, to: "client.pem")
       keyFile = try directory.write(client.key.pem, to: "client.key")
       let context = try TLSContext(
-        certificateFile: directory.write(own.pem, to: "own.pem"), keyFile: directory.write(own.key.pem, to: "own.key"),
-        clientCAFile: directory.write(authority.pem, to: "ca.pem"),
+        certificate: PEMFile(directory.write(own.pem, to: "own.pem")),
+        key: PEMFile(directory.write(own.key.pem, to: "own.key")),
+        clientCA: PEMFile(directory.write(authority.pem, to: "ca.pem")),
         applicationProtocols: speaksHTTP2 ? ["h2", "http/1.1"] : ["http/1.1"])
       server = try TestServer(variant, router: .who, speaksHTTP2: speaksHTTP2, tls: context)
     }

@@ -151,7 +151,7 @@ extension TLSContext {
     let certificate = try Certificate(key: KeyPair())
     let directory = try TemporaryDirectory()
     return try TLSContext(
-      certificateFile: directory.write(certificate.pem, to: "certificate.pem"),
-      keyFile: directory.write(certificate.key.pem, to: "key.pem"))
+      certificate: PEMFile(directory.write(certificate.pem, to: "certificate.pem")),
+      key: PEMFile(directory.write(certificate.key.pem, to: "key.pem")))
   }
 }

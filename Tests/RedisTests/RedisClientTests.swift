@@ -160,12 +160,12 @@ struct RedisClientTests {
       "--tls-ca-cert-file", try directory.write(authority.pem, to: "ca.pem"),
     ])
     var configuration = RedisClient.Configuration(.tcp(host: "localhost", port: port))
-    configuration.tls = try TLSClientContext(caFile: directory.path(of: "ca.pem"))
+    configuration.tls = try TLSClientContext(authorities: PEMFile(directory.path(of: "ca.pem")))
     let client = try TestRedisClient(configuration)
     client.waitUntilReady()
     #expect(try client.send("PING") == .success(.text(Array("PONG".utf8))))
     let other = try Certificate("Other CA", key: KeyPair(), isAuthority: true)
-    configuration.tls = try TLSClientContext(caFile: try directory.write(other.pem, to: "other.pem"))
+    configuration.tls = try TLSClientContext(authorities: PEMFile(directory.write(other.pem, to: "other.pem")))
     let stranger = try TestRedisClient(configuration)
     #expect(stranger.reason().contains("certificate"))
     withExtendedLifetime(server) {}

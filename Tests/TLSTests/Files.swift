@@ -30,3 +30,23 @@ struct Files {
       applicationProtocols: applicationProtocols, resumingTicketsOf: previous, limits: limits)
   }
 }
+
+extension TLSContext {
+  /// Reads the files at these paths, and loads and checks their contents.
+  convenience init(
+    certificateFile: String, keyFile: String, clientCAFile: String? = nil,
+    applicationProtocols: [String] = ["http/1.1", "http/1.0"], resumingTicketsOf previous: TLSContext? = nil,
+    limits: TLSLimits = TLSLimits(), now: @escaping @Sendable () -> Int = TLSContext.systemTime
+  ) throws {
+    try self.init(
+      certificate: PEMFile(certificateFile), key: PEMFile(keyFile), clientCA: clientCAFile.map { try PEMFile($0) },
+      applicationProtocols: applicationProtocols, resumingTicketsOf: previous, limits: limits, now: now)
+  }
+}
+
+extension TLSClientContext {
+  /// Reads the file at this path, and loads its authorities.
+  convenience init(caFile: String, caSetting: String = "catalog.caFile") throws {
+    try self.init(authorities: PEMFile(caFile), caSetting: caSetting)
+  }
+}

@@ -50,7 +50,7 @@ private let context: TLSContext = {
   precondition(posix_spawnp(&child, "openssl", nil, nil, &arguments, environ) == 0)
   precondition(waitpid(child, &status, 0) == child && status == 0)
   do {
-    return try TLSContext(certificateFile: certificateFile, keyFile: keyFile)
+    return try TLSContext(certificate: PEMFile(certificateFile), key: PEMFile(keyFile))
   } catch {
     preconditionFailure("\(error)")
   }

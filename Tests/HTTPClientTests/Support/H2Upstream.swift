@@ -51,5 +51,5 @@ final class ServerCertificate: Sendable {
     keyFile = try directory.write(leaf.key.pem, to: "key.pem")
   }
 
-  func trusting() throws -> TLSClientContext { try TLSClientContext(caFile: authorityFile) }
+  func trusting() throws -> TLSClientContext { try TLSClientContext(authorities: PEMFile(authorityFile)) }
 }
