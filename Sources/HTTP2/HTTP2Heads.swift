@@ -13,11 +13,11 @@ public struct HTTP2ReceivedRequest: Sendable {
   public let fields: ArraySlice<FieldLine>
   /// Method, scheme, path and authority.
   public let control: RequestControlData
-  /// Whether the header section exceeds the limits and is dropped, except its lines of `Origin`, so that a page can read
-  /// the response: respond 431 (RFC 6585 §5) or `reset`.
+  /// Whether the header section exceeds the limits and is dropped, except `Origin`, so that a page can read the response:
+  /// respond 431 (RFC 6585 §5) or `reset`.
   public let isOversized: Bool
 
-  /// Takes a head from the buffers of its session. While this value exists, they are shared with it.
+  /// Takes a head from the buffers of its session, and shares them.
   init(_ head: ReceivedHead, in heads: ReceivedHeads, isOversized: Bool) {
     bytes = heads.bytes[head.bytes]
     fields = heads.fields[head.fields]
@@ -56,7 +56,7 @@ struct ReceivedHeads {
   private static let enough = 65_536
   private static let kept = 8192
 
-  /// Starts a section, in place of the present one if that is incomplete.
+  /// Starts a section, in place of an incomplete one.
   mutating func begin() {
     dropPresent()
     (isOversized, isExcessive) = (false, false)
@@ -194,12 +194,8 @@ public struct HTTP2RequestHead: Sendable, Equatable {
     method: String, scheme: String, authority: String, path: ByteString, fields: FieldLines = FieldLines(),
     credential: FieldLines = FieldLines()
   ) {
-    self.method = method
-    self.scheme = scheme
-    self.authority = authority
-    self.path = path
-    self.fields = fields
-    self.credential = credential
+    (self.method, self.scheme, self.authority, self.path) = (method, scheme, authority, path)
+    (self.fields, self.credential) = (fields, credential)
   }
 }
 
@@ -214,17 +210,15 @@ public struct HTTP2ResponseHead: Sendable, Equatable {
   public var fields: FieldLines
   /// The value of Content-Length in bytes, if there is one. After HEAD or with a 304 it does not state the length of the
   /// content that follows (RFC 9110 §8.6).
-  public internal(set) var contentLength: Int?
+  public var contentLength: Int?
 
   /// Creates a response.
-  public init(status: Int, fields: FieldLines = [:]) {
-    self.status = status
-    self.fields = fields
+  public init(status: Int, fields: FieldLines = [:], contentLength: Int? = nil) {
+    (self.status, self.fields, self.contentLength) = (status, fields, contentLength)
   }
 }
 
-/// Collects the header section of a response that a client receives, within the limits, as ``ReceivedHeads`` does. A
-/// connection has only one at a time (RFC 9113 §4.3).
+/// Collects the header section of a response, within the limits. A connection has only one at a time (RFC 9113 §4.3).
 struct ResponseBuilder {
   /// Whether the section exceeded a limit. After that the builder stores nothing.
   private(set) var isOversized = false
@@ -234,21 +228,12 @@ struct ResponseBuilder {
   private var size = SectionSize()
   private var fields = FieldLines()
 
-  /// Discards the last section but keeps its storage.
-  mutating func reset() {
-    isOversized = false
-    status = 0
-    contentLength = nil
-    size = SectionSize()
-    fields = FieldLines()
-  }
-
   mutating func add(
     _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, limits: HTTP2Limits
   ) {
     guard !isOversized else { return }
     guard unsafe size.add(name, value, limits) else {
-      reset()
+      self = ResponseBuilder()
       isOversized = true
       return
     }
@@ -264,9 +249,7 @@ struct ResponseBuilder {
   }
 
   func response() -> HTTP2ResponseHead {
-    var head = HTTP2ResponseHead(status: status, fields: fields)
-    head.contentLength = contentLength
-    return head
+    HTTP2ResponseHead(status: status, fields: fields, contentLength: contentLength)
   }
 }
 

@@ -10,7 +10,7 @@ extension HTTP2Session {
     guard unsafe frame.hd.type == UInt8(truncatingIfNeeded: NGHTTP2_HEADERS.rawValue) else {
       return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
     }
-    if role == .server { heads.begin() } else { builder.reset() }
+    if role == .server { heads.begin() } else { builder = ResponseBuilder() }
     if unsafe frame.headers.cat == NGHTTP2_HCAT_REQUEST {
       open(unsafe frame.hd.stream_id)
       conduct.noteUse()
@@ -66,11 +66,6 @@ extension HTTP2Session {
     case NGHTTP2_GOAWAY: events.append(.goAway(unsafe HTTP2GoAway(frame.goaway)))
     default: break
     }
-  }
-
-  func libraryClosed(_ id: HTTP2StreamID, code: UInt32) {
-    guard let stream = stream(id) else { return }
-    close(stream, HTTP2ErrorCode(rawValue: code))
   }
 
   /// Records the end of a stream and queues the event.
@@ -146,12 +141,8 @@ extension HTTP2GoAway {
     lastStreamID = unsafe frame.last_stream_id
     // Safe: the library keeps the bytes valid during the callback that calls this initializer.
     let debugData = unsafe UnsafeBufferPointer(start: frame.opaque_data, count: frame.opaque_data_len)
-    debugText = unsafe Self.printable(debugData)
-  }
-
-  /// Returns at most 128 of `bytes` as printable ASCII.
-  static func printable(_ bytes: UnsafeBufferPointer<UInt8>) -> String {
-    String(decoding: unsafe bytes.prefix(128).map { 0x20..<0x7f ~= $0 ? $0 : UInt8(ascii: "?") }, as: UTF8.self)
+    let printable = unsafe debugData.prefix(128).map { 0x20..<0x7f ~= $0 ? $0 : UInt8(ascii: "?") }
+    debugText = String(decoding: printable, as: UTF8.self)
   }
 }
 
@@ -164,12 +155,6 @@ extension HTTP2Session {
   private static func makeCallbacks() -> OpaquePointer? {
     var callbacks: OpaquePointer?
     guard unsafe nghttp2_session_callbacks_new(&callbacks) == 0, let callbacks = unsafe callbacks else { return nil }
-    unsafe addReceivingCallbacks(callbacks)
-    unsafe addSendingCallbacks(callbacks)
-    return unsafe callbacks
-  }
-
-  private static func addReceivingCallbacks(_ callbacks: OpaquePointer) {
     unsafe nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks) { _, _, owner in
       unsafe HTTP2Session.of(owner)?.conduct.beginFrame()
       return 0
@@ -201,17 +186,16 @@ extension HTTP2Session {
       return 0
     }
     unsafe nghttp2_session_callbacks_set_on_stream_close_callback(callbacks) { _, stream, code, owner in
-      unsafe HTTP2Session.of(owner)?.libraryClosed(stream, code: code)
+      guard let session = unsafe HTTP2Session.of(owner), let stream = session.stream(stream) else { return 0 }
+      session.close(stream, HTTP2ErrorCode(rawValue: code))
       return 0
     }
-  }
-
-  private static func addSendingCallbacks(_ callbacks: OpaquePointer) {
     unsafe nghttp2_session_callbacks_set_on_frame_send_callback(callbacks) { _, frame, owner in
       guard let frame = unsafe frame, let session = unsafe HTTP2Session.of(owner) else { return 0 }
       unsafe session.sent(frame.pointee)
       return 0
     }
+    return unsafe callbacks
   }
 
   /// Returns the session in the library's user data. Safe: the session owns the library's object, so it is alive.

@@ -27,12 +27,11 @@ extension HTTP2Session {
     return id
   }
 
-  /// Responds to a request. Only for a server, once for each stream.
+  /// Responds to a request with a status of 200…999. Only for a server, once for each stream.
   /// - Parameters:
-  ///   - status: The status, 200…999.
   ///   - hasContent: Whether `send` will follow.
-  ///   - writeHead: Appends the well-formed head that the response has in HTTP/1.1 (RFC 9112 §4), so that both versions
-  ///     have the same fields. The session omits the fields that HTTP/2 forbids.
+  ///   - writeHead: Appends the well-formed head that the response has in HTTP/1.1 (RFC 9112 §4). The session omits the
+  ///     fields that HTTP/2 forbids.
   /// - Throws: `fieldSectionTooLarge`, `malformedMessage`, or `internalFailure` without memory.
   public func submitResponse(
     status: Int, on id: HTTP2StreamID, hasContent: Bool = false, writeHead: (inout [UInt8]) -> Void
@@ -122,10 +121,8 @@ extension HTTP2Session {
     stream.queue = ContentQueue()
   }
 
-  /// Announces the end of the connection: open streams continue, new streams are refused (RFC 9113 §6.8).
-  ///
-  /// Requests in flight at that moment are refused as unprocessed. A server that wants to answer them calls
-  /// `announceGoAway` one round trip earlier.
+  /// Announces the end of the connection: open streams continue, new streams are refused as unprocessed (RFC 9113 §6.8).
+  /// A server that wants to answer requests in flight calls `announceGoAway` one round trip earlier.
   public func goAway() {
     let last = unsafe nghttp2_session_get_last_proc_stream_id(session)
     unsafe nghttp2_submit_goaway(session, 0, last, NGHTTP2_NO_ERROR.rawValue, nil, 0)
@@ -138,9 +135,7 @@ extension HTTP2Session {
   }
 
   /// Requests that the client open no more streams. The session still accepts streams that it opens. Only for a server.
-  public func announceGoAway() {
-    unsafe nghttp2_submit_shutdown_notice(session)
-  }
+  public func announceGoAway() { unsafe nghttp2_submit_shutdown_notice(session) }
 
   /// Sends a ping to check that the peer is alive. `receivedPong` reports the same payload.
   public func ping(_ payload: UInt64) {
@@ -243,8 +238,7 @@ struct ContentQueue {
     parts.append(part)
   }
 
-  /// Moves bytes to `buffer`, until it is full or the queue is empty.
-  /// - Returns: The number of bytes.
+  /// Moves bytes to `buffer`, until it is full or the queue is empty. Returns their number.
   mutating func move(to buffer: UnsafeMutableRawBufferPointer) -> Int {
     var moved = 0
     while moved < buffer.count, let part = parts.first {

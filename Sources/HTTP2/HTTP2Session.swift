@@ -52,8 +52,7 @@ import HTTPTypes
   /// Whether the library can no longer be used.
   var isBroken = false
 
-  /// Creates a session. Its preface and settings are the first output.
-  /// - Throws: `internalFailure` if memory runs out.
+  /// Creates a session. Its preface and settings are the first output. Throws `internalFailure` if memory runs out.
   public init(_ role: HTTP2Role, limits: HTTP2Limits = HTTP2Limits()) throws(HTTP2Error) {
     let libraryBytes = UnsafeMutablePointer<Int64>.allocate(capacity: 1)
     unsafe libraryBytes.initialize(to: 0)
@@ -78,22 +77,16 @@ import HTTPTypes
   }
 
   /// Whether `collectOutput` would produce output.
-  public var wantsWrite: Bool {
-    guard !isBroken else { return false }
-    return unsafe nghttp2_session_want_write(session) != 0
-  }
+  public var wantsWrite: Bool { unsafe !isBroken && nghttp2_session_want_write(session) != 0 }
 
   /// Whether nothing more will be sent or received, so that the owner must close the connection.
-  public var isOver: Bool {
-    guard !isBroken else { return true }
-    return unsafe nghttp2_session_want_read(session) == 0 && nghttp2_session_want_write(session) == 0
-  }
+  public var isOver: Bool { unsafe isBroken || nghttp2_session_want_read(session) == 0 && !wantsWrite }
 
   /// The frame or header block of the peer that has begun and is incomplete.
   public var incompleteFrame: IncompleteFrame? { scanner.incomplete }
 
-  /// The memory that the session holds: the library's, which includes HPACK's tables, frames to be sent and an incomplete
-  /// frame or header block, heads that wait for their delivery, content to be sent, and the session's own buffers.
+  /// The memory that the session holds: the library's, which includes HPACK's tables and all frames, heads that wait for
+  /// their delivery, content to be sent, and the session's own buffers.
   public var heldBytes: Int {
     let own =
       events.capacity * MemoryLayout<SessionEvent>.stride + streams.capacity * Self.placeOfStream + block.heldBytes
@@ -116,10 +109,9 @@ import HTTPTypes
 
   /// Processes all received bytes, split at any point, and delivers their events to the delegate.
   ///
-  /// If the peer violates the protocol, the GOAWAY for that is normal output. When it has been collected, the session
-  /// `isOver` and has its `failure`.
-  /// - Throws: The error that ended the session, after delivery of all earlier events. Every later call throws the same
-  ///   error. Send the remaining output of `collectOutput`, and close the connection.
+  /// If the peer violates the protocol, the session `isOver` and has its `failure` when the GOAWAY has been collected.
+  /// - Throws: The error that ended the session, after delivery of all earlier events; every later call throws it too.
+  ///   Send the remaining output of `collectOutput`, and close the connection.
   public func receive(_ bytes: Span<UInt8>, delegate: some HTTP2SessionDelegate) throws(HTTP2Error) {
     precondition(!isDelivering, "A delegate may not call receive.")
     var start = 0
@@ -132,11 +124,8 @@ import HTTPTypes
     if let failure { throw failure }
   }
 
-  /// Appends the bytes to be sent.
-  /// - Parameters:
-  ///   - output: The buffer. It receives whole frames.
-  ///   - limit: The session stops after this many bytes, or up to a frame (16 393 bytes) more, and keeps the rest.
-  ///   - delegate: Receives the streams that end by this call, and the queues that have room.
+  /// Appends the frames to be sent, up to `limit` bytes, or up to a frame (16 393 bytes) more, and keeps the rest.
+  /// - Parameter delegate: Receives the streams that end by this call, and the queues that have room.
   public func collectOutput(into output: inout [UInt8], limit: Int, delegate: some HTTP2SessionDelegate) {
     let end = output.count + limit
     while output.count < end, !isBroken {
@@ -153,8 +142,8 @@ import HTTPTypes
     deliver(to: delegate, Span())
   }
 
-  /// Reports every open stream as closed, because the connection is lost or given up. A request that was never sent is
-  /// reported as unprocessed. `failure` is set by then, even if its GOAWAY was never collected.
+  /// Reports every open stream as closed, because the connection is lost or given up: a request that was never sent as
+  /// unprocessed. `failure` is set by then, even if its GOAWAY was never collected.
   public func connectionLost(delegate: some HTTP2SessionDelegate) {
     let open = streams.values.sorted { $0.id < $1.id }.filter { !$0.isClosed }
     for stream in open where stream.cause == nil {
@@ -242,9 +231,7 @@ import HTTPTypes
     if recent === stream { recent = nil }
   }
 
-  /// Returns a library session without an owner, or nil if memory runs out.
-  ///
-  /// - Parameter counter: Where the session's memory functions count what it holds. It outlives the session.
+  /// Returns a library session without an owner, whose memory functions count in `counter`, or nil if memory runs out.
   static func makeSession(
     _ role: HTTP2Role, _ limits: HTTP2Limits, counter: UnsafeMutablePointer<Int64>
   ) -> OpaquePointer? {

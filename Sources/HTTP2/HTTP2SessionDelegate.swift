@@ -1,9 +1,7 @@
 public import HTTPTypes
 
-/// The receiver of a session's events, in the order in which they happened on the wire.
-///
-/// Each call that can produce events takes the delegate. The session keeps no reference to it. The session calls the
-/// delegate while the library is not at work. So the delegate may call every method of the session except `receive`.
+/// The receiver of a session's events, in the order in which they happened on the wire. It may call every method of the
+/// session except `receive`.
 ///
 /// The events of a stream are its head, its content, its end, and finally `streamClosed`, once for every stream. After
 /// `reset` only `streamClosed` follows. If the stream was already closed before `reset`, the cause is the earlier one.

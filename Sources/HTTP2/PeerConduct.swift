@@ -1,7 +1,5 @@
-/// Counts the useless work that a peer causes, against its useful work.
-///
-/// The counts form ratios, not rates: there is no clock, and useful work may arrive at any speed. The library bounds
-/// CONTINUATION frames and queued acknowledgements. This type bounds the rest.
+/// Counts the useless work that a peer causes, against its useful work: ratios, not rates, so there is no clock. The library
+/// bounds CONTINUATION frames and queued acknowledgements.
 struct PeerConduct {
   private let limits: HTTP2Limits
   private var idleFrames = 0
@@ -14,7 +12,6 @@ struct PeerConduct {
   /// Adds `count` received frames, not yet known to be useful.
   mutating func noteFrames(_ count: Int) { idleFrames += count }
 
-  /// Starts the next frame that the library processes.
   mutating func beginFrame() { isFrameUseful = false }
 
   /// Records that the current frame is useful. A second call for the same frame does nothing.
@@ -113,9 +110,7 @@ public struct IncompleteFrame: Sendable, Equatable {
   public let isContent: Bool
 
   /// Creates a description of such a frame.
-  public init(number: Int, isContent: Bool) {
-    (self.number, self.isContent) = (number, isContent)
-  }
+  public init(number: Int, isContent: Bool) { (self.number, self.isContent) = (number, isContent) }
 }
 
 /// The limits of a session: name, default, unit and reason.
