@@ -10,13 +10,10 @@ import TLS
 ///
 /// Confined to its loop. The dialer stays alive until it has reported, even if its owner drops it.
 final class Dialer: ByteTransportOwner {
-  /// A transport that is ready, or the error.
-  typealias DialResult = Result<ByteTransport, UpstreamError>
-
   private let configuration: UpstreamClient.Configuration
   private let loop: IOLoop
   private let deadline: Deadline
-  private var report: ((DialResult) -> Void)?
+  private var report: ((Result<ByteTransport, UpstreamError>) -> Void)?
   private var connector: Connector?
   private var transport: ByteTransport?
   /// The memory that is charged for the connection.
@@ -27,7 +24,7 @@ final class Dialer: ByteTransportOwner {
 
   init(
     _ configuration: UpstreamClient.Configuration, loop: IOLoop, resolver: NameResolver, hold: MemoryHold,
-    report: @escaping (DialResult) -> Void
+    report: @escaping (Result<ByteTransport, UpstreamError>) -> Void
   ) {
     (self.configuration, self.loop, self.report, self.hold) = (configuration, loop, report, hold)
     deadline = loop.now.advanced(by: configuration.limits.attempt)
@@ -79,8 +76,7 @@ final class Dialer: ByteTransportOwner {
     stage = .security
     guard configuration.scheme == .https else { return finish(.success(transport)) }
     guard let context = configuration.tls else {
-      let problem = "There are no trusted CAs to verify the certificate of \(configuration.host)."
-      return finish(.failure(UpstreamError(.proxyInternalError, .unprocessed, problem)))
+      return fail(.proxyInternalError, "There are no trusted CAs to verify the certificate of \(configuration.host).")
     }
     do throws(TLSError) {
       let protocols = configuration.applicationProtocols
@@ -151,7 +147,7 @@ final class Dialer: ByteTransportOwner {
     finish(.failure(UpstreamError(cause, .unprocessed, words)))
   }
 
-  private func finish(_ outcome: DialResult) {
+  private func finish(_ outcome: Result<ByteTransport, UpstreamError>) {
     guard let report else { return }
     self.report = nil
     // The new owner of a ready transport sets its deadline.

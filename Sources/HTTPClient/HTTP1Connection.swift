@@ -5,9 +5,7 @@ import HTTP1
 import HTTPMessages
 import HTTPTypes
 
-/// One HTTP/1.1 connection to the upstream: one exchange at a time, idle between exchanges.
-///
-/// Confined to its loop.
+/// One HTTP/1.1 connection to the upstream: one exchange at a time. Confined to its loop.
 final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   private let transport: ByteTransport
   private let configuration: UpstreamClient.Configuration
@@ -49,8 +47,8 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   }
 
   /// Checks for bytes or a close since the last response. The next request would take unsolicited bytes for its
-  /// response (RFC 9112 §9.2), so any byte closes the connection. Before the first request, only cleartext bytes count.
-  /// Over TLS they may be session tickets, and the request's exchange receives the error if the peer has closed.
+  /// response (RFC 9112 §9.2), so any byte closes the connection. Before the first request, bytes over TLS do not count:
+  /// they may be session tickets.
   func prepare() -> Bool {
     transport.channel.loop.assertCurrent()
     let isUsable = hasCarried ? transport.isQuiet : transport.tls != nil || !transport.channel.hasInput
@@ -62,7 +60,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     return false
   }
 
-  /// Does nothing: HTTP/1.1 carries one request at a time, so there is nothing to drain.
+  /// Does nothing: only a request that is too large for HTTP/2 drains its connection.
   func drain() {}
 
   func carry(_ exchange: UpstreamExchange) throws(Unsendable) {
@@ -90,7 +88,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     exchange.sent(by: self)
     guard let content = request.content else { return }
     isChunked = framing == .chunked
-    requestContent = RequestContent(content, of: exchange, to: self, on: transport.channel.loop)
+    requestContent = RequestContent(content, of: exchange, by: self, on: transport.channel.loop)
   }
 
   func transportReceived(_ transport: ByteTransport) {
@@ -226,9 +224,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     pool.take()?.connectionEnded(self, use)
     return exchange
   }
-}
 
-extension HTTP1Connection: RequestContent.Sink {
   /// The most unsent bytes before the sender of the request content must wait.
   private static let enough = 65_536
 

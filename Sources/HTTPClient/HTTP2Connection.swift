@@ -6,9 +6,7 @@ import HTTP2
 import HTTPMessages
 import HTTPTypes
 
-/// One HTTP/2 connection to the upstream, with as many concurrent exchanges as the upstream allows.
-///
-/// Confined to its loop.
+/// One HTTP/2 connection to the upstream, with as many concurrent exchanges as it allows. Confined to its loop.
 final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   private let transport: ByteTransport
   private let session: HTTP2Session
@@ -24,16 +22,15 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   private(set) var hasCarried = false
   private var hasAnswered = false
   private var isDraining = false
-  /// Whether the peer's settings have arrived, which state how many streams it allows.
-  private var knowsSettings = false
+  /// Whether the peer's settings, which state how many streams it allows, have not arrived.
+  private(set) var isSettling = true
   private var liveness: Liveness
   /// The peer's last GOAWAY.
   private var goAway: HTTP2GoAway?
   /// The end of the transport. Nil while it is open, or if this side closed it because the session is over.
   private var transportEnd: ByteTransportEnd?
 
-  /// The streams to open before the settings of the peer arrive. The peer probably allows as many. Streams beyond its
-  /// limit are returned as unprocessed.
+  /// The streams to open before the peer's settings arrive. Streams beyond its limit are returned as unprocessed.
   private static let presumedStreams = 10
 
   /// The most output for the kernel at a time, in bytes. A reset can still replace output that the session keeps.
@@ -54,11 +51,9 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
     transport.flushSoon()
   }
 
-  var isSettling: Bool { !knowsSettings }
-
   var room: Int {
     guard transport.isOpen, !isDraining, session.canOpenStream else { return 0 }
-    return (knowsSettings ? session.limits.concurrentStreams : Self.presumedStreams) - session.openStreams
+    return (isSettling ? Self.presumedStreams : session.limits.concurrentStreams) - session.openStreams
   }
 
   /// Every frame names its stream, so received bytes can never belong to the wrong request.
@@ -92,7 +87,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
     transport.flushSoon()
     exchange.sent(by: self)
     guard let content = request.content else { return }
-    uploads[id] = RequestContent(content, of: exchange, to: self, on: transport.channel.loop)
+    uploads[id] = RequestContent(content, of: exchange, by: self, on: transport.channel.loop)
   }
 
   private func head(of request: UpstreamRequest) -> HTTP2RequestHead {
@@ -155,9 +150,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   }
 
   /// Does the same at the end of the turn, after the current call of the session has returned.
-  private func flushOrLeaveLater() {
-    transport.channel.loop.atEndOfTurn { self.flushOrLeave() }
-  }
+  private func flushOrLeaveLater() { transport.channel.loop.atEndOfTurn { self.flushOrLeave() } }
 
   func transportTimedOut(_ transport: ByteTransport) {
     transport.channel.loop.assertCurrent()
@@ -211,9 +204,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
     // Requests too large for some peers wait for the settings.
     return hasCarried ? .unanswered : isSettling ? .unusable : .useful
   }
-}
 
-extension HTTP2Connection: RequestContent.Sink {
   func send(_ part: [UInt8], of exchange: UpstreamExchange) -> Bool {
     transport.channel.loop.assertCurrent()
     transport.flushSoon()
@@ -235,7 +226,7 @@ extension HTTP2Connection: RequestContent.Sink {
 
 extension HTTP2Connection: HTTP2SessionDelegate {
   func settingsChanged() {
-    knowsSettings = true
+    isSettling = false
     pool?.connectionHasRoom(self)
   }
 
@@ -319,9 +310,7 @@ struct Liveness {
     case dead
   }
 
-  private let idle: Duration
-  private let busy: Duration
-  private let pingAck: Duration
+  private let limits: UpstreamLimits
   private var isBusy = false
   private var quietSince: Deadline
   /// When the last ping was sent. Nil if the peer has sent anything since.
@@ -329,25 +318,20 @@ struct Liveness {
   private var payload: UInt64 = 0
 
   init(_ limits: UpstreamLimits, since now: Deadline) {
-    idle = limits.pingWhenIdle
-    busy = limits.pingWhenBusy
-    pingAck = limits.pingAck
-    quietSince = now
+    (self.limits, quietSince) = (limits, now)
   }
 
   /// The time of the next action, unless the peer sends something before.
   var deadline: Deadline {
-    asked?.advanced(by: pingAck) ?? quietSince.advanced(by: isBusy ? busy : idle)
+    asked?.advanced(by: limits.pingAck) ?? quietSince.advanced(by: isBusy ? limits.pingWhenBusy : limits.pingWhenIdle)
   }
 
-  /// Records that responses are expected from now on.
   mutating func becameBusy(at now: Deadline) {
     isBusy = true
     // The silence of an idle connection does not count.
     if asked == nil { quietSince = now }
   }
 
-  /// Records that no response is expected any more.
   mutating func becameIdle() { isBusy = false }
 
   /// Records that the peer has sent something of any kind.

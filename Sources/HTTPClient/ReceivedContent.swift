@@ -3,14 +3,12 @@ import EventLoop
 import HTTPMessages
 import Memory
 
-/// The queue of response content between a connection and its reader.
-///
-/// Confined to its loop.
+/// The queue of response content between a connection and its reader. Confined to its loop.
 final class ReceivedContent: ContentReader, @unchecked Sendable {
   // Sendable by confinement: used on its loop only. A cancellation handler may run on any thread, but only posts.
 
   /// The number of unread bytes. They are charged although it is too late to refuse them: the upstream sends no more
-  /// than its window, and the budget grants less to other work meanwhile.
+  /// than its window.
   private(set) var buffered = 0 { didSet { hold.force(to: buffered) } }
 
   /// The number of unread bytes for which the upstream may send others, and the most of them.

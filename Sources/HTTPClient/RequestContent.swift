@@ -3,33 +3,24 @@ import EventLoop
 import HTTPMessages
 
 /// Sends the content of one request as its reader supplies it. Only this type in the client needs a task.
-///
-/// Confined to its loop.
 final class RequestContent: @unchecked Sendable {
   // Sendable by confinement: its task runs on the loop.
-
-  /// The connection that sends the content of its exchanges.
-  protocol Sink: AnyObject {
-    /// Sends a part, never empty. Returns false if the sender must wait for `hasRoom`.
-    func send(_ part: [UInt8], of exchange: UpstreamExchange) -> Bool
-    func sendEnd(of exchange: UpstreamExchange)
-    /// Reports that the content broke off, or has a different length than stated, before the response has begun.
-    func contentBroke(_ error: UpstreamError, of exchange: UpstreamExchange)
-  }
 
   /// Whether all content has been sent.
   private(set) var isComplete = false
 
   private let loop: IOLoop
   private let exchange: UpstreamExchange
-  private weak var sink: (any Sink)?
+  private weak var connection: (any UpstreamConnection)?
   private var left: Int?
   private var task: Task<Void, Never>?
   private var waiter = Waiter<Void>()
 
   /// Starts to send.
-  init(_ content: any ContentReader, of exchange: UpstreamExchange, to sink: any Sink, on loop: IOLoop) {
-    (self.exchange, self.sink, self.loop) = (exchange, sink, loop)
+  init(
+    _ content: any ContentReader, of exchange: UpstreamExchange, by connection: any UpstreamConnection, on loop: IOLoop
+  ) {
+    (self.exchange, self.connection, self.loop) = (exchange, connection, loop)
     left = exchange.request.contentLength
     // An unstructured task does not inherit the preference. Without it the task would run on the global pool.
     task = Task(executorPreference: loop) { await self.run(content) }
@@ -43,7 +34,7 @@ final class RequestContent: @unchecked Sendable {
 
   func cancel() {
     loop.assertCurrent()
-    sink = nil
+    connection = nil
     task?.cancel()
     hasRoom()
   }
@@ -52,20 +43,20 @@ final class RequestContent: @unchecked Sendable {
     loop.assertCurrent()
     do throws(ContentError) {
       while let part = try await content.read() {
-        guard let sink else { return }
+        guard let connection else { return }
         guard count(part) else { return hasOtherLength("longer") }
-        if !sink.send(part, of: exchange) { await room() }
+        if !connection.send(part, of: exchange) { await room() }
       }
     } catch {
       return breakOff(.cancelled, "The request's content ended too early.")
     }
     guard left ?? 0 == 0 else { return hasOtherLength("shorter") }
     isComplete = true
-    sink?.sendEnd(of: exchange)
+    connection?.sendEnd(of: exchange)
   }
 
   private func room() async {
-    guard sink != nil else { return }
+    guard connection != nil else { return }
     await unsafe withUnsafeContinuation { continuation in unsafe waiter.take(continuation) }
   }
 
@@ -82,6 +73,6 @@ final class RequestContent: @unchecked Sendable {
 
   private func breakOff(_ cause: UpstreamError.Cause, _ words: String) {
     // An early response stands: the upstream does not need the rest of the content.
-    if !exchange.isAnswered { sink?.contentBroke(UpstreamError(cause, .unanswered, words), of: exchange) }
+    if !exchange.isAnswered { connection?.contentBroke(UpstreamError(cause, .unanswered, words), of: exchange) }
   }
 }

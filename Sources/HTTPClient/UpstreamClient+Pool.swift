@@ -98,15 +98,13 @@ extension UpstreamClient {
     while dialers.count < wanted, let hold = holdForConnection() { dial(hold) }
   }
 
-  /// Returns the memory for one more connection, or nil if the budget refuses it. The first connection is never
-  /// refused, because every request needs one. Further connections only make the client faster.
+  /// Returns the memory for one more connection, or nil if the budget refuses it. The first is never refused.
   private func holdForConnection() -> MemoryHold? {
     let hold = MemoryHold(configuration.memory, for: nil)
-    if connections.isEmpty, dialers.isEmpty {
-      hold.force(to: ByteTransport.cost)
-    } else if !hold.resize(to: ByteTransport.cost, for: .upstream) {
-      return nil
+    guard connections.isEmpty, dialers.isEmpty else {
+      return hold.resize(to: ByteTransport.cost, for: .upstream) ? hold : nil
     }
+    hold.force(to: ByteTransport.cost)
     return hold
   }
 
@@ -151,8 +149,7 @@ extension UpstreamClient {
     }
   }
 
-  /// Fails the queued requests, unless a connection or another attempt is left for them. After a timeout they stay
-  /// queued, because the client makes another attempt for the requests that have more time.
+  /// Fails the queued requests, unless a connection or another attempt is left for them, or, after a timeout, will be.
   private func failed(_ error: UpstreamError) {
     count { $0.connectionsFailed += 1 }
     lastFailure = error
@@ -197,9 +194,7 @@ extension UpstreamClient {
   }
 
   /// A response arrived on a connection, so the upstream works.
-  func connectionProved() {
-    backOff.succeeded()
-  }
+  func connectionProved() { backOff.succeeded() }
 
   /// A connection accepts no more exchanges, and ends after the last one in flight.
   func connectionDrains(_ connection: any UpstreamConnection) {
@@ -223,9 +218,7 @@ extension UpstreamClient {
   }
 
   /// An exchange of a connection has ended.
-  func exchangeEnded() {
-    count { $0.requestsOpen -= 1 }
-  }
+  func exchangeEnded() { count { $0.requestsOpen -= 1 } }
 
   /// Bytes on an HTTP/1.1 connection answer no request.
   func receivedUnsolicited() {
@@ -234,16 +227,9 @@ extension UpstreamClient {
   }
 
   /// Whether an HTTP/1.1 connection may carry another request after its first.
-  var reusesHTTP1: Bool {
-    guard let end = distrustsReuseUntil else { return true }
-    return end <= loop.now
-  }
-}
+  var reusesHTTP1: Bool { distrustsReuseUntil.map { $0 <= loop.now } ?? true }
 
-/// Queued requests.
-extension UpstreamClient {
-  /// Removes an exchange that no longer waits. One whose time is over is at the front or close to it, and no more wait than
-  /// may be in flight.
+  /// Removes an exchange that no longer waits. One whose time is over is close to the front.
   func leave(_ exchange: UpstreamExchange) {
     loop.assertCurrent()
     if let index = waiting.firstIndex(where: { $0 === exchange }) { waiting.remove(at: index) }

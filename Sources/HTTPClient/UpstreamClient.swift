@@ -9,10 +9,10 @@ public import TLS
 
 /// The client of one upstream server on one event loop: its connections, and the requests that wait for a connection.
 ///
-/// HTTP/2 requests share few connections, each with as many streams as the peer allows. The client opens another
-/// connection only when all are full. Each HTTP/1.1 request has its own connection, which then stays open for the next
-/// request. A request is sent once. Requests without a free connection wait in order of arrival. The client and its
-/// connections keep each other until `close`, which every owner must call.
+/// HTTP/2 requests share few connections, each with as many streams as the peer allows; another is opened only when all
+/// are full. An HTTP/1.1 connection carries one request at a time. A request is sent once. Requests without a free
+/// connection wait in order of arrival. The client and its connections keep each other until `close`, which every owner
+/// must call.
 ///
 /// Confined to its loop. Only `init`, `counters` and `close` may be called on any thread.
 public final class UpstreamClient: Upstream, @unchecked Sendable {
@@ -60,8 +60,7 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
   public init(_ configuration: Configuration, loop: IOLoop) {
     self.configuration = configuration
     self.loop = loop
-    resolver =
-      configuration.lookUp.map { NameResolver(loop: loop, lookUp: $0) } ?? NameResolver(loop: loop)
+    resolver = NameResolver(loop: loop, lookUp: configuration.lookUp)
     backOff = BackOff(least: configuration.limits.leastBackOff, longest: configuration.limits.longestBackOff)
     speaksHTTP2 = configuration.presumedHTTP2
   }
@@ -69,14 +68,12 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
   /// The totals and present numbers of the client. On any thread.
   public var counters: UpstreamCounters {
     let (own, other) = shared.withLock { ($0.tally, $0.http1) }
-    guard let other else { return own }
     var sum = own
-    sum.add(other.counters)
+    if let other { sum.add(other.counters) }
     return sum
   }
 
-  /// Returns the client for the same upstream over HTTP/1.1. On the loop.
-  /// - Parameter isWanted: Whether to create the client if it does not exist.
+  /// Returns the client for the same upstream over HTTP/1.1, and creates it if it `isWanted`.
   func overHTTP1(isWanted: Bool) -> UpstreamClient? {
     if let client = shared.withLock({ $0.http1 }) { return client }
     guard isWanted, configuration.http2 == .alpn else { return nil }
@@ -87,15 +84,12 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
     return client
   }
 
-  func count(_ change: (inout UpstreamCounters) -> Void) {
-    shared.withLock { change(&$0.tally) }
-  }
+  func count(_ change: (inout UpstreamCounters) -> Void) { shared.withLock { change(&$0.tally) } }
 
   /// The most spare timers: as many as requests are usually in flight. A queue that was longer does not stay in memory.
   private static let mostSpareTimers = 128
 
-  /// Returns a timer for an exchange or an alarm. Its deadline seldom passes, so it can be the timer of another one
-  /// afterwards, and the loop keeps one entry for both.
+  /// Returns a timer for an exchange or an alarm. Its deadline seldom passes, so another one can use it afterwards.
   func borrowTimer() -> Channel {
     loop.assertCurrent()
     return spareTimers.popLast() ?? loop.openTimer()
@@ -116,8 +110,7 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
     UpstreamExchange(request, limits, by: self)
   }
 
-  /// Suspends the task for `duration`. On the loop.
-  /// - Throws: `CancellationError` if the task is cancelled first.
+  /// Suspends the task for `duration`, unless it is cancelled first. On the loop.
   public func pause(for duration: Duration) async throws(CancellationError) {
     try await loop.pause(for: duration)
   }
@@ -128,13 +121,10 @@ public final class UpstreamClient: Upstream, @unchecked Sendable {
   }
 
   /// Closes the client and its connections. Exchanges in flight fail as cancelled. On any thread.
-  public func close() {
-    loop.post { self.shutDown() }
-  }
+  public func close() { loop.post { self.shutDown() } }
 }
 
-/// A function that is called once, when a borrowed timer ends. The timer keeps it until then. Confined to the loop, except
-/// for its cancellation.
+/// A function that is called once, when a borrowed timer ends. The timer keeps it until then.
 private final class Alarm: CancellableWork, ChannelDelegate, @unchecked Sendable {
   // Sendable by confinement: on other threads `cancel` only posts to the loop.
   private let client: UpstreamClient
@@ -158,20 +148,7 @@ private final class Alarm: CancellableWork, ChannelDelegate, @unchecked Sendable
     if client.loop.isCurrent { end() } else { client.loop.post { self.end() } }
   }
 
-  private func end() {
-    timer.take().map(client.takeBack)
-  }
-}
-
-extension UpstreamClient.Configuration {
-  /// Whether the upstream will speak HTTP/2. Nil if only the TLS handshake can show it.
-  fileprivate var presumedHTTP2: Bool? {
-    switch (http2, scheme) {
-    case (.priorKnowledge, _): true
-    case (.never, _), (.alpn, .http): false
-    case (.alpn, .https): nil
-    }
-  }
+  private func end() { timer.take().map(client.takeBack) }
 }
 
 extension UpstreamClient {
@@ -182,6 +159,8 @@ extension UpstreamClient {
       /// Cleartext, for tests.
       case http
       case https
+
+      fileprivate var port: UInt16 { self == .https ? 443 : 80 }
     }
 
     /// The use of HTTP/2.
@@ -199,7 +178,7 @@ extension UpstreamClient {
     public var host: String
     /// The port.
     public var port: UInt16
-    /// The TLS context with the trusted authorities. Without it, no request can be sent over `https`.
+    /// The trusted authorities. Without them, no request can be sent over `https`.
     public var tls: TLSClientContext?
     /// The proxy that tunnels connections. Nil for direct connections.
     public var proxy: UpstreamProxy?
@@ -229,6 +208,15 @@ extension UpstreamClient {
 
     private var bracketedHost: String { host.contains(":") ? "[\(host)]" : host }
 
+    /// Whether the upstream will speak HTTP/2. Nil if only the TLS handshake can show it.
+    fileprivate var presumedHTTP2: Bool? {
+      switch (http2, scheme) {
+      case (.priorKnowledge, _): true
+      case (.never, _), (.alpn, .http): false
+      case (.alpn, .https): nil
+      }
+    }
+
     /// The ALPN names to offer (RFC 7301), in order of preference.
     var applicationProtocols: [String] {
       switch http2 {
@@ -238,10 +226,6 @@ extension UpstreamClient {
       }
     }
   }
-}
-
-extension UpstreamClient.Configuration.Scheme {
-  fileprivate var port: UInt16 { self == .https ? 443 : 80 }
 }
 
 /// The totals and present numbers of an upstream client, for metrics.

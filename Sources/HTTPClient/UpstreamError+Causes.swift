@@ -93,8 +93,7 @@ extension UpstreamError {
   ///   - transport: The end of the transport. Nil if this side closed it.
   init(
     _ failure: HTTP2Error?, _ goAway: HTTP2GoAway?, transport: ByteTransportEnd?, _ progress: Progress,
-    with peer: String,
-    connection: UInt64
+    with peer: String, connection: UInt64
   ) {
     let violation: String?
     switch (failure, transport) {

@@ -11,8 +11,7 @@ protocol UpstreamConnection: AnyObject {
   /// Whether the connection does not yet know how many exchanges it can carry.
   var isSettling: Bool { get }
   var hasCarried: Bool { get }
-  /// Checks the socket before the connection gets another exchange.
-  /// - Returns: Whether the connection is usable. If not, it has ended.
+  /// Checks the socket before the connection gets another exchange. Returns false if the connection has ended.
   func prepare() -> Bool
   /// Sends the request of an exchange, and reports all results to the exchange. The connection must have room.
   /// - Throws: The reason why the request is not sent. The exchange then receives no report.
@@ -25,6 +24,11 @@ protocol UpstreamConnection: AnyObject {
   func contentWasRead(_ count: Int, of exchange: UpstreamExchange)
   /// Closes the connection and fails its exchanges.
   func close()
+  /// Sends a part of the request content, never empty. Returns false if the sender must wait for `hasRoom`.
+  func send(_ part: [UInt8], of exchange: UpstreamExchange) -> Bool
+  func sendEnd(of exchange: UpstreamExchange)
+  /// Ends an exchange whose request content broke off, or has a different length than stated, before the response began.
+  func contentBroke(_ error: UpstreamError, of exchange: UpstreamExchange)
 }
 
 /// The reason why a connection does not send a request.
@@ -35,9 +39,7 @@ enum Unsendable: Error {
   case malformed(UpstreamError)
 }
 
-/// One request and its response, from the wait for a connection to the last byte.
-///
-/// A waiting exchange has no task and no buffer, only this object and a timer without descriptor. Confined to its loop.
+/// One request and its response, from the wait for a connection to the last byte. Confined to its loop.
 final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable {
   // Sendable by confinement: `cancel` may run on any thread, but only posts to the loop.
 
@@ -56,9 +58,6 @@ final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable
   private var phase = Phase.new
   /// The receiver of the outcome, until it has it.
   private var receiver: (any UpstreamReceiver)?
-
-  /// The response once its head has arrived, or the error.
-  typealias ResponseResult = Result<UpstreamResponse, UpstreamError>
 
   private enum Phase {
     case new
@@ -89,9 +88,9 @@ final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable
     client.submit(self)
   }
 
-  /// Passes the outcome to the receiver at the end of the turn. It may send another request, which must not happen within
-  /// the code of a connection, and most content has arrived by then.
-  private func deliver(_ outcome: ResponseResult) {
+  /// Passes the outcome to the receiver at the end of the turn: it may send another request, which must not happen within
+  /// the code of a connection.
+  private func deliver(_ outcome: Result<UpstreamResponse, UpstreamError>) {
     guard let receiver = receiver.take() else { return }
     loop.atEndOfTurn { receiver.received(outcome) }
   }
@@ -102,8 +101,7 @@ final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable
     sleep(limits.connect)
   }
 
-  /// Records that the request was written to the transport, and starts to wait for the response, unless its content is
-  /// still to be sent, which may take long.
+  /// Records that the request was written to the transport. The wait for the response starts when its content is sent.
   func sent(by carrier: any UpstreamConnection) {
     loop.assertCurrent()
     phase = .sent(carrier)
@@ -146,18 +144,15 @@ final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable
     deliver(.failure(error))
   }
 
-  /// Ends the exchange, because the receiver no longer waits for it. Perhaps before it has started; the loop does it
-  /// afterwards.
-  func cancel() {
-    loop.post { self.abandon(UpstreamError(.cancelled, self.progress, "The request was cancelled.")) }
-  }
+  /// Ends the exchange, perhaps before it has started: the receiver no longer waits for it.
+  func cancel() { loop.post { self.contentWasCancelled() } }
 
   /// Ends the exchange if it has no connection yet.
   func cancelUnlessSent() {
     loop.post { if self.progress == .unprocessed { self.contentWasCancelled() } }
   }
 
-  /// Ends the exchange, because its content is not read any more.
+  /// Ends the exchange, because its response is not needed any more.
   func contentWasCancelled() {
     loop.assertCurrent()
     abandon(UpstreamError(.cancelled, progress, "The request was cancelled."))
