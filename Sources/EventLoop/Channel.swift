@@ -136,6 +136,7 @@ public final class Channel: @unchecked Sendable {
   }
 
   private func moveRegistration(from old: Rank) {
+    loop.assertCurrent()
     guard !registered.isEmpty else { return }
     unregister(from: old)
     // If the poller fails, the next wait tries again, and ends as cancelled.
@@ -219,9 +220,8 @@ public final class Channel: @unchecked Sendable {
     return unsafe recv(raw, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT))
   }
 
-  /// Sends as much of `bytes` as the kernel accepts now, and returns the number of bytes.
-  ///
-  /// - Parameter closes: Whether `close` follows. The last bytes and the end then go out in one packet.
+  /// Sends as much of `bytes` as the kernel accepts now, and returns the number of bytes. If `close` follows, the last bytes
+  /// and the end go out in one packet.
   public func send(_ bytes: Span<UInt8>, closes: Bool = false) throws(SocketError) -> Int {
     loop.assertCurrent()
     guard let raw = descriptor?.raw else { throw SocketError(call: "send", code: EPIPE) }

@@ -48,11 +48,8 @@ public final class Connector: ChannelDelegate {
   private var stale: [SocketAddress] = []
   private var report: ((ConnectResult) -> Void)?
 
-  /// Starts to connect.
-  /// - Parameters:
-  ///   - host: A name, an IP address, or without a resolver the path of a Unix-domain socket.
-  ///   - resolver: Finds the addresses of the host; nil for a Unix-domain socket.
-  ///   - report: Receives the outcome, once, on the loop and never before this initializer returns.
+  /// Starts to connect to a name or an IP address, or without a resolver to the path of a Unix-domain socket. `report`
+  /// receives the outcome, once, on the loop and never before this initializer returns.
   public init(
     to host: String, port: UInt16 = 0, loop: IOLoop, resolver: NameResolver?, until deadline: Deadline,
     report: @escaping (ConnectResult) -> Void

@@ -37,8 +37,6 @@ extension Listener {
   }
 
   /// Checks whether an endpoint could be opened, without listening: it takes no connection from another server.
-  ///
-  /// - Throws: The error of ``open(_:loops:writeProgress:reusesPort:)``.
   public static func check(_ endpoint: Endpoint, reusesPort: Bool) throws(ListenError) {
     do {
       switch endpoint {

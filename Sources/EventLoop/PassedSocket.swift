@@ -17,9 +17,8 @@ public struct PassedSocket: Sendable, Hashable {
   private static let first: Int32 = 3
 
   /// Takes the passed sockets, and removes their variables from the environment, so that no child believes that they
-  /// are for it. Call it once, while there is one thread.
-  ///
-  /// - Throws: `PassedSocketError` if a descriptor is not a listening stream socket, or a variable is invalid.
+  /// are for it. Call it once, while there is one thread. Throws if a descriptor is not a listening stream socket, or a
+  /// variable is invalid.
   public static func take() throws(PassedSocketError) -> [PassedSocket] {
     let process = takeVariable("LISTEN_PID")
     let number = takeVariable("LISTEN_FDS")

@@ -115,11 +115,7 @@ public struct FieldLines: Sendable {
     bytes.span.equalsIgnoringCase(line.name, text: name.canonicalName)
   }
 
-  /// Appends a line.
-  ///
-  /// - Parameters:
-  ///   - name: A token.
-  ///   - value: The value. Control characters in it become spaces, so that none can end the line.
+  /// Appends a line. `name` is a token. Control characters in the value become spaces, so that none can end the line.
   public mutating func append(_ name: StaticString, _ value: Span<UInt8>, isUnindexed: Bool = false) {
     let start = bytes.count
     bytes.append(addingCapacity: name.utf8CodeUnitCount + value.count + 4) { (line: inout OutputSpan<UInt8>) in

@@ -27,9 +27,7 @@ public struct ForwardedHops: Sendable {
   /// The unread part of the value; nil after the first element of the value.
   private var rest: Range<Int>?
 
-  /// - Parameters:
-  ///   - field: The field that the value belongs to.
-  ///   - value: The range of one field line's value. If there are several lines, the last has the nearest hops.
+  /// Creates an iterator over one field line's value. If there are several lines, the last has the nearest hops.
   public init(_ field: Field, _ value: Range<Int>) {
     self.field = field
     rest = value
@@ -39,8 +37,6 @@ public struct ForwardedHops: Sendable {
   ///
   /// The range is empty if the element has no address: `unknown`, an obfuscated name (RFC 7239 §6.3), or garbage.
   /// Otherwise the caller must still check that the text is an address. Empty elements are skipped (RFC 9110 §5.6.1.2).
-  ///
-  /// - Parameter bytes: The buffer that contains the value.
   public mutating func next(in bytes: Span<UInt8>) -> Range<Int>? {
     while let rest {
       let comma = field == .forwarded ? bytes.lastUnquotedComma(in: rest) : rest.last { bytes[$0] == .comma }

@@ -106,11 +106,7 @@ public struct RequestHead: Sendable, Equatable {
 
 // Of the lines, because a call of the whole head copies it.
 extension [FieldLine] {
-  /// Returns the place of a field's value. Allocates nothing.
-  ///
-  /// - Parameters:
-  ///   - lowercaseName: The name in lower case. The comparison ignores the case of the received name.
-  ///   - bytes: The buffer that was parsed.
+  /// Returns the place of a field's value in the parsed buffer, whatever the case of the received name. Allocates nothing.
   public func value(of lowercaseName: StaticString, in bytes: Span<UInt8>) -> FieldOccurrence<Range<Int>> {
     var value = FieldOccurrence<Range<Int>>.absent
     for line in self where bytes.equalsIgnoringCase(line.name, lowercaseName) {

@@ -46,12 +46,9 @@ public struct RequestHeadParser: Sendable {
     takenBytes = 0
   }
 
-  /// Parses the new bytes.
+  /// Parses the new bytes of all received since the end of the last message. A later call passes the same bytes and more.
   ///
-  /// - Parameter bytes: All bytes received since the end of the last message. A later call passes the same bytes and
-  ///   more.
-  /// - Returns: The length of the head, including an empty line before it: the body begins there. Nil if it is
-  ///   incomplete.
+  /// - Returns: The length of the head, including an empty line before it, or nil if it is incomplete.
   /// - Throws: ``RequestError``. Later calls throw the same error until ``reset()``.
   public mutating func parse(_ bytes: Span<UInt8>) throws(RequestError) -> Int? {
     if let refusal { throw refusal }
@@ -153,9 +150,7 @@ public struct RequestHeadParser: Sendable {
   /// - Parameter bytes: The buffer with all parts of the head.
   /// - Throws: ``RequestError``. The parser must not be used after that until ``reset()``.
   public mutating func take(_ control: RequestControlData, in bytes: Span<UInt8>) throws(RequestError) {
-    guard !control.method.isEmpty, control.method.allSatisfy({ ByteSet.token.contains(bytes[$0]) }) else {
-      throw .malformedMethod
-    }
+    guard bytes.isToken(control.method) else { throw .malformedMethod }
     guard control.method.count <= limits.method else { throw .methodTooLong }
     // The length of the request line with two spaces and the version.
     guard control.method.count &+ control.target.count &+ 10 <= limits.requestLine else { throw .requestLineTooLong }

@@ -52,11 +52,7 @@ public enum RequestSerializer {
     return true
   }
 
-  /// Appends a request to a proxy to open a tunnel (RFC 9110 §9.3.6).
-  ///
-  /// - Parameters:
-  ///   - authority: Host and port of the tunnel's other end.
-  ///   - authorization: The value of Proxy-Authorization, if there is one.
+  /// Appends a request to a proxy to open a tunnel to `authority`, host and port (RFC 9110 §9.3.6).
   public static func appendConnect(to authority: String, authorization: String?, _ output: inout [UInt8]) {
     authority.withUTF8Bytes { appendLine(.connect, $0, authority, to: &output) }
     if let authorization { output.appendFieldLine(HTTPField(name: .proxyAuthorization, value: authorization)) }

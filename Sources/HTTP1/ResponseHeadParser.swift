@@ -41,11 +41,9 @@ public struct ResponseHeadParser: Sendable {
     lines = storage
   }
 
-  /// Parses the new bytes.
+  /// Parses the new bytes of all received since the request was sent. A later call passes the same bytes and more.
   ///
-  /// - Parameter bytes: All bytes received since the request was sent. A later call passes the same bytes and more.
-  /// - Returns: The length of the head, including the interim responses before it, so that the content begins there.
-  ///   Nil if the head is incomplete.
+  /// - Returns: The length of the head, including the interim responses before it, or nil if it is incomplete.
   /// - Throws: ``ResponseError``. All later calls throw the same error.
   public mutating func parse(_ bytes: Span<UInt8>) throws(ResponseError) -> Int? {
     if let refusal { throw refusal }

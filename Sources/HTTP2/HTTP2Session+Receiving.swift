@@ -254,9 +254,8 @@ extension HTTP2Session {
   }
 }
 
-/// An event that waits until the library is not at work.
-///
-/// The event holds the stream itself, so that it can still be delivered if the stream closes later in the same bytes.
+/// An event that waits until the library is not at work. It holds the stream itself, so that it can still be delivered if
+/// the stream closes later in the same bytes.
 enum SessionEvent {
   case request(Stream, ReceivedHead)
   case response(Stream, HTTP2ResponseHead)

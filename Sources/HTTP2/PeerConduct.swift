@@ -38,10 +38,8 @@ struct PeerConduct {
   private mutating func forgive(_ count: Int) { idleFrames = max(0, idleFrames - count) }
 }
 
-/// Counts the frames that start in a stream of bytes, by their lengths alone (RFC 9113 §4.1).
-///
-/// The library does not report the frames that it ignores, for example of unknown types or for closed streams. They
-/// cost as much to receive as other frames.
+/// Counts the frames that start in a stream of bytes, by their lengths alone (RFC 9113 §4.1). The library does not report
+/// the frames that it ignores, of unknown types or for closed streams, which cost as much to receive as others.
 struct FrameScanner {
   /// The number of bytes until the next frame header.
   private var skipped: Int

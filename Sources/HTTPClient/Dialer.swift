@@ -6,9 +6,8 @@ import HTTPTypes
 import Memory
 import TLS
 
-/// Opens one connection for requests: resolves the name, opens the proxy's tunnel and does the TLS handshake.
-///
-/// Confined to its loop. The dialer stays alive until it has reported, even if its owner drops it.
+/// Opens one connection for requests: resolves the name, opens the proxy's tunnel and does the TLS handshake. Confined to
+/// its loop. The dialer stays alive until it has reported, even if its owner drops it.
 final class Dialer: ByteTransportOwner {
   private let configuration: UpstreamClient.Configuration
   private let loop: IOLoop

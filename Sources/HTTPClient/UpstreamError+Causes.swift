@@ -88,9 +88,7 @@ extension UpstreamError {
   /// the response and `answered` after it. All errors of one connection have its number: the retry budget and the circuit
   /// breaker count them as one event.
   ///
-  /// - Parameters:
-  ///   - failure: The failure of the session.
-  ///   - transport: The end of the transport. Nil if this side closed it.
+  /// - Parameter transport: The end of the transport. Nil if this side closed it.
   init(
     _ failure: HTTP2Error?, _ goAway: HTTP2GoAway?, transport: ByteTransportEnd?, _ progress: Progress,
     with peer: String, connection: UInt64

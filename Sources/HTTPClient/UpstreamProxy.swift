@@ -79,8 +79,7 @@ extension UpstreamProxy {
   /// - either of these with `:port`, which must then be equal (an IPv6 address needs its brackets);
   /// - `*` for all hosts.
   ///
-  /// Names are not resolved, so an address or a range exempts only a host that is written as an address.
-  /// - Parameter host: A name, or an address without brackets.
+  /// Names are not resolved, so an address or a range exempts only a host that is written as an address, without brackets.
   public static func isExempt(_ host: String, port: UInt16, noProxy: String) -> Bool {
     let host = host.lowercased()
     let address = IPAddress(host)

@@ -33,6 +33,7 @@ public final class ClientCertificate: Sendable {
     (self.uris, self.dnsNames, self.emailAddresses, self.ipAddresses) = (uris, dnsNames, emailAddresses, ipAddresses)
     (self.fingerprint, self.notAfter, self.authorities) = (fingerprint, notAfter, authorities)
     let names = [uris, dnsNames, emailAddresses, ipAddresses].joined()
+    // The usual size of this object, and of a name beside its text.
     heldBytes = names.reduce(512) { $0 + $1.utf8.count + 64 }
   }
 

@@ -44,10 +44,9 @@ public final class TLSContext: @unchecked Sendable {
   ///     client may send no certificate. A certificate that does not verify ends the handshake.
   ///   - applicationProtocols: ALPN names (RFC 7301), best first. A client that offers ALPN but none of these gets a
   ///     fatal `no_application_protocol` (RFC 7301 §3.2). If empty, ALPN is ignored.
-  ///   - previous: The context with session tickets that this one accepts if it has all of that context's private
-  ///     keys, so that a reload does not cost clients a full handshake. A replaced key begins with new ticket keys. Tickets also
-  ///     become invalid if the client CAs have changed, because a resumed session does not verify the certificate
-  ///     again.
+  ///   - previous: The context with session tickets that this one accepts if it has all of that context's private keys,
+  ///     so that a reload does not cost clients a full handshake. Tickets also become invalid if the client CAs have
+  ///     changed, because a resumed session does not verify the certificate again.
   ///   - sharedTicketKeys: The keys of session tickets from files, instead of the process's own keys and those of
   ///     `previous`. They stay when a private key is replaced.
   ///   - now: Returns the time in seconds since 1970, which determines when the process's ticket keys are replaced.
@@ -285,10 +284,7 @@ public final class TLSClientContext: @unchecked Sendable {
   /// The context in place of this one; nil without one.
   private let successor = Locked<TLSClientContext?>(nil)
 
-  /// Loads these certification authorities. ``loadSystemStore()`` loads those of the system.
-  /// - Parameters:
-  ///   - authorities: The CAs to trust instead of the system's; nil for the system's, in OpenSSL's default location.
-  ///   - caSetting: The setting with the path of the CA file, for error messages.
+  /// Loads the CAs to trust instead of the system's, which ``loadSystemStore()`` loads. `caSetting` names them in errors.
   /// - Throws: `TLSError` with the cause `configuration`: a sentence that names the file and the fix.
   public init(
     authorities: PEMFile? = nil, caSetting: String = "catalog.caFile", limits: TLSLimits = TLSLimits()
@@ -310,10 +306,8 @@ public final class TLSClientContext: @unchecked Sendable {
   }
 
   /// Trusts the authorities of another context from now on, in all new sessions of this one. Tickets of sessions that were
-  /// verified by the former authorities are forgotten.
-  ///
-  /// - Parameter newer: A context that nothing else uses. With nil nothing changes, and neither if both trust the system's
-  ///   authorities, so that they are not read again.
+  /// verified by the former authorities are forgotten. Nothing changes with nil, or if both trust the system's authorities,
+  /// so that they are not read again.
   public func replace(by newer: TLSClientContext?) {
     guard let newer, newer !== current, !(newer.trustsSystem && current.trustsSystem) else { return }
     successor.withLock { $0 = newer }

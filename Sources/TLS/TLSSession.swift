@@ -47,7 +47,6 @@ import COpenSSL
 
   /// Creates a client's session with the server `host`, verified as such. Call ``start(outgoing:)`` first.
   /// - Parameters:
-  ///   - context: The trusted CAs, and the tickets of earlier sessions.
   ///   - host: A DNS name, or an IP address without brackets. The server's certificate must be for it.
   ///   - applicationProtocols: ALPN names to offer (RFC 7301), best first; empty for no ALPN.
   /// - Throws: `TLSError` with the cause `configuration` if no certificate could be for such a host.

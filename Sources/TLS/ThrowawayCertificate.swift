@@ -7,9 +7,8 @@ public struct ThrowawayCertificate: Sendable {
   /// The private key in PEM.
   public let keyPEM: String
 
-  /// Generates a P-256 key and a certificate for `names` that is valid from an hour ago for 30 days.
-  /// - Parameter names: Names in OpenSSL's form: `DNS:localhost`, `IP:127.0.0.1`.
-  /// - Throws: `TLSError` with the cause `internalFailure` if OpenSSL refuses the names.
+  /// Generates a P-256 key and a certificate that is valid from an hour ago for 30 days, for names in OpenSSL's form:
+  /// `DNS:localhost`, `IP:127.0.0.1`.
   public init(for names: [String]) throws(TLSError) {
     let failure = TLSError(
       .internalFailure, "OpenSSL cannot create a certificate for \(names.joined(separator: ", ")).")
