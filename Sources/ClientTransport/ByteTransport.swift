@@ -79,8 +79,8 @@ package final class ByteTransport: ChannelDelegate {
   private static let readSize = 65_536
   /// The most reads per event, so that a fast peer does not delay other connections.
   private static let readsInOneGo = 4
-  /// The most capacity that an empty buffer keeps, in bytes.
-  private static let keptCapacity = 65_536
+  /// The most capacity that an empty buffer keeps, in bytes: that of a read, and what the allocator adds to it.
+  private static let keptCapacity = readSize + 4096
 
   package init(_ channel: Channel, writeProgress: Duration, hold: MemoryHold) {
     (self.channel, self.writeProgress, self.hold) = (channel, writeProgress, hold)
@@ -103,7 +103,7 @@ package final class ByteTransport: ChannelDelegate {
     watch()
   }
 
-  /// The received bytes that the owner has not consumed.
+  /// The received bytes that the owner has not consumed. A copy that outlives the call of ``consume(_:)`` costs a buffer.
   package var unread: ArraySlice<UInt8> { input[consumed...] }
 
   /// Removes `count` bytes from the front of `unread`.

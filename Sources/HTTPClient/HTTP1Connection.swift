@@ -102,8 +102,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
 
   /// Processes the next part of the received bytes. Returns false if more bytes are needed.
   private func advance() throws(ResponseError) -> Bool {
-    let bytes = transport.unread
-    guard transport.isOpen, !bytes.isEmpty || decoder != nil else { return false }
+    guard transport.isOpen, !transport.unread.isEmpty || decoder != nil else { return false }
     guard let exchange else {
       // No request is in flight: the bytes answer no request, or answer an earlier one twice (RFC 9112 §9.2).
       pool?.receivedUnsolicited()
@@ -114,9 +113,9 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
       unasked(exchange)
       return false
     }
-    guard var decoder else { return try readHead(bytes, for: exchange) }
+    guard var decoder else { return try readHead(for: exchange) }
     let (count, event): (Int, ContentDecoder.Event)
-    do { (count, event) = try decoder.decode(bytes.span) } catch { throw .malformed(error) }
+    do { (count, event) = try decoder.decode(transport.unread.span) } catch { throw .malformed(error) }
     self.decoder = decoder
     if case .data(let range) = event {
       transport.consume(range.lowerBound)
@@ -134,8 +133,8 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     return event != .needMore
   }
 
-  private func readHead(_ bytes: ArraySlice<UInt8>, for exchange: UpstreamExchange) throws(ResponseError) -> Bool {
-    guard let length = try parser.parse(bytes.span) else { return false }
+  private func readHead(for exchange: UpstreamExchange) throws(ResponseError) -> Bool {
+    guard let length = try parser.parse(transport.unread.span) else { return false }
     transport.consume(length)
     let head = parser.head
     isEarly = transport.backlog > 0 || !(requestContent?.isComplete ?? true)
