@@ -70,7 +70,7 @@ test-unit: toolchain $(VENV)/installed ## Run the modules' own tests that start 
 	.ci/scratch Tests/run unit
 
 test: toolchain $(VENV)/installed ## Run every test, count what parsers cost, run each fuzz target on its corpus
-	@.ci/need openssl curl logrotate haproxy nginx caddy chromium-headless-shell golang-go nodejs npm php-cli nghttp2-client redis-server valgrind mandoc zsh fish prometheus iproute2
+	@.ci/need openssl curl logrotate haproxy nginx caddy chromium-headless-shell golang-go nodejs npm php-cli nghttp2-client openssh-client redis-server valgrind mandoc zsh fish prometheus iproute2
 	.ci/scratch swift build $(QUIET) $(BUILD_FLAGS) --build-tests
 	.ci/scratch Tests/run
 	.ci/scratch Fuzz/run 0

@@ -123,7 +123,7 @@ let package = Package(
         "Bytes", "CEmbeddedFiles", "CZlib", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages", "JSON", "Locks",
         deque, httpTypes,
       ], exclude: ["Data"]),
-    module("DeveloperToken", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks"]),
+    module("DeveloperToken", ["Bytes", "COpenSSL", "CPlatform", "Cryptography", "HTTPMessages", "JSON", "Locks"]),
     module("Access", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks", httpTypes]),
     module("WebFiles", ["CEmbeddedFiles"], exclude: ["Module", "Resources"]),
     module("Telemetry", ["Bytes", "Locks", "Tracing", deque, logging], confined),
@@ -205,8 +205,10 @@ let package = Package(
     tests("JSONTests", ["Bytes", "JSON"]),
     tests("MemoryTests", ["Memory"]),
     tests(
-      "DeveloperTokenTests", ["Bytes", "DeveloperToken", "CLockedMemory", "COpenSSL", "Cryptography", "HTTPMessages"]),
-    tests("AccessTests", ["Access", "Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks"]),
+      "DeveloperTokenTests",
+      ["Bytes", "DeveloperToken", "CLockedMemory", "COpenSSL", "Cryptography", "HTTPMessages", "Locks"]),
+    tests(
+      "AccessTests", ["Access", "Bytes", "COpenSSL", "Cryptography", "DeveloperToken", "HTTPMessages", "JSON", "Locks"]),
     tests("TracingTests", ["Bytes", "Tracing"]),
     tests("TelemetryTests", ["Telemetry", "Locks", "Tracing", logging]),
     tests(

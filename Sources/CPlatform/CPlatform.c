@@ -7,6 +7,8 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +16,7 @@
 
 #ifdef __linux__
 #include <linux/filter.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #endif
@@ -210,6 +213,62 @@ void cplatform_trim_heap(void) { malloc_trim(0); }
 #else
 void cplatform_return_large_blocks(void) {}
 void cplatform_trim_heap(void) {}
+#endif
+
+#ifdef __linux__
+int cplatform_memory_file(void) { return memfd_create("input", MFD_CLOEXEC); }
+
+int cplatform_pipe(int *ends) { return pipe2(ends, O_CLOEXEC); }
+
+int cplatform_spawn(
+    const char *const *arguments, const char *const *environment, const int *streams, int *process) {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  sigset_t all, none;
+  sigfillset(&all);
+  sigemptyset(&none);
+  int error = posix_spawn_file_actions_init(&actions);
+  if (error) return error;
+  error = posix_spawnattr_init(&attributes);
+  if (error) {
+    posix_spawn_file_actions_destroy(&actions);
+    return error;
+  }
+  for (int stream = 0; stream < 3 && !error; stream++) {
+    error = posix_spawn_file_actions_adddup2(&actions, streams[stream], stream);
+  }
+  if (!error) error = posix_spawn_file_actions_addclosefrom_np(&actions, 3);
+  if (!error) error = posix_spawnattr_setsigdefault(&attributes, &all);
+  if (!error) error = posix_spawnattr_setsigmask(&attributes, &none);
+  if (!error) {
+    error = posix_spawnattr_setflags(
+        &attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  }
+  if (!error) {
+    error = posix_spawn(
+        process, arguments[0], &actions, &attributes, (char *const *)arguments, (char *const *)environment);
+  }
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  return error;
+}
+#else
+int cplatform_memory_file(void) {
+  errno = ENOSYS;
+  return -1;
+}
+
+int cplatform_pipe(int *ends) {
+  (void)ends;
+  errno = ENOSYS;
+  return -1;
+}
+
+int cplatform_spawn(
+    const char *const *arguments, const char *const *environment, const int *streams, int *process) {
+  (void)arguments, (void)environment, (void)streams, (void)process;
+  return ENOSYS;
+}
 #endif
 
 // Each block begins with what malloc takes for it, so that counting costs a few instructions; asking malloc costs sixteen

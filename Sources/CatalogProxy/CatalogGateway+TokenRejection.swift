@@ -27,13 +27,26 @@ extension CatalogGateway {
 
   /// Returns whether there is another token to send.
   func hasTokenAgain(after token: ProxyToken, isRetry: Bool) -> Bool {
-    let now = clock.elapsed
-    guard let version = token.version else { return false }
-    switch withAdmission({ $0.tokenRefresh.unauthorized(version, isRetry: isRetry, now: now) }) {
-    case .mint: return currentToken() != nil
-    case .retryWithCurrent: return true
-    case .exhausted: return false
+    switch refreshAction(after: token, isRetry: isRetry) {
+    case .mint: currentToken() != nil
+    case .retryWithCurrent: true
+    case .exhausted: false
     }
+  }
+
+  /// Returns whether there is another token to send, once the remote signer has signed it.
+  func hasRemoteTokenAgain(after token: ProxyToken, isRetry: Bool) async -> Bool {
+    switch refreshAction(after: token, isRetry: isRetry) {
+    case .mint: await remoteToken() != nil
+    case .retryWithCurrent: true
+    case .exhausted: false
+    }
+  }
+
+  private func refreshAction(after token: ProxyToken, isRetry: Bool) -> TokenRefreshPolicy.RefreshAction {
+    let now = clock.elapsed
+    guard let version = token.version else { return .exhausted }
+    return withAdmission { $0.tokenRefresh.unauthorized(version, isRetry: isRetry, now: now) }
   }
 
   /// Finds out with `/v1/test` whether Apple accepts the developer token of a request with a 401 response.

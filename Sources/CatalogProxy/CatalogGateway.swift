@@ -1,3 +1,4 @@
+import Dispatch
 import HTTP1
 public import HTTPCache
 public import HTTPMessages
@@ -59,6 +60,8 @@ public final class CatalogGateway: Sendable {
   private let isPublic = Atomic(false)
   /// The lock that one task holds while it signs a developer token.
   let minting = Locked(())
+  /// Where a remote signer's tokens are minted, one after the other.
+  let signing = DispatchQueue(label: "signer")
   private let state: Locked<GatewayState>
 
   /// Creates a gateway that has not sent a request yet.

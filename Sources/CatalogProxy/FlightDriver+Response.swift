@@ -142,7 +142,7 @@ extension FlightDriver {
   private func unauthorized(_ attempt: CatalogAttempt) -> Flight.Event {
     // The clock was set after this token was minted, which may be why Apple refuses it. The current token is a new one.
     let hasNewClock = attempt.token.isFromAnotherClock(at: gateway.clock.now)
-    if hasNewClock { _ = gateway.currentToken() }
+    if hasNewClock, !gateway.hasRemoteTokens { _ = gateway.currentToken() }
     // A page is no answer of Apple's about the user. Apple's own 401 is empty, whatever its type says.
     let isPage = response.map { $0.contentLength != 0 && !$0.hasPassableType } ?? false
     let isForUser = flight.call.target.asksForUser && !isPage
@@ -157,11 +157,21 @@ extension FlightDriver {
     }
   }
 
-  /// Returns whether the request is sent again, with another developer token.
-  func renewsToken() -> Bool {
-    guard let attempt, gateway.hasTokenAgain(after: attempt.token, isRetry: flight.hasFreshToken), flight.isUntouched,
-      gateway.withAdmission({ $0.repeats401() })
-    else { return false }
+  /// Decides whether the request is sent again, with another developer token.
+  func renew() -> Flight.Event? {
+    guard let attempt else { return .renewed(false) }
+    let (gateway, isRetry) = (gateway, flight.hasFreshToken)
+    guard gateway.hasRemoteTokens else {
+      return .renewed(gateway.hasTokenAgain(after: attempt.token, isRetry: isRetry) && isSentAgain())
+    }
+    return wait {
+      let hasToken = await gateway.hasRemoteTokenAgain(after: attempt.token, isRetry: isRetry)
+      return .renewed(hasToken && self.isSentAgain())
+    }
+  }
+
+  private func isSentAgain() -> Bool {
+    guard flight.isUntouched, gateway.withAdmission({ $0.repeats401() }) else { return false }
     response?.content.cancel()
     endAttempt(.answered)
     return true

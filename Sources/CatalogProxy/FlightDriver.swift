@@ -90,7 +90,7 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     case .mint(let permit, let pass): return mint(permit, pass)
     case .send: send()
     case .test: return test()
-    case .renew: return .renewed(renewsToken())
+    case .renew: return renew()
     case .pause(let delay): return pause(for: delay)
     case .fail401(let isOfToken): return fail401(isOfToken: isOfToken)
     case .readWords(let failure): return readWords(failure)
@@ -203,11 +203,25 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     }
   }
 
-  private func mint(_ permit: ConcurrencyPermit, _ pass: UpstreamCircuit.Pass) -> Flight.Event {
-    guard let token = gateway.currentToken() else {
+  private func mint(_ permit: ConcurrencyPermit, _ pass: UpstreamCircuit.Pass) -> Flight.Event? {
+    guard gateway.hasRemoteTokens else { return admit(permit, pass, gateway.currentToken()) }
+    return wait { [gateway] in
+      let token = await gateway.remoteToken()
+      guard !Task.isCancelled else { return self.admit(permit, pass, nil, or: .interrupted(byCaller: true)) }
+      let isLate = self.miss.end - gateway.clock.elapsed < gateway.leastTime
+      return isLate ? self.admit(permit, pass, nil, or: self.tooLate) : self.admit(permit, pass, token)
+    }
+  }
+
+  /// Begins the attempt of a request with a turn. Without a token, releases the turn and returns `failure`.
+  private func admit(
+    _ permit: ConcurrencyPermit, _ pass: UpstreamCircuit.Pass, _ token: ProxyToken?,
+    or failure: @autoclosure () -> Flight.Event = .failed(.noToken)
+  ) -> Flight.Event {
+    guard let token else {
       gateway.release(permit, .inconclusive)
       gateway.record(.neutral, of: pass)
-      return .failed(.noToken)
+      return failure()
     }
     let now = gateway.clock.now
     attempt = gateway.withAdmission { $0.attempt(flight, permit, pass, token, at: now, on: gateway) }

@@ -11,6 +11,9 @@ public final class ProxyToken: Sendable {
   let credential: FieldLines
   /// The time after which the server mints another token, in seconds since the epoch.
   public let refreshAt: Int
+  /// The time after which the server mints another token in the background, and sends this one until then. Nil if it does
+  /// not.
+  public let renewAt: Int?
   /// The ID of the key that signed the token, for the log. Nil if the source does not tell.
   public let keyID: String?
   /// The version of the token, which a later 401 refers to.
@@ -18,20 +21,23 @@ public final class ProxyToken: Sendable {
   let madeAt: CacheTime?
 
   /// Creates a token that stays valid until well after `refreshAt`.
-  public convenience init(text: String, refreshAt: Int, keyID: String? = nil) {
+  public convenience init(text: String, refreshAt: Int, renewAt: Int? = nil, keyID: String? = nil) {
     self.init(
-      text, HeaderPolicy.credential(text), refreshAt: refreshAt, keyID: keyID, version: nil, madeAt: nil)
+      text, HeaderPolicy.credential(text), refreshAt: refreshAt, renewAt: renewAt, keyID: keyID, version: nil,
+      madeAt: nil)
   }
 
   private init(
-    _ text: String, _ credential: FieldLines, refreshAt: Int, keyID: String?, version: TokenVersion?, madeAt: CacheTime?
+    _ text: String, _ credential: FieldLines, refreshAt: Int, renewAt: Int?, keyID: String?, version: TokenVersion?,
+    madeAt: CacheTime?
   ) {
-    (self.text, self.credential, self.refreshAt, self.keyID) = (text, credential, refreshAt, keyID)
-    (self.version, self.madeAt) = (version, madeAt)
+    (self.text, self.credential, self.keyID) = (text, credential, keyID)
+    (self.refreshAt, self.renewAt, self.version, self.madeAt) = (refreshAt, renewAt, version, madeAt)
   }
 
-  fileprivate func numbered(_ version: TokenVersion, at time: CacheTime) -> ProxyToken {
-    ProxyToken(text, credential, refreshAt: refreshAt, keyID: keyID, version: version, madeAt: time)
+  func numbered(_ version: TokenVersion, at time: CacheTime) -> ProxyToken {
+    ProxyToken(
+      text, credential, refreshAt: refreshAt, renewAt: renewAt, keyID: keyID, version: version, madeAt: time)
   }
 
   /// The smallest step of the wall clock that makes a token count as minted by another clock: 5 s. Rounding to whole
@@ -46,11 +52,18 @@ public final class ProxyToken: Sendable {
 
 /// A source of developer tokens for the upstream.
 public protocol TokenSource: Sendable {
+  /// Whether a signer outside of the server signs, so that minting may take seconds: no event loop waits for it.
+  var isRemote: Bool { get }
   /// Mints a token that no other caller has.
   ///
   /// - Parameter now: The time in seconds since the epoch.
   /// - Throws: An error. Its description is a sentence for the log.
   func mint(now: Int) throws -> ProxyToken
+}
+
+extension TokenSource {
+  /// False.
+  public var isRemote: Bool { false }
 }
 
 extension CatalogGateway {
@@ -63,7 +76,7 @@ extension CatalogGateway {
     return usableToken(now: now) ?? minting.withLock { _ in usableToken(now: now) ?? mintToken(now: now) }
   }
 
-  private func usableToken(now: CacheTime) -> ProxyToken? {
+  func usableToken(now: CacheTime) -> ProxyToken? {
     withAdmission { $0.usableToken(now: now) }
   }
 
@@ -80,6 +93,8 @@ extension CatalogGateway {
         return (admission.tokenSource, admission.tokenSourceVersion, admission.tokenRefresh.current)
       }
       guard let source else { return nil }
+      // A reload has brought a remote signer.
+      if source.isRemote { return withAdmission { $0.token } }
       do {
         let made = try source.mint(now: now.wall).numbered(version, at: now)
         let isOfPresentKey = withAdmission { admission in

@@ -167,11 +167,23 @@ struct DoctorCommand: ParsableCommand {
       }
       return nil
     }
+    // A signer that is only down leaves the settings right, so that the token fails.
+    if let error = Self.failure(of: keys.active.remote), !error.isTemporary {
+      diagnosis.fail(.key, "\(error)", fix: nil, blocks: false)
+      for subject in [Diagnosis.Subject.token, .nextKey] { diagnosis.skip(subject, dependsOn: .key) }
+      return nil
+    }
     let named = [("Key", keys.active)] + (keys.next.map { [("Next key", $0)] } ?? [])
     let found = named.map { "\($0) \($1.keyID) is usable, fingerprint \($1.fingerprint)." }
     diagnosis.pass(.key, found.joined(separator: " "))
     if keys.next == nil { diagnosis.skip(.nextKey, because: "musickit.keys names no next key.") }
     return keys
+  }
+
+  /// Lets a signer outside of the server sign once.
+  private static func failure(of signer: RemoteSigner?) -> RemoteSignerError? {
+    do throws(RemoteSignerError) { try signer?.probe() } catch { return error }
+    return nil
   }
 
   private func checkUpstream(

@@ -60,7 +60,7 @@ struct MintCommand: ParsableCommand {
   private static func status(_ error: TokenError) -> CommandResult.Status {
     switch error {
     case .ttlTooShort, .ttlTooLong, .tooManyOrigins, .keyIDEqualsTeamID: .usage
-    case .implausibleClock, .signing: .failed
+    case .implausibleClock, .signing, .signer, .signerBusy: .failed
     }
   }
 

@@ -83,7 +83,8 @@ extension NamedFiles {
     paths.compactMap { setting, path in
       let isSecret =
         setting.hasSuffix(".keyFile") || setting == "shared.passwordFile"
-        || ["musickit.", "server.tls.ticketKeyFiles"].contains(where: setting.hasPrefix)
+        || setting.hasPrefix("musickit.") && setting != "musickit.signer.publicKeyFile"
+        || setting.hasPrefix("server.tls.ticketKeyFiles")
       var (status, system) = (stat(), statvfs())
       guard isSecret, unsafe stat(path, &status) == 0, unsafe statvfs(path, &system) == 0,
         system.f_flag & UInt(ST_RDONLY) == 0, status.st_mode & 0o026 != 0
@@ -184,6 +185,9 @@ struct FileLoader {
       return nil
     }
     warnings += key.findings.map(\.description)
+    if let (problem, remedy) = key.remote?.place.problem {
+      note(Settings.MusicKit.Signer.command.path, problem, remedy: remedy)
+    }
     return key
   }
 
@@ -361,6 +365,7 @@ extension Settings.MusicKit.Key {
   fileprivate var path: String? {
     switch self {
     case .file(let path, _), .unnamed(let path): path
+    case .remote(let signer, _): signer.publicKeyFile
     case .text: nil
     }
   }
@@ -370,6 +375,9 @@ extension Settings.MusicKit.Key {
     switch self {
     case .file(let path, let keyID): return try SigningKey.load(file: path, keyID: keyID)
     case .text(let text, let keyID): return try SigningKey(parsing: text, keyID: keyID)
+    case .remote(let signer, let keyID):
+      return try SigningKey(
+        of: signer.place, publicKeyFile: signer.publicKeyFile, timeout: signer.timeout, keyID: keyID)
     case .unnamed(let path):
       // Any ID does for the check of the file.
       if let keyID = try? KeyID("0000000000") { _ = try SigningKey.load(file: path, keyID: keyID) }

@@ -11,6 +11,8 @@ extension Settings {
       case unnamed(String)
       /// The key itself, in the settings.
       case text(SecretBytes, keyID: KeyID)
+      /// A signer outside of the server has the key.
+      case remote(Signer, keyID: KeyID)
     }
 
     package struct Keys: Sendable {
@@ -40,10 +42,11 @@ extension Settings.MusicKit {
   static let keyID = Setting<KeyID>(
     "musickit.keyID", .keyID, example: #""ABC1234567""#,
     "The key's 10-character ID. Default: the one in the file name `AuthKey_<KEYID>.p8`. Required with "
-      + "`musickit.key`.")
+      + "`musickit.key` and `musickit.signer`.")
   static let keyFile = Setting(
     "musickit.keyFile", .path, example: #""AuthKey_ABC1234567.p8""#,
-    "The MusicKit private key, the `.p8` file from Apple. This, `musickit.key` or `musickit.keys` is required.")
+    "The MusicKit private key, the `.p8` file from Apple. This, `musickit.key`, `musickit.keys` or `musickit.signer` is "
+      + "required.")
   static let key = Setting<SecretBytes>(
     "musickit.key", .secret("write the text of the .p8 file"), isSecret: true,
     example: #""-----BEGIN PRIVATE KEY-----\n…\n-----END PRIVATE KEY-----\n""#,
@@ -51,7 +54,7 @@ extension Settings.MusicKit {
       + "see flags.")
 
   static let known: [any SettingRow] =
-    [teamID, keyID, keyFile, key, keys]
+    [teamID, keyID, keyFile, key, keys] + Signer.known
 
   init?(_ reader: inout SettingsReader) {
     let teamID = reader.read(Self.teamID)
@@ -69,6 +72,7 @@ extension Settings.MusicKit {
         keyID.path, problem: "is the same as musickit.teamID",
         remedy: "write the key's own ID, the one in its file name AuthKey_<KEYID>.p8")
     }
+    if Signer.known.contains(where: { reader.isSet($0.path) }) { return Signer.readKeys(&reader, id: id) }
     if reader.isSet(keys.path) {
       for other in [key.path, keyFile.path, keyID.path] where reader.isSet(other) {
         reader.reject(keys.path, problem: "is set, and so is \(other)", remedy: "keep one of the two")
@@ -188,8 +192,8 @@ extension Settings.MusicKit {
     example: #"""
       [{ file: "AuthKey_ABC1234567.p8", state: "active" }, { file: "AuthKey_DEF1234567.p8", state: "next" }]
       """#,
-    "The keys of a [rotation](keys.md#changing-the-key), in place of `musickit.keyFile`: one is `active`, at most "
-      + "one is `next`, and there are eight at most.")
+    "The keys of a [rotation](keys.md#changing-the-key), in place of `musickit.keyFile`: one `active`, at most one "
+      + "`next`, eight in all.")
   static let id = Setting<KeyID>(
     "id", .keyID, example: #""ABC1234567""#,
     "The key's ID. Default: the one in the file name `AuthKey_<KEYID>.p8`.")

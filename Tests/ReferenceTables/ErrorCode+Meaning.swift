@@ -49,7 +49,7 @@ extension ErrorCode {
         + "Apple; `server.limits.memory` is used up; or the server has no keys of the identity provider. Wait as "
         + "`Retry-After` says. Over TLS, a connection too many closes without a response."
     case .draining: "The server is ending, and `server.drain.timeout` has passed. Wait as `Retry-After` says."
-    case .noSigningKey: "The server cannot make a developer token for the catalog; the log has the reason."
+    case .noSigningKey: "The server cannot make a developer token at present; the log has the reason."
     case .auditUnavailable:
       "The server cannot record the grant, and `audit.required` is true. Wait as `Retry-After` says."
     case .httpVersionNotSupported: "The major version is not 1."

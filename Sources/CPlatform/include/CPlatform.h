@@ -73,3 +73,15 @@ int cplatform_landlock_enforce(int ruleset);
 
 // Gives up new privileges by execve(2), for the calling thread and all threads that it creates. 0, or -1 with errno.
 int cplatform_no_new_privileges(void);
+
+// An empty file in memory, closed on exec. A descriptor, or -1 with errno.
+int cplatform_memory_file(void);
+
+// pipe(2) with both ends closed on exec. 0, or -1 with errno.
+int cplatform_pipe(int *_Nonnull ends);
+
+// Starts the program at the path `arguments[0]` in a process group of its own, with no signal blocked or ignored. These
+// streams become its descriptors 0 to 2, and it gets no others. 0, or an error number.
+int cplatform_spawn(
+    const char *_Nullable const *_Nonnull arguments, const char *_Nullable const *_Nonnull environment,
+    const int *_Nonnull streams, int *_Nonnull process);

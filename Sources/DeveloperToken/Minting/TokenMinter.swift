@@ -22,8 +22,10 @@ public final class TokenMinter: @unchecked Sendable {
 
   /// The header in base64url and its dot: the same in every token.
   private let prefix: [UInt8]
-  private let monitor = Monitor()
-  private var cache: TokenCache
+  let monitor = Monitor()
+  var cache: TokenCache
+  /// The callers that wait for a remote signer.
+  var waiting = WaitingCallers()
   /// The number of tokens with different claims in the cache.
   public let cacheCapacity: Int
   /// The idle signers, at most as many as threads that have signed at once.
@@ -45,7 +47,7 @@ public final class TokenMinter: @unchecked Sendable {
     self.policy = policy
     self.cacheCapacity = cacheCapacity
     cache = TokenCache(capacity: cacheCapacity)
-    signers = [try Self.signer(of: key)]
+    signers = key.remote == nil ? [try Self.signer(of: key)] : []
     var prefix: [UInt8] = []
     Base64.appendURL(Claims.header(keyID: key.keyID).span, to: &prefix)
     self.prefix = prefix + [UInt8(ascii: ".")]
@@ -63,10 +65,11 @@ public final class TokenMinter: @unchecked Sendable {
   }
 
   /// Returns the same token as ``token(ttl:origins:now:)`` does, with its document. All callers of a second share that.
+  /// With a remote signer it may block for that; ``request(ttl:origins:for:clock:)`` never does.
   ///
   /// - Throws: `TokenError`.
   public func document(ttl: Int? = nil, origins: [Origin] = [], now: Int) throws(TokenError) -> TokenDocument {
-    let key = TokenCache.Key(ttl: try policy.lifetime(requested: ttl), origins: try Self.canonical(origins))
+    let key = try cacheKey(ttl, origins)
     monitor.lock()
     while true {
       switch cache.request(key, now: now) {
@@ -81,6 +84,10 @@ public final class TokenMinter: @unchecked Sendable {
     }
   }
 
+  func cacheKey(_ ttl: Int?, _ origins: [Origin]) throws(TokenError) -> TokenCache.Key {
+    TokenCache.Key(ttl: try policy.lifetime(requested: ttl), origins: try Self.canonical(origins))
+  }
+
   /// Checks whether `token` has a reason to refuse these parameters, and mints nothing.
   ///
   /// - Throws: `TokenError`, except for a failure to sign.
@@ -89,11 +96,11 @@ public final class TokenMinter: @unchecked Sendable {
     _ = try policy.claims(issuer: team, lifetime: lifetime, origins: try Self.canonical(origins), now: now)
   }
 
-  /// Mints a token for the upstream, with its own signature, which no caller gets.
+  /// Mints a token for the upstream, with its own signature, which no caller gets. With a remote signer it blocks.
   ///
   /// - Throws: `TokenError`.
   public func freshToken(ttl: Int? = nil, origins: [Origin] = [], now: Int) throws(TokenError) -> MintedToken {
-    let key = TokenCache.Key(ttl: try policy.lifetime(requested: ttl), origins: try Self.canonical(origins))
+    let key = try cacheKey(ttl, origins)
     let signer = monitor.withLock { signers.popLast() }
     let result = mint(key, signer, now: now)
     monitor.withLock {
@@ -117,27 +124,36 @@ public final class TokenMinter: @unchecked Sendable {
   ) throws(TokenError) -> TokenDocument {
     let signer = signers.popLast()
     monitor.unlock()
-    let result = mint(key, signer, now: now)
-    let document = result.token.map { TokenDocument($0, now: now) }
-    monitor.withLock {
-      putBack(result)
-      records[.caller].note(result.token, isUsual: key.ttl == policy.ttl && key.origins.isEmpty)
-      cache.finish(key, try? document.get())
-      monitor.broadcast()
-    }
+    let document = finish(key, mint(key, signer, now: now), now: now)
     // The present token has half of its lifetime left, which is better than an error.
     if let present, case .failure = document { return present }
     return try document.get()
   }
 
-  private typealias Minted = (token: Result<MintedToken, TokenError>, signer: Signer?)
+  typealias Minted = (token: Result<MintedToken, TokenError>, signer: Signer?)
 
-  private func mint(_ key: TokenCache.Key, _ idle: Signer?, now: Int) -> Minted {
+  /// Notes the end of signing, and hands the token to all who wait for it.
+  func finish(_ key: TokenCache.Key, _ result: Minted, now: Int) -> Result<TokenDocument, TokenError> {
+    let document = result.token.map { TokenDocument($0, now: now) }
+    let callers = monitor.withLock {
+      putBack(result)
+      records[.caller].note(result.token, isUsual: key.ttl == policy.ttl && key.origins.isEmpty)
+      cache.finish(key, try? document.get())
+      monitor.broadcast()
+      return waiting.remove(key)
+    }
+    for caller in callers { caller.resume(document) }
+    return document
+  }
+
+  func mint(_ key: TokenCache.Key, _ idle: Signer?, now: Int) -> Minted {
     do throws(TokenError) {
       let claims = try policy.claims(issuer: team, lifetime: key.ttl, origins: key.origins, now: now)
+      if let remote = self.key.remote { return (.success(try mint(claims, by: remote, now: now)), nil) }
       let signer = if let idle { idle } else { try Self.signer(of: self.key) }
       do {
-        let compact = try compactJWS(claims, signer)
+        var compact = signingInput(claims)
+        Self.append(try signer.signature(of: compact.span), to: &compact)
         return (.success(try MintedToken(compact: compact, claims: claims, mintedAt: now)), signer)
       } catch {
         // A context that failed is not reused.
@@ -148,22 +164,33 @@ public final class TokenMinter: @unchecked Sendable {
     }
   }
 
+  private func mint(_ claims: Claims, by remote: RemoteSigner, now: Int) throws(TokenError) -> MintedToken {
+    var compact = signingInput(claims)
+    do throws(RemoteSignerError) { Self.append(try remote.signature(of: compact), to: &compact) } catch {
+      throw .signer(error)
+    }
+    do { return try MintedToken(compact: compact, claims: claims, mintedAt: now) } catch { throw .signing(error) }
+  }
+
   private func putBack(_ result: Minted) {
     if let signer = result.signer { signers.append(signer) }
     if case .success = result.token { signatures += 1 }
   }
 
-  private func compactJWS(_ claims: Claims, _ signer: Signer) throws(CryptographyError) -> [UInt8] {
+  /// Returns header and claims in base64url, with room for the signature.
+  private func signingInput(_ claims: Claims) -> [UInt8] {
     let json = claims.json
     var compact: [UInt8] = []
     compact.reserveCapacity(
       prefix.count + Base64.encodedCount(json.count) + 1 + Base64.encodedCount(ECDSASignature.count))
     compact.append(contentsOf: prefix)
     Base64.appendURL(json.span, to: &compact)
-    let signature = try signer.signature(of: compact.span)
+    return compact
+  }
+
+  private static func append(_ signature: ECDSASignature, to compact: inout [UInt8]) {
     compact.append(UInt8(ascii: "."))
     Base64.appendURL(signature.raw.span, to: &compact)
-    return compact
   }
 
   private static func signer(of key: SigningKey) throws(TokenError) -> Signer {
@@ -188,6 +215,10 @@ public enum TokenError: Error, Sendable, Hashable, CustomStringConvertible {
   case implausibleClock(now: Int)
   case keyIDEqualsTeamID(KeyID)
   case signing(CryptographyError)
+  /// The remote signer has not signed.
+  case signer(RemoteSignerError)
+  /// Too many callers wait for the remote signer, or this one has waited too long.
+  case signerBusy
 
   /// One sentence for the caller.
   public var description: String {
@@ -203,6 +234,8 @@ public enum TokenError: Error, Sendable, Hashable, CustomStringConvertible {
     case .keyIDEqualsTeamID(let keyID):
       "The key ID and the team ID are both \(keyID); one of them is wrong."
     case .signing(let error): "Signing the token failed. \(error)"
+    case .signer(let error): "\(error)"
+    case .signerBusy: "Too many requests wait for the signer."
     }
   }
 }

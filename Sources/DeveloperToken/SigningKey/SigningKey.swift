@@ -4,7 +4,8 @@ import Glibc
 
 /// A MusicKit private key: an EC P-256 key from Apple, which has signed and verified a probe.
 ///
-/// It holds the only copy of the key, inside OpenSSL. Descriptions and mirrors show only the key ID.
+/// It holds the only copy of the key, inside OpenSSL, or a ``RemoteSigner`` that has the key. Descriptions and mirrors show
+/// only the key ID.
 public final class SigningKey: Sendable {
   /// The identifier for the `kid` of every token.
   public let keyID: KeyID
@@ -17,7 +18,9 @@ public final class SigningKey: Sendable {
   public let verificationKey: VerificationKey
   /// The findings about the key's file, for the log.
   public let findings: [Finding]
-  private let privateKey: PrivateKey
+  /// The signer that has the private key; nil if this process has it.
+  public let remote: RemoteSigner?
+  private let privateKey: PrivateKey?
 
   /// Parses a key from its text, in any form in which a `.p8` is pasted (see `KeyText`). The error names the kind of text
   /// found instead.
@@ -35,7 +38,7 @@ public final class SigningKey: Sendable {
   private init(_ key: PrivateKey, keyID: KeyID, findings: [Finding]) throws(SigningKeyError) {
     self.keyID = keyID
     self.findings = findings
-    privateKey = key
+    (privateKey, remote) = (key, nil)
     verificationKey = key.verificationKey(keyID: keyID)
     let isProved: Bool
     do throws(CryptographyError) {
@@ -52,13 +55,41 @@ public final class SigningKey: Sendable {
     guard isProved else { throw .init(.probeFailed) }
   }
 
-  /// Creates a signer, which only one thread may use at a time. Throws if OpenSSL fails.
-  public func makeSigner() throws(CryptographyError) -> Signer { try Signer(privateKey) }
+  /// Creates a key with the public half in a file, whose private half a signer outside of the server has. Nothing asks the
+  /// signer yet.
+  ///
+  /// - Throws: `SigningKeyError`, which names the path and the problem.
+  public convenience init(
+    of place: RemoteSigner.Place, publicKeyFile path: String, timeout: Duration, keyID: KeyID
+  ) throws(SigningKeyError) {
+    let publicKey = try PublicKeyFile.load(path, keyID: keyID)
+    try self.init(RemoteSigner(place, publicKey: publicKey, timeout: timeout), keyID: keyID)
+  }
+
+  init(_ remote: RemoteSigner, keyID: KeyID) throws(SigningKeyError) {
+    let der = remote.publicKey.der
+    (self.keyID, self.remote, findings, privateKey) = (keyID, remote, [], nil)
+    verificationKey = remote.publicKey.verificationKey
+    publicKeyPEM = "-----BEGIN PUBLIC KEY-----\n\(Base64.encode(der.span))\n-----END PUBLIC KEY-----\n"
+    do { fingerprint = String(hexadecimal: try SHA256.digest(of: der.span).span) } catch {
+      throw .init(.cryptography(error))
+    }
+  }
+
+  /// Creates a signer, which only one thread may use at a time. A key with a ``remote`` one has none.
+  ///
+  /// - Throws: `CryptographyError` if OpenSSL fails.
+  public func makeSigner() throws(CryptographyError) -> Signer { try Signer(ownKey()) }
+
+  private func ownKey() throws(CryptographyError) -> PrivateKey {
+    guard let privateKey else { throw .init(function: "SigningKey.ownKey") }
+    return privateKey
+  }
 
   /// Returns 32 secret bytes that only a process with this key can derive: HMAC-SHA-256 of `label`, with the
   /// private number as its key. Throws if OpenSSL fails.
   package func secret(for label: StaticString) throws(CryptographyError) -> SecretBytes {
-    try privateKey.secret(for: label)
+    try ownKey().secret(for: label)
   }
 }
 
@@ -140,6 +171,9 @@ extension SigningKeyError {
     case wrongKind(KeyKind)
     case wrongAlgorithm(String)
     case otherPublicKey
+    /// The file should have the public half only.
+    case privateInPlaceOfPublic
+    case noPublicKey
     case truncated
     /// The text is a PKCS#8 private key that OpenSSL cannot parse, or has bytes after its end.
     case damaged
@@ -175,6 +209,12 @@ extension SigningKeyError.Reason {
     case .otherPublicKey:
       "is a public key that is damaged or not EC P-256, as MusicKit keys are; openssl pkey -pubout -in AuthKey_….p8"
         + " writes the right one."
+    case .privateInPlaceOfPublic:
+      "has a private key, and only the signer may have that one; write the public half, as openssl pkey -pubout and"
+        + " ssh-keygen -y print it."
+    case .noPublicKey:
+      "has no public key; write PEM (PUBLIC KEY), as openssl pkey -pubout prints it, or the line ecdsa-sha2-nistp256 …"
+        + " of OpenSSH."
     case .truncated: "is truncated: its end or its beginning is missing. \(Self.advice)"
     case .damaged: "is a damaged private key: OpenSSL cannot read it. \(Self.advice)"
     case .probeFailed: "is damaged: its public half does not verify what its private half signs. \(Self.advice)"

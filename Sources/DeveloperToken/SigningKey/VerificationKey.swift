@@ -19,7 +19,7 @@ import JSON
   }
 
   /// Creates a key from the DER of a `SubjectPublicKeyInfo`. Returns nil if it is not an uncompressed point of P-256.
-  convenience init?(subjectPublicKeyInfo der: Span<UInt8>) {
+  convenience init?(subjectPublicKeyInfo der: Span<UInt8>, keyID: KeyID? = nil) {
     let prefix = Self.spkiPrefix
     guard der.count == prefix.count + 64, prefix.indices.allSatisfy({ der[$0] == prefix[$0] }),
       let key = unsafe KeyDER.decode(der, d2i_PUBKEY)
@@ -27,7 +27,7 @@ import JSON
       ERR_clear_error()
       return nil
     }
-    unsafe self.init(adopting: key, keyID: nil)
+    unsafe self.init(adopting: key, keyID: keyID)
   }
 
   deinit { unsafe EVP_PKEY_free(pointer) }

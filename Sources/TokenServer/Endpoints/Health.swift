@@ -60,12 +60,7 @@ final class Health: Sendable {
   func report(_ job: Job) -> ReadinessReport {
     let (services, audit) = (job.services, job.services.access.audit)
     var checks = [ReadinessReport.Check(name: "signingKey", detail: "key \(job.minter.key.keyID)", result: .good)]
-    do {
-      _ = try job.minter.token(now: Glibc.time(nil))
-      checks.append(.init(name: "token", detail: "the server can mint a token", result: .good))
-    } catch {
-      checks.append(.init(name: "token", detail: "\(error)", result: .failed))
-    }
+    checks.append(.init(job.minter))
     checks.append(.init(services.metrics.reloads.withLock { $0 }))
     if let (detail, needsOperator) = services.metrics.signingKeys.rotation {
       checks.append(.init(name: "keyRotation", detail: detail, result: needsOperator ? .degraded : .good))
@@ -135,6 +130,21 @@ extension ReadinessReport.Check {
   /// Creates a check that has found a problem which another replica would have too, or has not.
   private init(_ name: StaticString, problem: String?, otherwise detail: String) {
     self.init(name: name, detail: problem ?? detail, result: problem == nil ? .good : .degraded)
+  }
+
+  /// Checks whether there is a token, or can be one. A signer that is down leaves callers the tokens that they share.
+  fileprivate init(_ minter: TokenMinter) {
+    name = "token"
+    do throws(TokenError) {
+      let hasToken = try minter.hasToken { Glibc.time(nil) }
+      if let failure = minter.key.remote?.failure {
+        (detail, result) = ("\(failure)", hasToken ? .degraded : .failed)
+      } else {
+        (detail, result) = (hasToken ? "the server can mint a token" : "the signer is asked for a token", .good)
+      }
+    } catch {
+      (detail, result) = ("\(error)", .failed)
+    }
   }
 
   /// Checks whether the settings in use are those in the files.

@@ -28,7 +28,7 @@ final class TokenEndpoint: Sendable {
   private func reply(to request: Request) -> Reply {
     let auditContext = AuditContext(request)
     return switch gate.admit(request, auditContext) {
-    case .immediate(let verdict): .immediate(response(to: verdict, Wish(request)))
+    case .immediate(let verdict): reply(to: verdict, Wish(request))
     case .deferred(let wait): reply(after: wait, auditContext, Wish(request).copied())
     }
   }
@@ -38,7 +38,7 @@ final class TokenEndpoint: Sendable {
     let wish = Wish(request).copied()
     switch gate.admit(request, auditContext) {
     case .immediate(.refused(let response)): return .immediate(response)
-    case .immediate(let verdict): return .read { .immediate(self.response(to: verdict, wish, $0)) }
+    case .immediate(let verdict): return .read { self.reply(to: verdict, wish, $0) }
     case .deferred(let wait): return .read { self.reply(after: wait, auditContext, wish, $0) }
     }
   }
@@ -47,50 +47,19 @@ final class TokenEndpoint: Sendable {
     after wait: AccessGate.Wait, _ auditContext: AuditContext, _ wish: Wish, _ content: [UInt8] = []
   ) -> Reply {
     let work = DeferredWork { context in
-      self.response(to: await self.gate.admit(after: wait, auditContext, on: context.loop), wish, content)
+      let verdict = await self.gate.admit(after: wait, auditContext, on: context.loop)
+      return switch self.reply(to: verdict, wish, content) {
+      case .immediate(let response): response
+      case .deferred(let work): await work.perform(context)
+      }
     }
     return .deferred(work)
   }
 
-  private func response(to verdict: AccessDecision, _ wish: Wish, _ content: [UInt8] = []) -> Response {
+  private func reply(to verdict: AccessDecision, _ wish: Wish, _ content: [UInt8] = []) -> Reply {
     switch verdict {
-    case .admitted(let admitted): respond(to: admitted, wish, content)
-    case .refused(let response): response
-    }
-  }
-
-  private func respond(to admitted: AccessGate.AuthorizedCaller, _ wish: Wish, _ content: [UInt8]) -> Response {
-    do throws(Denial) {
-      let now = Glibc.time(nil)
-      let document = try document(for: admitted.caller, wish, content, now: now)
-      let refusal = gate.grant(admitted, token: AuditRecord.Token(document.token, key: minter.key))
-      if let refusal { return refusal }
-      var response = TokenResponse(document: document, form: wish.form).response
-      admitted.mark(&response)
-      return response
-    } catch {
-      return gate.refuse(error, admitted)
-    }
-  }
-
-  private func document(
-    for caller: Principal, _ wish: Wish, _ content: [UInt8], now: Int
-  ) throws(Denial) -> TokenDocument {
-    let grant = try Self.grant(for: caller, wish, content)
-    do throws(TokenError) {
-      return try minter.document(ttl: grant.ttl, origins: grant.origins, now: now)
-    } catch {
-      let denial = Self.denial(error)
-      if denial.response.code == .internalError { gate.service.warn(ofFailedToken: error) }
-      throw denial
-    }
-  }
-
-  private static func denial(_ error: TokenError) -> Denial {
-    switch error {
-    case .ttlTooShort, .ttlTooLong, .tooManyOrigins: Denial(.invalidParameter, "invalid_request", "\(error)")
-    case .implausibleClock, .keyIDEqualsTeamID, .signing:
-      Denial(.internalError, "not_minted", "The server cannot make a token. \(error)")
+    case .admitted(let admitted): reply(to: admitted, wish, content)
+    case .refused(let response): .immediate(response)
     }
   }
 
@@ -102,7 +71,7 @@ final class TokenEndpoint: Sendable {
     } catch { throw Self.denial(error) }
   }
 
-  private static func grant(
+  static func grant(
     for caller: Principal, _ wish: Wish, _ content: [UInt8]
   ) throws(Denial) -> Principal.TokenGrant {
     try caller.mayHaveTokens()
@@ -115,7 +84,8 @@ final class TokenEndpoint: Sendable {
     return try caller.token(ttl: parameters.ttl, origins: origins)
   }
 
-  private struct Wish {
+  /// What a request for a token wants.
+  struct Wish {
     private(set) var query: ArraySlice<UInt8>
     let form: TokenResponse.Form
 
@@ -143,14 +113,6 @@ final class TokenEndpoint: Sendable {
       do { origins.append(try Origin(text.text)) } catch { throw ErrorResponse(.invalidParameter, "\(error)") }
     }
     return origins
-  }
-}
-
-extension AuditRecord.Token {
-  fileprivate init(_ token: MintedToken, key: SigningKey) {
-    self.init(
-      keyID: key.keyID.description, origins: token.origins.map(\.description), expiry: token.expiresAt,
-      digest: TokenDigest(token.sha256))
   }
 }
 

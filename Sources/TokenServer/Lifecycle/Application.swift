@@ -46,6 +46,7 @@ package struct Application {
     var source = try RuntimeSnapshot.Source(loaded)
     source.warnings += findings.map(\.description)
     let confinement = FileConfinement.begin(for: loaded, keepsAbstractSockets: manager?.isAbstract == true)
+    try probe(source.files.key)
     let reload: Reloader.Load = { [input] () throws(InvalidSettings) in
       try checkReloads(of: input.configurationFile)
       // First, because a settings file that cannot be read has no settings.
@@ -53,10 +54,20 @@ package struct Application {
       try confinement.check(file)
       let loaded = try load()
       try confinement.check(loaded.files.paths)
+      try confinement.check(loaded.settings)
       return loaded
     }
     return try Application(source).run(reload: (reload, files), manager: manager, confinement: confinement) {
       announce($0, loaded.settings.server)
+    }
+  }
+
+  /// Lets a signer outside of the server sign once, which may take some time.
+  private static func probe(_ key: SigningKey) throws(StartError) {
+    ProcessSignals.endAtOnce()
+    defer { ProcessSignals.hold() }
+    do throws(RemoteSignerError) { try key.remote?.probe() } catch {
+      throw StartError(error.description, isTemporary: error.isTemporary)
     }
   }
 

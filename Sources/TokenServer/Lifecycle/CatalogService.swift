@@ -66,7 +66,9 @@ final class CatalogService: Sendable {
     if snapshot.source.settings.catalog?.upstream == snapshot.settings.catalog?.upstream {
       authorities.replace(by: snapshot.source.files.upstreamAuthorities)
     }
-    if snapshot.minter !== previous?.minter { proxy.use(CatalogTokens(minter: snapshot.minter)) }
+    guard snapshot.minter !== previous?.minter else { return }
+    proxy.use(CatalogTokens(minter: snapshot.minter))
+    proxy.renewRemoteToken()
   }
 
   /// Responds from the cache or from Apple. `receive` takes the reply, once, on the loop of the context.
@@ -149,10 +151,15 @@ package struct CatalogTokens: TokenSource {
   /// no harm, and a token that leaks at the upstream is worth little.
   static let lifetime = 3600
 
+  package var isRemote: Bool { minter.key.remote != nil }
+
   package func mint(now: Int) throws -> ProxyToken {
     let lifetime = min(Self.lifetime, minter.policy.maxTTL)
     let token = try minter.freshToken(ttl: lifetime, now: now)
-    return ProxyToken(text: token.string, refreshAt: now + lifetime / 2, keyID: "\(minter.key.keyID)")
+    let (half, keyID) = (now + lifetime / 2, "\(minter.key.keyID)")
+    guard isRemote else { return ProxyToken(text: token.string, refreshAt: half, keyID: keyID) }
+    // The second half is time for a signer that is down.
+    return ProxyToken(text: token.string, refreshAt: now + lifetime * 11 / 12, renewAt: half, keyID: keyID)
   }
 }
 

@@ -1,4 +1,5 @@
 import CPlatform
+import DeveloperToken
 import EventLoop
 import Glibc
 import Logging
@@ -39,6 +40,10 @@ struct FileConfinement: Sendable {
   static func begin(for loaded: Settings.Loaded, keepsAbstractSockets: Bool) -> FileConfinement {
     let settings = loaded.settings
     guard settings.server.landlock else { return FileConfinement(outcome: .notEnforced("server.landlock is false")) }
+    // The program reads what it wants, and inherits every restriction.
+    guard !settings.runsProgram else {
+      return FileConfinement(outcome: .notEnforced("musickit.signer.command runs a program"))
+    }
     var socket: String?
     if case .unix(let path) = settings.server.address { socket = path }
     let grants = Grants(reading: loaded.paths, auditFile: settings.audit.file, unixSocket: socket)
@@ -129,6 +134,15 @@ struct FileConfinement: Sendable {
     if !errors.isEmpty { throw InvalidSettings(errors: errors, warnings: []) }
   }
 
+  /// Throws an error if the settings need a program, and the process could run it only at a start.
+  func check(_ settings: Settings) throws(InvalidSettings) {
+    guard case .enforced = outcome, settings.runsProgram else { return }
+    let error = SettingsError(
+      "musickit.signer.command", problem: "is new, and since its start the server may run no program (server.landlock)",
+      remedy: "restart the server to use it")
+    throw InvalidSettings(errors: [error], warnings: [])
+  }
+
   /// Whether Landlock denies reading. It does not restrict access(2), which tells what permissions allow.
   private static func isDenied(_ path: String) -> Bool {
     var status = stat()
@@ -156,6 +170,14 @@ struct FileConfinement: Sendable {
     case .notEnforced(let reason):
       logger.notice("File access not restricted", metadata: ["reason": "\(reason)"])
     }
+  }
+}
+
+extension Settings {
+  /// Whether a program signs tokens.
+  fileprivate var runsProgram: Bool {
+    guard case .remote(let signer, _) = musickit.keys.active, case .command = signer.place else { return false }
+    return true
   }
 }
 

@@ -1,3 +1,4 @@
+import CatalogProxy
 import DeveloperToken
 import Dispatch
 import Glibc
@@ -62,6 +63,8 @@ final class Reloader: @unchecked Sendable {
         if self.files.haveChanged { self.reload(because: "a file changed") }
         self.rotateKeys()
         self.judgeKey()
+        self.services.catalog?.proxy.renewRemoteToken()
+        self.current.minter.key.remote?.retry()
       }
       timer.resume()
       self.timer = timer
@@ -101,6 +104,12 @@ final class Reloader: @unchecked Sendable {
     current = next
   }
 
+  /// Lets a new signer sign once. The present one may be down without harm to a reload.
+  private func probe(_ key: SigningKey) throws(RemoteSignerError) {
+    let present = current.minter.key
+    if !key.isSame(as: present) || !RemoteSigner.areSame(key.remote, present.remote) { try key.remote?.probe() }
+  }
+
   private func reload(because cause: String) {
     manager?.reloading()
     // The fingerprints come before the contents: the next check then finds a change during the read.
@@ -110,6 +119,7 @@ final class Reloader: @unchecked Sendable {
       files.keepOnly(current.source.paths + loaded.paths)
       files.watch(loaded.paths)
       let source = try RuntimeSnapshot.Source(loaded, replacing: current)
+      try probe(source.files.key)
       let previous = current
       let next = try RuntimeSnapshot(
         source, of: services, replacing: current,

@@ -84,6 +84,9 @@ struct RuntimeSnapshot: Sendable {
     do {
       let key = signsWithNextKey ? source.files.nextKey ?? source.files.key : source.files.key
       minter = try Self.minter(key, source.settings, replacing: previous?.minter)
+      guard settings.shared == nil || source.files.key.remote == nil else {
+        throw StartError("shared.url needs a private key, and musickit.signer gives none. Restart the server.")
+      }
       groupSecret = settings.shared == nil ? nil : try GroupSecret(source.files.key, settings)
       tls = settings.server.tls == nil ? nil : source.files.tls
       guard (tls == nil) == (settings.server.tls == nil) else {
@@ -165,7 +168,7 @@ struct RuntimeSnapshot: Sendable {
     let policy = try settings.token.policy()
     let capacity = storedTokens + settings.access.clients.reduce(0) { $0 + $1.origins.count }
     if let previous, previous.team == team, previous.policy == policy, previous.key.isSame(as: key),
-      previous.cacheCapacity >= capacity
+      RemoteSigner.areSame(previous.key.remote, key.remote), previous.cacheCapacity >= capacity
     {
       return previous
     }

@@ -10,6 +10,7 @@ struct FixedSettingsTests {
     let live = Settings.known.filter { $0.fixed == nil }.map(\.path)
     let expected =
       ["musickit.teamID", "musickit.keyID", "musickit.keyFile", "musickit.key", "musickit.keys"]
+      + ["agent", "command", "publicKeyFile", "timeout"].map { "musickit.signer.\($0)" }
       + ["token.ttl", "token.maxTTL", "token.backdate"]
       + ["certificates", "clientCAFile", "ticketKeyFiles", "hsts"].map { "server.tls.\($0)" }
       + ["server.http2", "server.hosts", "admin.hosts", "catalog.caFile"] + Settings.Access.known.map(\.path)

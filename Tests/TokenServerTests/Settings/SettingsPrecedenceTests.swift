@@ -56,6 +56,10 @@ struct SettingsPrecedenceTests {
       "musickit.teamID": ["\"AAAAAAAAAA\"", "\"BBBBBBBBBB\"", "\"CCCCCCCCCC\""],
       "musickit.keyID": ["\"AAAAAAAAA1\"", "\"BBBBBBBBB1\"", "\"CCCCCCCCC1\""],
       "musickit.keyFile": ["\"a\"", "\"b\"", "\"c\""],
+      "musickit.signer.agent": ["\"a\"", "\"b\"", "\"c\""],
+      "musickit.signer.command": ["[\"/a\"]", "[\"/b\", \"c\"]", "[\"/d\"]"],
+      "musickit.signer.publicKeyFile": ["\"a\"", "\"b\"", "\"c\""],
+      "musickit.signer.timeout": ["\"100ms\"", "\"6s\"", "\"30s\""],
       "musickit.keys": [
         "[{ file: \"a\", state: \"active\" }]", "[{ id: \"AAAAAAAAA1\", state: \"retired\" }]",
         "[{ file: \"b\", state: \"next\" }]",

@@ -1,0 +1,152 @@
+import Dispatch
+public import HTTPMessages
+import Locks
+
+// Tokens of a signer outside of the server. It may take seconds, so event loops ask, and never wait.
+extension TokenMinter {
+  /// The response to a request for a token.
+  public enum Answer: Sendable {
+    case ready(TokenDocument)
+    /// The signer signs the token.
+    case waiting(AwaitedToken)
+  }
+
+  /// Returns a token with these claims and at least half of its lifetime left, or else what to wait for. It never blocks
+  /// with a remote signer.
+  ///
+  /// - Parameters:
+  ///   - ttl: The lifetime from now in seconds; nil for the policy's default.
+  ///   - origins: The origins of the token, in any order.
+  ///   - client: The client whose places for waiting callers this one takes.
+  ///   - clock: Returns the time in seconds since 1970, now and when the signer's turn comes.
+  /// - Throws: `TokenError`: at once if the signer has just failed, or if too many wait for it.
+  public func request(
+    ttl: Int? = nil, origins: [Origin] = [], for client: String, clock: @escaping @Sendable () -> Int
+  ) throws(TokenError) -> Answer {
+    guard let remote = key.remote else { return .ready(try document(ttl: ttl, origins: origins, now: clock())) }
+    let key = try cacheKey(ttl, origins)
+    monitor.lock()
+    defer { monitor.unlock() }
+    switch cache.request(key, now: clock()) {
+    case .take(let document): return .ready(document)
+    case .sign(let present?):
+      renew(key, by: remote, clock)
+      return .ready(present)
+    case .sign(nil):
+      do throws(TokenError) {
+        if let failure = remote.presentFailure { throw .signer(failure) }
+        let caller = try wait(for: key, client)
+        sign(key, by: remote, clock)
+        return .waiting(caller)
+      } catch {
+        cache.finish(key, nil)
+        throw error
+      }
+    case .wait: return .waiting(try wait(for: key, client))
+    }
+  }
+
+  /// Returns whether there is a token with the default claims. If not, the remote signer signs one soon.
+  ///
+  /// - Throws: `TokenError` as ``request(ttl:origins:for:clock:)`` does.
+  public func hasToken(clock: @escaping @Sendable () -> Int) throws(TokenError) -> Bool {
+    guard let remote = key.remote else {
+      _ = try token(now: clock())
+      return true
+    }
+    let key = try cacheKey(nil, [])
+    monitor.lock()
+    defer { monitor.unlock() }
+    switch cache.request(key, now: clock()) {
+    case .take: return true
+    case .wait: return false
+    case .sign(let present):
+      renew(key, by: remote, clock)
+      return present != nil
+    }
+  }
+
+  /// Signs a token ahead of requests, if the signer has not just failed, and if there is a place.
+  private func renew(_ key: TokenCache.Key, by remote: RemoteSigner, _ clock: @escaping @Sendable () -> Int) {
+    guard remote.presentFailure == nil, waiting.addRenewal(of: key) else { return cache.finish(key, nil) }
+    sign(key, by: remote, clock)
+  }
+
+  private func wait(for key: TokenCache.Key, _ client: String) throws(TokenError) -> AwaitedToken {
+    let caller = AwaitedToken(key, client)
+    guard waiting.add(caller) else { throw .signerBusy }
+    return caller
+  }
+
+  /// The longest time until the signer's turn comes: 10 s. A caller waits for as long, and then for one signature.
+  private static let longestQueue = Duration.seconds(10)
+
+  private func sign(_ key: TokenCache.Key, by remote: RemoteSigner, _ clock: @escaping @Sendable () -> Int) {
+    let deadline = ContinuousClock.now + Self.longestQueue
+    remote.queue.async { [self] in
+      let now = clock()
+      let isLate = ContinuousClock.now > deadline
+      _ = finish(key, isLate ? (.failure(.signerBusy), nil) : mint(key, nil, now: now), now: now)
+    }
+  }
+}
+
+/// A token that the signer is to sign, for one caller.
+public final class AwaitedToken: Sendable {
+  fileprivate let key: TokenCache.Key
+  fileprivate let client: String
+  private let result = OneShot<Result<TokenDocument, TokenError>>()
+
+  fileprivate init(_ key: TokenCache.Key, _ client: String) {
+    (self.key, self.client) = (key, client)
+  }
+
+  func resume(_ result: Result<TokenDocument, TokenError>) { self.result.resume(result) }
+
+  /// Returns the token. Cancelling the task ends the wait; the signature is made, and kept for other callers.
+  public func get() async -> Result<TokenDocument, TokenError> {
+    await withTaskCancellationHandler {
+      await result.get()
+    } onCancel: {
+      resume(.failure(.signerBusy))
+    }
+  }
+}
+
+/// The callers that wait for a remote signer, by the token that they want. A value, behind the minter's lock.
+///
+/// A caller that goes away keeps its place until its token is signed, so that no more than ``most`` tokens are due.
+struct WaitingCallers {
+  /// The most callers that wait, with the tokens that are renewed for none: 64.
+  static let most = 64
+  /// The most callers of one client: 16.
+  static let mostOfClient = 16
+
+  private var callers: [TokenCache.Key: [AwaitedToken]] = [:]
+  private var renewals: Set<TokenCache.Key> = []
+  private var counts: [String: Int] = [:]
+
+  private var isFull: Bool { renewals.count + counts.values.reduce(0, +) >= Self.most }
+
+  /// Adds a token without a caller. Returns false if there is no place.
+  mutating func addRenewal(of key: TokenCache.Key) -> Bool { !isFull && renewals.insert(key).inserted }
+
+  /// Returns false if there is no place.
+  mutating func add(_ caller: AwaitedToken) -> Bool {
+    guard !isFull, counts[caller.client, default: 0] < Self.mostOfClient else { return false }
+    counts[caller.client, default: 0] += 1
+    callers[caller.key, default: []].append(caller)
+    return true
+  }
+
+  /// Removes all callers that wait for a token.
+  mutating func remove(_ key: TokenCache.Key) -> [AwaitedToken] {
+    renewals.remove(key)
+    let removed = callers.removeValue(forKey: key) ?? []
+    for caller in removed {
+      let rest = counts[caller.client, default: 1] - 1
+      counts[caller.client] = rest == 0 ? nil : rest
+    }
+    return removed
+  }
+}

@@ -1,0 +1,138 @@
+import Bytes
+import Cryptography
+import Dispatch
+import Locks
+
+/// A signer outside of the server, which alone has the private key: an ssh-agent, or a command.
+///
+/// The server has the public half, and verifies each signature before use. Signing blocks, so no event loop may call it.
+public final class RemoteSigner: Sendable {
+  /// Who signs.
+  public enum Place: Sendable, Hashable {
+    /// An agent that listens on this Unix-domain socket (draft-ietf-sshm-ssh-agent).
+    case agent(socket: String)
+    /// A program with its arguments. It reads what it signs from standard input.
+    case command([String])
+  }
+
+  /// Who signs.
+  public let place: Place
+  /// The longest time of one signature.
+  public let timeout: Duration
+  let publicKey: PublicKeyFile
+  /// Where callers' signatures are made one after the other, so that no event loop waits.
+  let queue = DispatchQueue(label: "signer")
+  private let lastFailure = Locked<Failed?>(nil)
+
+  private struct Failed {
+    let error: RemoteSignerError
+    let time: ContinuousClock.Instant
+  }
+
+  /// How long a failure counts. A signer that is down is not asked by each request.
+  private let failureLifetime: Duration
+
+  init(_ place: Place, publicKey: PublicKeyFile, timeout: Duration, failureLifetime: Duration = .seconds(1)) {
+    (self.place, self.publicKey) = (place, publicKey)
+    (self.timeout, self.failureLifetime) = (timeout, failureLifetime)
+  }
+
+  /// Returns whether both sign in the same way. Two keys without a signer do.
+  public static func areSame(_ one: RemoteSigner?, _ other: RemoteSigner?) -> Bool {
+    one?.place == other?.place && one?.timeout == other?.timeout
+  }
+
+  /// The error of the last signature; nil if it succeeded.
+  public var failure: RemoteSignerError? { lastFailure.withLock { $0?.error } }
+
+  /// Signs and verifies once.
+  ///
+  /// - Throws: `RemoteSignerError`, which says why the signer is of no use.
+  public func probe() throws(RemoteSignerError) {
+    _ = try signature(of: Array("A probe of the signing key.".utf8))
+  }
+
+  /// Tries again, on another thread, if the last signature failed, so that it is known when the signer is back.
+  public func retry() {
+    if failure != nil { queue.async { try? self.probe() } }
+  }
+
+  /// The error of the last signature, if it counts still: then the signer is not asked.
+  var presentFailure: RemoteSignerError? {
+    guard let failed = lastFailure.withLock({ $0 }), .now - failed.time < failureLifetime else { return nil }
+    return failed.error
+  }
+
+  /// Returns the signer's signature of `input`, which the public key has verified.
+  func signature(of input: [UInt8]) throws(RemoteSignerError) -> ECDSASignature {
+    if let error = presentFailure { throw error }
+    do throws(RemoteSignerError) {
+      let signature = try unverifiedSignatures(of: input).first {
+        publicKey.verificationKey.verifies($0, of: input.span)
+      }
+      guard let signature else {
+        throw RemoteSignerError(
+          "\(place) signs with another key than that of musickit.signer.publicKeyFile.", isTemporary: false)
+      }
+      lastFailure.withLock { $0 = nil }
+      return signature
+    } catch {
+      lastFailure.withLock { $0 = Failed(error: error, time: .now) }
+      throw error
+    }
+  }
+
+  /// Returns the signatures that the response of the signer can be read as.
+  private func unverifiedSignatures(of input: [UInt8]) throws(RemoteSignerError) -> [ECDSASignature] {
+    let deadline = ContinuousClock.now + timeout
+    switch place {
+    case .agent(let socket):
+      let connection = try AgentConnection(to: socket, until: deadline, timeout: timeout)
+      return [try connection.signature(of: input, by: publicKey.point)]
+    case .command(let arguments):
+      let output = try SigningCommand(arguments, timeout: timeout).output(for: input, until: deadline)
+      let signatures = SigningCommand.signatures(in: output)
+      guard !signatures.isEmpty else {
+        let found = output.isEmpty ? "nothing" : "\(output.count) bytes that are no signature"
+        throw RemoteSignerError(
+          "\(place) has printed \(found); it must print an ES256 signature as DER or as 64 bytes, or either in base64.",
+          isTemporary: false)
+      }
+      return signatures
+    }
+  }
+}
+
+extension RemoteSigner.Place: CustomStringConvertible {
+  /// The beginning of a sentence.
+  public var description: String {
+    switch self {
+    case .agent(let socket): "The agent at \(Printable.quote(socket, limit: 107))"
+    // The arguments may have a secret.
+    case .command(let arguments): "The command \(Printable.quote(arguments.first ?? "", limit: 255))"
+    }
+  }
+}
+
+/// The reason why a signer outside of the server has not signed.
+public struct RemoteSignerError: Error, Sendable, Hashable, CustomStringConvertible {
+  /// One sentence or two for the operator.
+  public let description: String
+  /// Whether the signer may sign later with the same settings.
+  public let isTemporary: Bool
+
+  init(_ description: String, isTemporary: Bool) {
+    (self.description, self.isTemporary) = (description, isTemporary)
+  }
+
+  static func timeout(of place: RemoteSigner.Place, _ timeout: Duration) -> RemoteSignerError {
+    let milliseconds = Int(timeout / .milliseconds(1))
+    let text = milliseconds % 1000 == 0 ? "\(milliseconds / 1000) s" : "\(milliseconds) ms"
+    return RemoteSignerError("\(place) has not signed within \(text) (musickit.signer.timeout).", isTemporary: true)
+  }
+}
+
+extension ContinuousClock.Instant {
+  /// The time until this moment for poll(2), in milliseconds; 0 if it has passed.
+  var pollTimeout: Int32 { Int32(clamping: Int64((max(.zero, self - .now) / .milliseconds(1)).rounded(.up))) }
+}
