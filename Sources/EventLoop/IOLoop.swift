@@ -263,7 +263,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
       for token in ready { wake(token) }
       if ready.count >= Self.crowd { openDoors() }
       serveLowerRanks(&ready)
-      ready.removeAll(keepingCapacity: true)
+      if !ready.isEmpty { ready.removeAll(keepingCapacity: true) }
       fireTimers()
       runTasks()
       endTurn()
@@ -281,7 +281,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   private func serveLowerRanks(_ ready: inout [SlotToken]) {
     let isCrowded = ready.count >= Self.crowd
     for rank in lowerRanks.indices {
-      ready.removeAll(keepingCapacity: true)
+      if !ready.isEmpty { ready.removeAll(keepingCapacity: true) }
       lowerRanks[rank].take(into: &ready, at: now, ifReadyOr: isCrowded)
       servesSeveral = servesSeveral || ready.count > 1
       for (position, token) in ready.enumerated() {

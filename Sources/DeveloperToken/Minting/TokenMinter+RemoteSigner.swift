@@ -141,6 +141,8 @@ struct WaitingCallers {
 
   /// Removes all callers that wait for a token.
   mutating func remove(_ key: TokenCache.Key) -> [AwaitedToken] {
+    // Always so without a remote signer, and each look-up is a hash.
+    guard !renewals.isEmpty || !callers.isEmpty else { return [] }
     renewals.remove(key)
     let removed = callers.removeValue(forKey: key) ?? []
     for caller in removed {

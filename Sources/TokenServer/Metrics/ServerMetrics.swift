@@ -110,4 +110,5 @@ struct ProcessFigures: Sendable {
     guard let text = try? SmallFile.read("/proc/self/statm", atMost: 4096) else { return 0 }
     let pages = String(decoding: text, as: UTF8.self).split(separator: " ")
     return pages.count > 1 ? Int(pages[1]) ?? 0 : 0
-  }}
+  }
+}
