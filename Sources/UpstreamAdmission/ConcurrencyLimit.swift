@@ -1,4 +1,4 @@
-public import Bytes
+import Bytes
 
 /// Limits the number of concurrent upstream requests, and serves clients and callers by turns. It keeps the team under
 /// its unknown quota, and keeps callers from taking the quota from each other.
