@@ -97,8 +97,8 @@ struct CacheDirective: Equatable {
 }
 
 extension FieldScanner {
-  /// Returns the next element that is not empty, or nil at the end. Invalid text makes only its own element malformed. The name of that element still counts, because every directive
-  /// of that kind only makes the cache more careful.
+  /// Returns the next element that is not empty, or nil at the end. Invalid text makes only its own element malformed.
+  /// The name of that element still counts, because every directive of that kind only makes the cache more careful.
   mutating func directive(in bytes: Span<UInt8>) -> CacheDirective? {
     while true {
       skipWhitespace(in: bytes)

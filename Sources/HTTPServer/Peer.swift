@@ -61,8 +61,8 @@ struct Peer {
 
 /// The client of a request, behind the proxies that are trusted to name it.
 extension Connection {
-  /// Sets the router, the ID, the trace and the client of the request: the ID and the client that trusted proxies name, else a new
-  /// ID and the peer; the trace that any caller names, else a new one.
+  /// Sets the router, the ID, the trace and the client of the request: the ID and the client that trusted proxies name,
+  /// else a new ID and the peer; the trace that any caller names, else a new one.
   func identify(_ request: Request) {
     channel.loop.assertCurrent()
     request.router = worker.router

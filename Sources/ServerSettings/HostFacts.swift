@@ -156,9 +156,9 @@ package struct DescriptorBudget {
   /// The number of connections to the catalog's upstream and to the store for each loop.
   package let upstreamPerLoop: Int
 
-  /// Standard streams, audit file, the process's own folder of procfs, Dispatch's own descriptors, and brief ones: settings, keys, name lookups,
-  /// connections to identity providers and to the collector of spans, connections that get 503. Also the spare ones of
-  /// the admin listener, and those of its loop.
+  /// Standard streams, audit file, the process's own folder of procfs, Dispatch's own descriptors, and brief ones:
+  /// settings, keys, name lookups, connections to identity providers and to the collector of spans, connections that
+  /// get 503. Also the spare ones of the admin listener, and those of its loop.
   private static let files = 33 + perLoop
   /// For each loop: three pollers, both ends of the wakeup pipe, and a listener for IPv4 and IPv6.
   private static let perLoop = 7

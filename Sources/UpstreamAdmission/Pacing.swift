@@ -52,8 +52,8 @@ struct Pacing: Sendable {
 }
 
 extension HashedText {
-  /// The number that stands for a client of this name among replicas (FNV-1a). Two clients with one number would share their part of the
-  /// quota.
+  /// The number that stands for a client of this name among replicas (FNV-1a). Two clients with one number would share
+  /// their part of the quota.
   var teamNumber: UInt64 { UInt64(fnv1a: text.utf8) }
 }
 

@@ -7,9 +7,9 @@ import HTTPTypes
 /// Every failure counts against the requested resource, which is stopped alone if it fails repeatedly. The whole
 /// upstream is stopped only when repeated failures are evidence about the upstream (see ``CircuitOutcome``), and when
 /// the evidence is broad: failures of several clients while no other client's request succeeds, or at several resources
-/// while no other caller's request succeeds. So clients that cause failures do not affect other clients. While the upstream is stopped, a few
-/// requests of callers without failures still pass (``SecondOpinions``). The first one that succeeds closes the
-/// circuit.
+/// while no other caller's request succeeds. So clients that cause failures do not affect other clients. While the
+/// upstream is stopped, a few requests of callers without failures still pass (``SecondOpinions``). The first one that
+/// succeeds closes the circuit.
 ///
 /// A value without a lock and a clock.
 public struct UpstreamCircuit: Sendable {

@@ -18,7 +18,8 @@ public struct WebFile: Sendable {
   }
 }
 
-/// The files of the page, of the recipes and of the module. Each is a file of this folder or of `docs/recipes`, which the build embeds.
+/// The files of the page, of the recipes and of the module. Each is a file of this folder or of `docs/recipes`, which
+/// the build embeds.
 extension WebFile {
   /// The document.
   public static let page = WebFile("/", "text/html; charset=utf-8", "page.html")

@@ -104,7 +104,10 @@ struct SignerTests {
     let ground = try SignerGround()
     let seen = ground.ground.directory.path(of: "seen")
     let settings = try ground.commandSettings(
-      "env | sort > '\(seen)'; ls /proc/self/fd >> '\(seen)'; echo \"$1\" >> '\(seen)'; grep SigIgn /proc/$$/status >> '\(seen)'; exec openssl dgst -sha256 -sign '$KEY'"
+      """
+      own='\(seen)'.$$; env | sort > $own; ls /proc/self/fd >> $own; echo "$1" >> $own; grep SigIgn /proc/$$/status >> $own
+      mv $own '\(seen)'; exec openssl dgst -sha256 -sign '$KEY'
+      """
     )
     let server = try ground.serve(
       settings,
@@ -205,7 +208,7 @@ struct SignerTests {
     ground.agent.process.signal(SIGCONT)
     let other = try ground.ground.directory.write(try KeyPair().publicPEM, to: "other.pem")
     try expect(
-      agent, ["MUSICKIT_SIGNER_PUBLIC_KEY_FILE": other], serve: 78, doctor: 78, check: 0,
+      agent, ["MUSICKIT_SIGNER_PUBLIC_KEY_FILE": other], serve: 75, doctor: 1, check: 0,
       "has no key that matches musickit.signer.publicKeyFile")
     try expect(
       ground.commandSettings(), ["MUSICKIT_SIGNER_PUBLIC_KEY_FILE": other], serve: 78, doctor: 78, check: 0,

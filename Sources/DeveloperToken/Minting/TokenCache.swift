@@ -45,7 +45,11 @@ struct TokenCache {
 
   var count: Int { entries.count }
 
-  mutating func request(_ key: Key, now: Int) -> Step {
+  /// Returns the next step of a caller.
+  ///
+  /// - Parameter renewsAhead: Whether a new token is signed some time before half of the lifetime has passed, while callers
+  ///   get the present one: a quarter of that half, at most ten minutes.
+  mutating func request(_ key: Key, now: Int, renewsAhead: Bool = false) -> Step {
     guard let index = find(key) else { return start(key, present: nil) }
     let token = entries[index].document.token
     // After half of its lifetime, no caller gets the token. If the clock went back, the token was minted in what is now the
@@ -54,7 +58,8 @@ struct TokenCache {
     let document = document(at: index, now: now)
     // In the second in which exactly half has passed, one caller signs a new token while other callers get the present one.
     // So no caller waits, and every token that the server returns has at least half of its lifetime left.
-    return now < token.refreshAfter ? .take(document) : start(key, present: document)
+    let lead = renewsAhead ? min((token.refreshAfter - token.mintedAt) / 4, 600) : 0
+    return now < token.refreshAfter - lead ? .take(document) : start(key, present: document)
   }
 
   /// Returns the document of an entry. It changes once a second, so most callers share one.

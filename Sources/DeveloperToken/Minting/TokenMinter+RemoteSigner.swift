@@ -27,7 +27,7 @@ extension TokenMinter {
     let key = try cacheKey(ttl, origins)
     monitor.lock()
     defer { monitor.unlock() }
-    switch cache.request(key, now: clock()) {
+    switch cache.request(key, now: clock(), renewsAhead: true) {
     case .take(let document): return .ready(document)
     case .sign(let present?):
       renew(key, by: remote, clock)
@@ -57,7 +57,7 @@ extension TokenMinter {
     let key = try cacheKey(nil, [])
     monitor.lock()
     defer { monitor.unlock() }
-    switch cache.request(key, now: clock()) {
+    switch cache.request(key, now: clock(), renewsAhead: true) {
     case .take: return true
     case .wait: return false
     case .sign(let present):
@@ -113,42 +113,44 @@ public final class AwaitedToken: Sendable {
   }
 }
 
-/// The callers that wait for a remote signer, by the token that they want. A value, behind the minter's lock.
+/// The tokens that a remote signer is to sign, and the callers that wait for each. A value, behind the minter's lock.
 ///
-/// A caller that goes away keeps its place until its token is signed, so that no more than ``most`` tokens are due.
-struct WaitingCallers {
-  /// The most callers that wait, with the tokens that are renewed for none: 64.
+/// A caller that goes away does not give up the place of its token before that is signed, so no more than ``most`` are due.
+struct DueTokens {
+  private struct Due {
+    /// The client of the first caller; nil for a token that is renewed for none.
+    let client: String?
+    var callers: [AwaitedToken] = []
+  }
+
+  /// The most tokens that are due: 64.
   static let most = 64
-  /// The most callers of one client: 16.
+  /// The most tokens of one client: 16.
   static let mostOfClient = 16
 
-  private var callers: [TokenCache.Key: [AwaitedToken]] = [:]
-  private var renewals: Set<TokenCache.Key> = []
-  private var counts: [String: Int] = [:]
+  private var due: [TokenCache.Key: Due] = [:]
 
-  private var isFull: Bool { renewals.count + counts.values.reduce(0, +) >= Self.most }
-
-  /// Adds a token without a caller. Returns false if there is no place.
-  mutating func addRenewal(of key: TokenCache.Key) -> Bool { !isFull && renewals.insert(key).inserted }
-
-  /// Returns false if there is no place.
-  mutating func add(_ caller: AwaitedToken) -> Bool {
-    guard !isFull, counts[caller.client, default: 0] < Self.mostOfClient else { return false }
-    counts[caller.client, default: 0] += 1
-    callers[caller.key, default: []].append(caller)
+  /// Adds a token without a caller. Returns false if there is no place, or if it is due already.
+  mutating func addRenewal(of key: TokenCache.Key) -> Bool {
+    guard due.count < Self.most, due[key] == nil else { return false }
+    due[key] = Due(client: nil)
     return true
   }
 
-  /// Removes all callers that wait for a token.
-  mutating func remove(_ key: TokenCache.Key) -> [AwaitedToken] {
-    // Always so without a remote signer, and each look-up is a hash.
-    guard !renewals.isEmpty || !callers.isEmpty else { return [] }
-    renewals.remove(key)
-    let removed = callers.removeValue(forKey: key) ?? []
-    for caller in removed {
-      let rest = counts[caller.client, default: 1] - 1
-      counts[caller.client] = rest == 0 ? nil : rest
+  /// Adds a caller. Callers of one token share its place. Returns false if a new token gets no place.
+  mutating func add(_ caller: AwaitedToken) -> Bool {
+    if due[caller.key] == nil {
+      let ofClient = due.values.count { $0.client == caller.client }
+      guard due.count < Self.most, ofClient < Self.mostOfClient else { return false }
+      due[caller.key] = Due(client: caller.client)
     }
-    return removed
+    due[caller.key]?.callers.append(caller)
+    return true
+  }
+
+  /// Removes a token. Returns the callers that wait for it.
+  mutating func remove(_ key: TokenCache.Key) -> [AwaitedToken] {
+    // Always empty without a remote signer, and each look-up is a hash.
+    due.isEmpty ? [] : due.removeValue(forKey: key)?.callers ?? []
   }
 }

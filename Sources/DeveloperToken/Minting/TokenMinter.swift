@@ -25,7 +25,7 @@ public final class TokenMinter: @unchecked Sendable {
   let monitor = Monitor()
   var cache: TokenCache
   /// The callers that wait for a remote signer.
-  var waiting = WaitingCallers()
+  var waiting = DueTokens()
   /// The number of tokens with different claims in the cache.
   public let cacheCapacity: Int
   /// The idle signers, at most as many as threads that have signed at once.

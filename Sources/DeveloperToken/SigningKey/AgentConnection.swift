@@ -65,7 +65,7 @@ struct AgentConnection: ~Copyable {
       throw RemoteSignerError(
         """
         \(place) has no key that matches musickit.signer.publicKeyFile, or refused to sign; `ssh-add -L` lists its keys.
-        """, isTemporary: false)
+        """, isTemporary: true)
     case let type: throw strange("a message of type \(type.map { "\($0)" } ?? "-")")
     }
     guard var blob = response.string().map({ SSHReader($0) }), response.rest.isEmpty,

@@ -45,6 +45,9 @@ public final class RemoteSigner: Sendable {
   /// The error of the last signature; nil if it succeeded.
   public var failure: RemoteSignerError? { lastFailure.withLock { $0?.error } }
 
+  /// Ends the commands that run, at the end of the server.
+  public static func endCommands() { Running.endAll() }
+
   /// Signs and verifies once.
   ///
   /// - Throws: `RemoteSignerError`, which says why the signer is of no use.

@@ -36,17 +36,18 @@ struct SigningCommand {
     Orphans.reap()
     let (output, complaint) = (try Pipe(place), try Pipe(place))
     let process = try start(input, output, complaint)
+    Running.processes.withLock { _ = $0.insert(process) }
     var streams = Streams()
     do throws(RemoteSignerError) {
       try read(&streams, output, complaint, until: deadline)
       try awaitEnd(of: process, until: deadline)
     } catch {
-      kill(-process, SIGKILL)
+      Running.end(process)
       Orphans.reap(process)
       throw error
     }
     // Before the process is reaped, so that the number of the group is still its own.
-    kill(-process, SIGKILL)
+    Running.end(process)
     var status: Int32 = 0
     while unsafe waitpid(process, &status, 0) < 0, errno == EINTR {}
     streams.readComplaint(complaint.reading)
@@ -191,6 +192,24 @@ private final class Pipe {
   func closeWriting() {
     if writing >= 0 { close(writing) }
     writing = -1
+  }
+}
+
+/// The processes that are not reaped yet, each the leader of its group.
+enum Running {
+  fileprivate static let processes = Locked<Set<pid_t>>([])
+
+  /// Ends the group of a process, which is reaped next: its number may then be another's.
+  fileprivate static func end(_ process: pid_t) {
+    processes.withLock { all in
+      all.remove(process)
+      kill(-process, SIGKILL)
+    }
+  }
+
+  /// Ends all, at the end of the server.
+  static func endAll() {
+    processes.withLock { all in for process in all { kill(-process, SIGKILL) } }
   }
 }
 

@@ -264,6 +264,13 @@ extension SettingsLayers {
 
   private func value(of row: any SettingRow, _ content: RawSetting.Content) -> JSONValue {
     guard !row.isSecret else { return SettingEntry.redacted }
+    let value = visible(row, content)
+    // The arguments of a command may have a secret.
+    guard row.path == Settings.MusicKit.Signer.command.path, case .array(let words) = value else { return value }
+    return .array(words.prefix(1) + words.dropFirst().map { _ in SettingEntry.redacted })
+  }
+
+  private func visible(_ row: any SettingRow, _ content: RawSetting.Content) -> JSONValue {
     switch content {
     case .secret: return SettingEntry.redacted
     case .json(let value): return value.redacted

@@ -29,6 +29,11 @@ extension TokenEndpoint {
     to admitted: AccessGate.AuthorizedCaller, _ token: AwaitedToken, _ form: TokenResponse.Form
   ) async -> Response {
     let result = await token.get()
+    // The caller has gone, and reads no response: nothing is refused.
+    guard !Task.isCancelled else {
+      return ErrorResponse(.internalError, "The server cancelled the request.", end: .message).response(
+        id: admitted.auditContext.id)
+    }
     do throws(Denial) {
       return respond(to: admitted, try minted { () throws(TokenError) in try result.get() }, form)
     } catch {
@@ -65,11 +70,11 @@ extension TokenEndpoint {
       Denial(
         .noSigningKey, "not_minted",
         "The signer of this server does not sign tokens at present. Send the request again in 5 s. The log has the reason.",
-        retryAfter: 5)
+        retryAfter: 5, shortage: .developerToken)
     case .signerBusy:
       Denial(
         .overloaded, "signer_busy", "Too many requests wait for a signature. Send the request again in 1 s.",
-        retryAfter: 1)
+        retryAfter: 1, shortage: .developerToken)
     }
   }
 }

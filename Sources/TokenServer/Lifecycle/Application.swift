@@ -168,6 +168,7 @@ package struct Application {
     services.access.keySets.close()
     services.group?.close()
     for loop in loops.all { loop.stopAndWait() }
+    RemoteSigner.endCommands()
     logger.info("Server stopped")
     services.access.audit.flush()
     let lost = services.access.audit.waitingRecords
