@@ -43,6 +43,19 @@ struct TokenCacheTests {
     }
   }
 
+  @Test(
+    "renews a token some time before half its life if that is wanted, and gives callers the present one",
+    arguments: [(60, 7), (3600, 450), (43_200, 600)])
+  func ahead(ttl: Int, lead: Int) throws {
+    var cache = try cache(mintedAt: 0, ttl: ttl)
+    let time = ttl / 2 - lead
+    guard case .take = cache.request(key(1), now: time - 1, renewsAhead: true),
+      case .take = cache.request(key(1), now: time),
+      case .sign(_?) = cache.request(key(1), now: time, renewsAhead: true),
+      case .take = cache.request(key(1), now: time, renewsAhead: true)
+    else { return #expect(Bool(false), "the token is renewed at another time") }
+  }
+
   private func cache(mintedAt: Int, ttl: Int) throws -> TokenCache {
     var cache = TokenCache(capacity: 4)
     _ = cache.request(key(1), now: mintedAt)

@@ -117,6 +117,8 @@ struct SignerTests {
         "OTEL_EXPORTER_OTLP_HEADERS": "authorization=secret", "FOREIGN_SECRET": "x",
       ])
     #expect(try ground.inspect(server.request("/token").token) == 0)
+    let shown = try server.admin("/config").text
+    #expect(shown.contains("/sign\"") && !shown.contains("an argument"))
     #expect(server.stop() == 0)
     let lines = try TextFile.read(seen).split(separator: "\n").map(String.init)
     let names = lines.prefix { $0.contains("=") }.map { $0.prefix { $0 != "=" } }
@@ -143,6 +145,8 @@ struct SignerTests {
     // The only loop goes on while the signer is asked.
     let waiting = try server.connect()
     waiting.send("GET /token?ttl=3600 HTTP/1.1\r\nHost: a\r\nOrigin: https://app.example.com\r\n\r\n")
+    // A caller that goes away is not refused.
+    try server.connect().send("GET /token?ttl=1800 HTTP/1.1\r\nHost: a\r\nOrigin: https://app.example.com\r\n\r\n")
     let health = try server.connect()
     health.send("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
     #expect(try health.response().status == 200)
@@ -166,6 +170,27 @@ struct SignerTests {
       lines.contains { $0["message"]?.string?.hasPrefix("The server cannot make a developer token. The agent") == true }
     )
     #expect(server.auditLines.contains { $0.reason == "not_minted" && $0.client == "web" })
+    #expect(!server.auditLines.contains { $0.reason == "signer_busy" })
+  }
+
+  @Test("ends with the command that it runs")
+  func endOfCommand() throws {
+    let ground = try SignerGround()
+    let (mark, running) = (ground.ground.directory.path(of: "hang"), ground.ground.directory.path(of: "running"))
+    let server = try ground.serve(
+      ground.commandSettings(
+        "if [ -e '\(mark)' ]; then echo $$ > '\(running)'; exec sleep 1000; fi; exec openssl dgst -sha256 -sign '$KEY'"),
+      ["CATALOG_ENABLED": "false"])
+    _ = try ground.ground.directory.write("", to: "hang")
+    let caller = try server.connect()
+    caller.send("GET /token?ttl=3600 HTTP/1.1\r\nHost: a\r\n\r\n")
+    var process: Int32 = 0
+    try eventually("the command runs") {
+      process = (try? TextFile.read(running)).flatMap { Int32($0.split(separator: "\n").first ?? "") } ?? 0
+      return process > 0
+    }
+    _ = server.stop()
+    try eventually("the command has ended") { kill(process, 0) != 0 }
   }
 
   @Test("is not ready while the signer has no key and there is no token, and gets ready again")
