@@ -220,8 +220,8 @@ public final class Channel: @unchecked Sendable {
     return unsafe recv(raw, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT))
   }
 
-  /// Sends as much of `bytes` as the kernel accepts now, and returns the number of bytes. If `close` follows, the last bytes
-  /// and the end go out in one packet.
+  /// Sends as much of `bytes` as the kernel accepts now, and returns the number of bytes, which may be 0. If `close` follows,
+  /// the last bytes and the end go out in one packet.
   public func send(_ bytes: Span<UInt8>, closes: Bool = false) throws(SocketError) -> Int {
     loop.assertCurrent()
     guard let raw = descriptor?.raw else { throw SocketError(call: "send", code: EPIPE) }

@@ -3,7 +3,7 @@ public import HTTPTypes
 /// The receiver of a session's events, in the order in which they happened on the wire. It may call every method of the
 /// session except `receive`.
 ///
-/// The events of a stream are its head, its content, its end, and finally `streamClosed`, once for every stream. After
+/// The events of a stream are its head, its content, its end, and finally `streamClosed`, once for every stream whose head was delivered. After
 /// `reset` only `streamClosed` follows. If the stream was already closed before `reset`, the cause is the earlier one.
 public protocol HTTP2SessionDelegate: AnyObject {
   /// Receives a client's request. Content and end follow. The delegate copies what it needs.

@@ -21,8 +21,8 @@ public protocol CancellableWork: Sendable {
 
 extension Task: CancellableWork where Success == Void, Failure == Never {}
 
-/// A request to an upstream, from its start to the header section of the final response. To cancel it, also before
-/// ``start(_:)``, resets an HTTP/2 stream, and closes an HTTP/1.1 connection.
+/// A request to an upstream, from its start to the header section of the final response. `cancel`, which is allowed
+/// before ``start(_:)`` too, resets an HTTP/2 stream, and closes an HTTP/1.1 connection.
 public protocol UpstreamCall: AnyObject, CancellableWork {
   /// Sends the request. `receiver` gets the result once: later, not within this call.
   func start(_ receiver: any UpstreamReceiver)
@@ -38,7 +38,8 @@ public protocol UpstreamReceiver: AnyObject, Sendable {
 }
 
 extension Upstream {
-  /// Sends one request, once, and returns the final response when its header section has arrived.
+  /// Sends one request, once, and returns the final response when its header section has arrived. Cancelling the task
+  /// cancels the call.
   public func send(
     _ request: UpstreamRequest, limits: UpstreamTimeouts
   ) async throws(UpstreamError) -> UpstreamResponse {

@@ -295,7 +295,8 @@ struct PendingContent {
   /// The most bytes for a reply, and what follows them.
   typealias AwaitingReply = (limit: Int, then: @Sendable ([UInt8]) -> Reply)
 
-  /// Nil if the response was already sent. The content is then discarded.
+  /// Nil if the response was already sent. The content is then discarded: it has a fixed length of at most
+  /// `ServerLimits.unreadBody`, because the connection does not go on otherwise (`ConnectionState.goesOn`).
   let reply: AwaitingReply?
   private var decoder: ContentDecoder
   /// The number of bytes so far.

@@ -37,7 +37,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   let hold: MemoryHold
   /// The TLS context until the handshake begins.
   var awaitedTLS: TLSContext?
-  /// The address that the connection counts for; nil for a trusted proxy's, even if its client is unknown or untrusted.
+  /// The address that the connection counts for; nil for that of a trusted proxy with any client, and for a peer
+  /// behind a Unix-domain socket.
   let counted: IPAddress?
   /// The number of the connection in the order in which the worker has accepted them.
   let arrival: Int

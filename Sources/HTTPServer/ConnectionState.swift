@@ -318,8 +318,10 @@ struct ConnectionState {
 
   struct KeepAlive {
     var clientKeepsAlive: Bool
+    /// The framing of content that is not read; `none` if all of it is.
     var unreadContent: MessageFraming
     var expectsContinue: Bool
+    /// The received bytes after what was read of the request.
     var bufferedBytes: Int
     var readWouldBlock: Bool
     var peerHasFinished: Bool

@@ -75,6 +75,7 @@ final class HTTP1Content: ContentReader, @unchecked Sendable {
     }
   }
 
+  /// Waits for more input. First writes what the peer may wait for: earlier responses, and 100 (Continue).
   private func receiveMore() async throws(CloseReason) {
     let (transport, deadline) = (
       connection.transport, min(connection.now.advanced(by: connection.worker.limits.bodyProgress), end)

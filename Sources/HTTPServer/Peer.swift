@@ -12,7 +12,7 @@ public struct ClientAddress: Sendable {
   public let name: String
   /// The client as the unit of shares and limits: an IPv4 address, an IPv6 network of /64, `unix` or `unknown`.
   public let rateLimitPrefix: String
-  /// The holder that memory is charged to; nil for a trusted proxy.
+  /// The holder that memory is charged to; nil for a trusted proxy, and for a peer behind a Unix-domain socket.
   public let holder: MemoryBudget.Holder?
 
   /// All requests whose client is not known: one caller, which has no more than any other one. The holder is the

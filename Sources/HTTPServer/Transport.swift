@@ -12,7 +12,7 @@ final class Transport {
   private let memory: MemoryBudget
   var tls: TLSSession?
 
-  /// Received plaintext. Its first `consumed` bytes have been processed.
+  /// Received plaintext, or what follows a PROXY header before TLS. Its first `consumed` bytes have been processed.
   var input: [UInt8] = []
   var consumed = 0
   var output: [UInt8] = []
