@@ -123,7 +123,8 @@ let package = Package(
         "Bytes", "CEmbeddedFiles", "CZlib", "DeveloperToken", "EventLoop", "HTTP1", "HTTPMessages", "JSON", "Locks",
         deque, httpTypes,
       ], exclude: ["Data"]),
-    module("DeveloperToken", ["Bytes", "COpenSSL", "CPlatform", "Cryptography", "HTTPMessages", "JSON", "Locks"]),
+    module(
+      "DeveloperToken", ["Bytes", "COpenSSL", "CPlatform", "Cryptography", "HTTPMessages", "JSON", "Locks", deque]),
     module("Access", ["Bytes", "COpenSSL", "Cryptography", "HTTPMessages", "JSON", "Locks", httpTypes]),
     module("WebFiles", ["CEmbeddedFiles"], exclude: ["Module", "Resources"]),
     module("Telemetry", ["Bytes", "Locks", "Tracing", deque, logging], confined),

@@ -161,6 +161,9 @@ extension Admission {
     return CatalogAttempt(permit, of: gateway, pass, token, span, at: time)
   }
 
+  /// Returns the last token unless it has expired.
+  func unexpiredToken(now: CacheTime) -> ProxyToken? { token.flatMap { now.wall < $0.expiresAt ? $0 : nil } }
+
   /// Returns the current token if it is less than half used up and the wall clock was not set since.
   func usableToken(now: CacheTime) -> ProxyToken? {
     guard let token, token.version == tokenRefresh.current, now.wall < token.refreshAt,

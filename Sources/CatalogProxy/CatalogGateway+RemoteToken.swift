@@ -36,7 +36,7 @@ extension CatalogGateway {
     if case .failure(let error) = made { observer.noticed(.tokenFailed("\(error)")) }
     return withAdmission { admission in
       // The key has changed meanwhile.
-      guard admission.tokenSourceVersion == serial else { return admission.token }
+      guard admission.tokenSourceVersion == serial else { return admission.unexpiredToken(now: now) }
       switch made {
       case .success(let made):
         if admission.token == nil || admission.token?.version == admission.tokenRefresh.current {
@@ -52,7 +52,7 @@ extension CatalogGateway {
           admission.token = token.numbered(admission.tokenRefresh.current, at: time)
         }
       }
-      return admission.token
+      return admission.unexpiredToken(now: now)
     }
   }
 }

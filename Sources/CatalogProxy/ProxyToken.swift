@@ -14,31 +14,28 @@ public final class ProxyToken: Sendable {
   /// The time after which the server mints another token in the background, and sends this one until then. Nil if it does
   /// not.
   public let renewAt: Int?
+  /// When the token expires, in seconds since the epoch. It is never sent from then on.
+  public let expiresAt: Int
   /// The ID of the key that signed the token, for the log. Nil if the source does not tell.
   public let keyID: String?
   /// The version of the token, which a later 401 refers to.
   let version: TokenVersion?
   let madeAt: CacheTime?
 
-  /// Creates a token that stays valid until well after `refreshAt`.
-  public convenience init(text: String, refreshAt: Int, renewAt: Int? = nil, keyID: String? = nil) {
-    self.init(
-      text, HeaderPolicy.credential(text), refreshAt: refreshAt, renewAt: renewAt, keyID: keyID, version: nil,
-      madeAt: nil)
+  /// Creates a token.
+  public init(text: String, refreshAt: Int, renewAt: Int? = nil, expiresAt: Int, keyID: String? = nil) {
+    (self.text, credential, self.keyID) = (text, HeaderPolicy.credential(text), keyID)
+    (self.refreshAt, self.renewAt, self.expiresAt) = (refreshAt, renewAt, expiresAt)
+    (version, madeAt) = (nil, nil)
   }
 
-  private init(
-    _ text: String, _ credential: FieldLines, refreshAt: Int, renewAt: Int?, keyID: String?, version: TokenVersion?,
-    madeAt: CacheTime?
-  ) {
-    (self.text, self.credential, self.keyID) = (text, credential, keyID)
-    (self.refreshAt, self.renewAt, self.version, self.madeAt) = (refreshAt, renewAt, version, madeAt)
+  private init(_ token: ProxyToken, _ version: TokenVersion, madeAt: CacheTime) {
+    (text, credential, keyID) = (token.text, token.credential, token.keyID)
+    (refreshAt, renewAt, expiresAt) = (token.refreshAt, token.renewAt, token.expiresAt)
+    (self.version, self.madeAt) = (version, madeAt)
   }
 
-  func numbered(_ version: TokenVersion, at time: CacheTime) -> ProxyToken {
-    ProxyToken(
-      text, credential, refreshAt: refreshAt, renewAt: renewAt, keyID: keyID, version: version, madeAt: time)
-  }
+  func numbered(_ version: TokenVersion, at time: CacheTime) -> ProxyToken { ProxyToken(self, version, madeAt: time) }
 
   /// The smallest step of the wall clock that makes a token count as minted by another clock: 5 s. Rounding to whole
   /// seconds and the rate that NTP may adjust (500 ppm) cause less between two tokens.
@@ -108,7 +105,7 @@ extension CatalogGateway {
       } catch {
         observer.noticed(.tokenFailed("\(error)"))
         // A token that is half used up is still better than no token.
-        return withAdmission { $0.token }
+        return withAdmission { $0.unexpiredToken(now: now) }
       }
     }
   }

@@ -90,6 +90,9 @@ extension RemoteSigner.Place {
     guard status.st_mode & S_IFMT == S_IFREG, unsafe access(program, X_OK) == 0 else {
       return ("the file \(quotedPath(program)) is no program that this user may run", "let the user run it")
     }
+    if status.st_mode & 0o002 != 0 {
+      return ("every user can change the program \(quotedPath(program))", "change its mode with chmod 755")
+    }
     return nil
   }
 }

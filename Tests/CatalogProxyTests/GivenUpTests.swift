@@ -35,7 +35,7 @@ struct GivenUpTests {
   }
 
   private struct Tokens: TokenSource {
-    func mint(now: Int) throws -> ProxyToken { ProxyToken(text: "token", refreshAt: .max) }
+    func mint(now: Int) throws -> ProxyToken { ProxyToken(text: "token", refreshAt: .max, expiresAt: .max) }
   }
 
   private func respond(after event: @escaping @Sendable () async -> Void = {}) async throws -> CatalogReply {

@@ -24,7 +24,7 @@ struct ProxyTokenTests {
         return made
       }
       wait(for: "all threads ask for the token") { asking.withLock { $0 } >= needed.withLock { $0 } }
-      return ProxyToken(text: "token-\(number)", refreshAt: .max)
+      return ProxyToken(text: "token-\(number)", refreshAt: .max, expiresAt: .max)
     }
   }
 
@@ -55,6 +55,33 @@ struct ProxyTokenTests {
         state.tokenRefresh.unauthorized(state.tokenRefresh.current, isRetry: false, now: now)
       }
     }
+  }
+
+  /// Mints one token, and then fails.
+  private final class FailingSource: TokenSource {
+    private let isFirst = Locked(true)
+
+    func mint(now: Int) throws -> ProxyToken {
+      guard
+        isFirst.withLock({ first in
+          defer { first = false }; return first
+        })
+      else { throw CancellationError() }
+      return ProxyToken(text: "token", refreshAt: now + 1800, expiresAt: now + 3600)
+    }
+  }
+
+  @Test("is sent until it expires if there is no other, and not after that")
+  func expired() {
+    let time = ManualTime()
+    let proxy = CatalogGateway(
+      .init(upstream: "http://localhost", nextHop: "localhost"), observer: Silence(), clock: time.clock)
+    proxy.use(FailingSource())
+    #expect(proxy.currentToken() != nil)
+    time.advance(by: .seconds(3599))
+    #expect(proxy.currentToken() != nil)
+    time.advance(by: .seconds(1))
+    #expect(proxy.currentToken() == nil)
   }
 
   @Test("changes when the key changes")

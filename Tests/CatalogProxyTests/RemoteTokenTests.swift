@@ -25,7 +25,7 @@ struct RemoteTokenTests {
       }
       wait(for: "the signer goes on") { isOpen.withLock { $0 } }
       if fails.withLock({ $0 }) { throw TestFailure("The signer is down.") }
-      return ProxyToken(text: "token-\(number)", refreshAt: .max, renewAt: 0)
+      return ProxyToken(text: "token-\(number)", refreshAt: .max, renewAt: 0, expiresAt: .max)
     }
   }
 

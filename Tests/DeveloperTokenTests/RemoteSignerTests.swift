@@ -71,7 +71,10 @@ struct RemoteSignerTests {
       (ScriptedAgent.response([0xFF], [2]), "it has sent a malformed signature."),
       (ScriptedAgent.response([], [2]), "it has sent a malformed signature."),
       (ScriptedAgent.response([UInt8](repeating: 1, count: 33), [2]), "it has sent a malformed signature."),
-      (ScriptedAgent.response([1], [2]), "signs with another key than that of musickit.signer.publicKeyFile."),
+      (
+        ScriptedAgent.response([1], [2]),
+        "gives a signature that does not verify with musickit.signer.publicKeyFile: it is by another key, or not over SHA-256."
+      ),
       (ScriptedAgent.string([5]), "or refused to sign; `ssh-add -L` lists its keys."),
     ] as [([UInt8], String)])
   func hostile(_ response: [UInt8], _ end: String) throws {
@@ -87,7 +90,10 @@ struct RemoteSignerTests {
     let other = try Samples.key()
     let agent = try ScriptedAgent { data in (try? .send(ScriptedAgent.response(data, by: other))) ?? .silence }
     let error = try #require(try signer(agent).error())
-    #expect(error.description.hasSuffix("signs with another key than that of musickit.signer.publicKeyFile."))
+    #expect(
+      error.description.hasSuffix(
+        "gives a signature that does not verify with musickit.signer.publicKeyFile: it is by another key, or not over SHA-256."
+      ))
   }
 
   @Test("that closes midway may sign later", arguments: [[], [0, 0], [0, 0, 0, 99, 14]] as [[UInt8]])

@@ -143,6 +143,23 @@ struct RemoteTokenTests {
     _ = try await ground.awaited(ttl: 300, "other").get().get()
   }
 
+  @Test("are signed in turns by client, so that one with many delays only its own")
+  func turns() {
+    func key(_ number: Int) -> TokenCache.Key { TokenCache.Key(ttl: number, origins: []) }
+    var due = DueTokens()
+    for (number, client) in [(1, "a"), (2, "a"), (3, "a"), (4, "b"), (5, "b")] {
+      let hasPlace = due.add(AwaitedToken(key(number), client))
+      #expect(hasPlace)
+    }
+    let isAdded = due.addRenewal(of: key(6))
+    let begins = [due.begins(), due.begins()]
+    #expect(isAdded && begins == [true, false])
+    var order: [Int] = []
+    while let (key, _) = due.next() { order.append(key.ttl) }
+    let beginsAgain = due.begins()
+    #expect(order == [1, 4, 6, 2, 5, 3] && beginsAgain)
+  }
+
   @Test("keep the place of a caller that has gone away until they are signed")
   func cancelled() async throws {
     ground.hold()

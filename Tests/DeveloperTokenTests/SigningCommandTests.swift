@@ -108,15 +108,17 @@ struct SigningCommandTests {
       ("head -c 1025 /dev/zero", "has printed more than 1024 bytes, which is no signature."),
       (
         "openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 2>&- | openssl dgst -sha256 -sign /dev/stdin "
-          + "/dev/null", "signs with another key than that of musickit.signer.publicKeyFile."
+          + "/dev/null",
+        "gives a signature that does not verify with musickit.signer.publicKeyFile: it is by another key, or not over SHA-256."
       ),
       ("printf '\\033[31mno\\tkey\\r\\n  \\0here\\n' >&2; exit 3", "has ended with status 3: “[31mno key here”."),
       ("cat $KEY >&2; exit 1", "has ended with status 1."),
       ("echo https://me:password@kms >&2; exit 1", "has ended with status 1: (23 bytes)."),
       (
-        "head -c 100000 /dev/zero | tr '\\0' x >&2; exit 1",
-        "has ended with status 1: “\(String(repeating: "x", count: 200))”."
+        "yes no | head -c 100000 >&2; exit 1",
+        "has ended with status 1: “\(Array(repeating: "no", count: 67).joined(separator: " "))”."
       ),
+      ("echo key: $(sed -n 2p $KEY) >&2; exit 1", "has ended with status 1: “key: ***”."),
       ("kill -9 $$", "has ended by signal 9."),
       ("openssl dgst -sha256 -sign $KEY; exit 1", "has ended with status 1."),
     ])

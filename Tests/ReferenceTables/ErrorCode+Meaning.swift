@@ -46,8 +46,8 @@ extension ErrorCode {
       "Apple did not respond in time, or the cache has nothing for a request with `only-if-cached`."
     case .overloaded:
       "There are too many connections, in all or from this address; a request would wait too long for its turn at "
-        + "Apple; `server.limits.memory` is used up; or the server has no keys of the identity provider. Wait as "
-        + "`Retry-After` says. Over TLS, a connection too many closes without a response."
+        + "Apple, or for a signature; `server.limits.memory` is used up; or the server has no keys of the identity "
+        + "provider. Wait as `Retry-After` says. Over TLS, a connection too many closes without a response."
     case .draining: "The server is ending, and `server.drain.timeout` has passed. Wait as `Retry-After` says."
     case .noSigningKey: "The server cannot make a developer token at present; the log has the reason."
     case .auditUnavailable:

@@ -1,3 +1,4 @@
+import DequeModule
 import Dispatch
 public import HTTPMessages
 import Locks
@@ -36,7 +37,7 @@ extension TokenMinter {
       do throws(TokenError) {
         if let failure = remote.presentFailure { throw .signer(failure) }
         let caller = try wait(for: key, client)
-        sign(key, by: remote, clock)
+        sign(by: remote, clock)
         return .waiting(caller)
       } catch {
         cache.finish(key, nil)
@@ -69,7 +70,7 @@ extension TokenMinter {
   /// Signs a token ahead of requests, if the signer has not just failed, and if there is a place.
   private func renew(_ key: TokenCache.Key, by remote: RemoteSigner, _ clock: @escaping @Sendable () -> Int) {
     guard remote.presentFailure == nil, waiting.addRenewal(of: key) else { return cache.finish(key, nil) }
-    sign(key, by: remote, clock)
+    sign(by: remote, clock)
   }
 
   private func wait(for key: TokenCache.Key, _ client: String) throws(TokenError) -> AwaitedToken {
@@ -81,12 +82,15 @@ extension TokenMinter {
   /// The longest time until the signer's turn comes: 10 s. A caller waits for as long, and then for one signature.
   private static let longestQueue = Duration.seconds(10)
 
-  private func sign(_ key: TokenCache.Key, by remote: RemoteSigner, _ clock: @escaping @Sendable () -> Int) {
-    let deadline = ContinuousClock.now + Self.longestQueue
+  /// Signs what is due on the signer's queue, unless that is under way. The caller holds the lock.
+  private func sign(by remote: RemoteSigner, _ clock: @escaping @Sendable () -> Int) {
+    guard waiting.begins() else { return }
     remote.queue.async { [self] in
-      let now = clock()
-      let isLate = ContinuousClock.now > deadline
-      _ = finish(key, isLate ? (.failure(.signerBusy), nil) : mint(key, nil, now: now), now: now)
+      while let (key, since) = monitor.withLock({ waiting.next() }) {
+        let now = clock()
+        let isLate = ContinuousClock.now - since > Self.longestQueue
+        _ = finish(key, isLate ? (.failure(.signerBusy), nil) : mint(key, nil, now: now), now: now)
+      }
     }
   }
 }
@@ -97,7 +101,7 @@ public final class AwaitedToken: Sendable {
   fileprivate let client: String
   private let result = OneShot<Result<TokenDocument, TokenError>>()
 
-  fileprivate init(_ key: TokenCache.Key, _ client: String) {
+  init(_ key: TokenCache.Key, _ client: String) {
     (self.key, self.client) = (key, client)
   }
 
@@ -115,11 +119,14 @@ public final class AwaitedToken: Sendable {
 
 /// The tokens that a remote signer is to sign, and the callers that wait for each. A value, behind the minter's lock.
 ///
+/// Clients take turns, so one with many tokens delays only its own.
+///
 /// A caller that goes away does not give up the place of its token before that is signed, so no more than ``most`` are due.
 struct DueTokens {
   private struct Due {
     /// The client of the first caller; nil for a token that is renewed for none.
     let client: String?
+    let since = ContinuousClock.now
     var callers: [AwaitedToken] = []
   }
 
@@ -129,11 +136,16 @@ struct DueTokens {
   static let mostOfClient = 16
 
   private var due: [TokenCache.Key: Due] = [:]
+  /// The tokens of each client that are not being signed, in the order of their arrival.
+  private var lines: [String?: Deque<TokenCache.Key>] = [:]
+  /// The clients with a line, in the order of their turns.
+  private var turns: Deque<String?> = []
+  private var isSigning = false
 
   /// Adds a token without a caller. Returns false if there is no place, or if it is due already.
   mutating func addRenewal(of key: TokenCache.Key) -> Bool {
     guard due.count < Self.most, due[key] == nil else { return false }
-    due[key] = Due(client: nil)
+    add(key, of: nil)
     return true
   }
 
@@ -142,10 +154,32 @@ struct DueTokens {
     if due[caller.key] == nil {
       let ofClient = due.values.count { $0.client == caller.client }
       guard due.count < Self.most, ofClient < Self.mostOfClient else { return false }
-      due[caller.key] = Due(client: caller.client)
+      add(caller.key, of: caller.client)
     }
     due[caller.key]?.callers.append(caller)
     return true
+  }
+
+  private mutating func add(_ key: TokenCache.Key, of client: String?) {
+    due[key] = Due(client: client)
+    if lines[client] == nil { turns.append(client) }
+    lines[client, default: []].append(key)
+  }
+
+  /// Returns whether signing begins now. Then ``next()`` is called until it returns nil.
+  mutating func begins() -> Bool {
+    defer { isSigning = true }
+    return !isSigning
+  }
+
+  /// Returns the next token to sign, and since when it is due. It stays due until ``remove(_:)``.
+  mutating func next() -> (key: TokenCache.Key, since: ContinuousClock.Instant)? {
+    guard let client = turns.popFirst(), let key = lines[client]?.popFirst(), let since = due[key]?.since else {
+      isSigning = false
+      return nil
+    }
+    if lines[client]?.isEmpty ?? true { lines[client] = nil } else { turns.append(client) }
+    return (key, since)
   }
 
   /// Removes a token. Returns the callers that wait for it.

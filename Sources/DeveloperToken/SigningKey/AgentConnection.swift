@@ -108,8 +108,9 @@ struct AgentConnection: ~Copyable {
 
   private func failed(_ code: Int32) -> RemoteSignerError {
     let isOfSettings = [EACCES, EPERM, ENAMETOOLONG, ENOTSOCK, EPROTOTYPE, ENOTDIR, ELOOP].contains(code)
+    let advice = [EACCES, EPERM, ECONNRESET].contains(code) ? "; ssh-agent serves only the user that started it" : ""
     return RemoteSignerError(
-      "\(place) cannot be reached: \(unsafe String(cString: strerror(code))).", isTemporary: !isOfSettings)
+      "\(place) cannot be reached: \(unsafe String(cString: strerror(code)))\(advice).", isTemporary: !isOfSettings)
   }
 
   private func strange(_ what: String) -> RemoteSignerError {

@@ -75,7 +75,8 @@ public final class RemoteSigner: Sendable {
       }
       guard let signature else {
         throw RemoteSignerError(
-          "\(place) signs with another key than that of musickit.signer.publicKeyFile.", isTemporary: false)
+          "\(place) gives a signature that does not verify with musickit.signer.publicKeyFile: it is by another key, or not over SHA-256.",
+          isTemporary: false)
       }
       lastFailure.withLock { $0 = nil }
       return signature

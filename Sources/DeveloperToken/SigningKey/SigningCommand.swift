@@ -133,7 +133,8 @@ struct SigningCommand {
     let signal = status & 0x7F
     let end = signal == 0 ? "with status \(status >> 8 & 0xFF)" : "by signal \(signal)"
     let text = String(decoding: complaint.map { (0x20...0x7E).contains($0) ? $0 : 0x20 }, as: UTF8.self)
-    let words = text.split(separator: " ").joined(separator: " ")
+    // A long word may be of a key or a password.
+    let words = text.split(separator: " ").map { $0.utf8.count < 32 ? $0 : "***" }.joined(separator: " ")
     let isSecret = words.contains("PRIVATE KEY") || words.contains("-----")
     let quotation = words.isEmpty || isSecret ? "" : ": \(Printable.quote(words, limit: Self.longestComplaint))"
     return RemoteSignerError("\(place) has ended \(end)\(quotation).", isTemporary: true)

@@ -157,9 +157,10 @@ package struct CatalogTokens: TokenSource {
     let lifetime = min(Self.lifetime, minter.policy.maxTTL)
     let token = try minter.freshToken(ttl: lifetime, now: now)
     let (half, keyID) = (now + lifetime / 2, "\(minter.key.keyID)")
-    guard isRemote else { return ProxyToken(text: token.string, refreshAt: half, keyID: keyID) }
-    // The second half is time for a signer that is down.
-    return ProxyToken(text: token.string, refreshAt: now + lifetime * 11 / 12, renewAt: half, keyID: keyID)
+    // With a remote signer, the second half is time for one that is down.
+    return ProxyToken(
+      text: token.string, refreshAt: isRemote ? now + lifetime * 11 / 12 : half, renewAt: isRemote ? half : nil,
+      expiresAt: token.expiresAt, keyID: keyID)
   }
 }
 

@@ -47,7 +47,7 @@ final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
       minted += 1
       return minted
     }
-    return ProxyToken(text: "\(number).\(now)", refreshAt: now + 1800)
+    return ProxyToken(text: "\(number).\(now)", refreshAt: now + 1800, expiresAt: now + 3600)
   }
 
   // MARK: Callers
