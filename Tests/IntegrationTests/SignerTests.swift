@@ -180,7 +180,8 @@ struct SignerTests {
     let server = try ground.serve(
       ground.commandSettings(
         "if [ -e '\(mark)' ]; then echo $$ > '\(running)'; exec sleep 1000; fi; exec openssl dgst -sha256 -sign '$KEY'"),
-      ["CATALOG_ENABLED": "false"])
+      // The drain does not last until the command's time is over.
+      ["CATALOG_ENABLED": "false", "SERVER_DRAIN_TIMEOUT": "1s"])
     _ = try ground.ground.directory.write("", to: "hang")
     let caller = try server.connect()
     caller.send("GET /token?ttl=3600 HTTP/1.1\r\nHost: a\r\n\r\n")
