@@ -56,6 +56,20 @@ struct TokenCacheTests {
     else { return #expect(Bool(false), "the token is renewed at another time") }
   }
 
+  @Test("keeps its tokens when it grows, and has room for more")
+  func grows() throws {
+    var cache = TokenCache(capacity: 1)
+    for number in 1...3 {
+      _ = cache.request(key(number), now: 0)
+      cache.finish(key(number), try document(0))
+      if number == 1 { cache.grow(to: 2) }
+    }
+    let isKept = (1...3).map { number in
+      if case .take = cache.request(key(number), now: 0) { true } else { false }
+    }
+    #expect(cache.count == 2 && isKept == [false, true, true])
+  }
+
   private func cache(mintedAt: Int, ttl: Int) throws -> TokenCache {
     var cache = TokenCache(capacity: 4)
     _ = cache.request(key(1), now: mintedAt)

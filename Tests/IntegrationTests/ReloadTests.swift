@@ -55,15 +55,19 @@ struct ReloadTests {
     func lifetime() throws -> Int? { try server.request("/token").lifetime }
   }
 
-  @Test("applies a changed lifetime, and keeps the token if nothing has changed")
+  @Test("applies a changed lifetime, and keeps the token if that and the key are the same, also with more origins")
   func settings() throws {
     let server = try Reloadable("{ token: { ttl: '1h' } }")
     let first = try server.server.request("/token").token
     #expect(try server.lifetime() == 3600)
     try server.reload(expecting: Self.done)
     #expect(try server.server.request("/token").token == first)
-    try server.write("{ token: { ttl: '2h' } }")
+    try server.write(
+      "{ token: { ttl: '1h' }, access: { clients: [{ id: 'web', origins: ['https://app.example.com'] }] } }")
     try server.reload(expecting: Self.done, count: 2)
+    #expect(try server.server.request("/token").token == first)
+    try server.write("{ token: { ttl: '2h' } }")
+    try server.reload(expecting: Self.done, count: 3)
     #expect(try server.lifetime() == 7200)
     #expect(server.server.stop() == 0)
   }

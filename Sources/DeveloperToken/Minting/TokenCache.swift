@@ -31,7 +31,7 @@ struct TokenCache {
     var use = 0
   }
 
-  let capacity: Int
+  private var capacity: Int
   /// When all places are taken, the least recently used entry gives way. To find it takes a small part of a signature's time.
   private var entries: [Entry] = []
   private var indices: [Key: Int] = [:]
@@ -42,6 +42,9 @@ struct TokenCache {
   private var signing: Set<Key> = []
 
   init(capacity: Int) { self.capacity = max(capacity, 1) }
+
+  /// Makes room for more entries. The present ones stay.
+  mutating func grow(to capacity: Int) { self.capacity = max(capacity, self.capacity) }
 
   var count: Int { entries.count }
 

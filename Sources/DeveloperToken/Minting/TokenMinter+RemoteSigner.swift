@@ -69,13 +69,13 @@ extension TokenMinter {
 
   /// Signs a token ahead of requests, if the signer has not just failed, and if there is a place.
   private func renew(_ key: TokenCache.Key, by remote: RemoteSigner, _ clock: @escaping @Sendable () -> Int) {
-    guard remote.presentFailure == nil, waiting.addRenewal(of: key) else { return cache.finish(key, nil) }
+    guard remote.presentFailure == nil, due.addRenewal(of: key) else { return cache.finish(key, nil) }
     sign(by: remote, clock)
   }
 
   private func wait(for key: TokenCache.Key, _ client: String) throws(TokenError) -> AwaitedToken {
     let caller = AwaitedToken(key, client)
-    guard waiting.add(caller) else { throw .signerBusy }
+    guard due.add(caller) else { throw .signerBusy }
     return caller
   }
 
@@ -84,9 +84,9 @@ extension TokenMinter {
 
   /// Signs what is due on the signer's queue, unless that is under way. The caller holds the lock.
   private func sign(by remote: RemoteSigner, _ clock: @escaping @Sendable () -> Int) {
-    guard waiting.begins() else { return }
+    guard due.begins() else { return }
     remote.queue.async { [self] in
-      while let (key, since) = monitor.withLock({ waiting.next() }) {
+      while let (key, since) = monitor.withLock({ due.next() }) {
         let now = clock()
         let isLate = ContinuousClock.now - since > Self.longestQueue
         _ = finish(key, isLate ? (.failure(.signerBusy), nil) : mint(key, nil, now: now), now: now)

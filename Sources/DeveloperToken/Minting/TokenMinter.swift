@@ -24,10 +24,8 @@ public final class TokenMinter: @unchecked Sendable {
   private let prefix: [UInt8]
   let monitor = Monitor()
   var cache: TokenCache
-  /// The callers that wait for a remote signer.
-  var waiting = DueTokens()
-  /// The number of tokens with different claims in the cache.
-  public let cacheCapacity: Int
+  /// What a remote signer is to sign.
+  var due = DueTokens()
   /// The idle signers, at most as many as threads that have signed at once.
   private var signers: [Signer]
   private var signatures = 0
@@ -45,7 +43,6 @@ public final class TokenMinter: @unchecked Sendable {
     self.key = key
     self.team = team
     self.policy = policy
-    self.cacheCapacity = cacheCapacity
     cache = TokenCache(capacity: cacheCapacity)
     signers = key.remote == nil ? [try Self.signer(of: key)] : []
     var prefix: [UInt8] = []
@@ -110,6 +107,9 @@ public final class TokenMinter: @unchecked Sendable {
     return try result.token.get()
   }
 
+  /// Makes room for more tokens with different claims in the cache. The present ones stay.
+  public func growCache(to capacity: Int) { monitor.withLock { cache.grow(to: capacity) } }
+
   /// The number of signatures so far, for metrics.
   public var signatureCount: Int { monitor.withLock { signatures } }
 
@@ -140,7 +140,7 @@ public final class TokenMinter: @unchecked Sendable {
       records[.caller].note(result.token, isUsual: key.ttl == policy.ttl && key.origins.isEmpty)
       cache.finish(key, try? document.get())
       monitor.broadcast()
-      return waiting.remove(key)
+      return due.remove(key)
     }
     for caller in callers { caller.resume(document) }
     return document

@@ -168,8 +168,9 @@ struct RuntimeSnapshot: Sendable {
     let policy = try settings.token.policy()
     let capacity = storedTokens + settings.access.clients.reduce(0) { $0 + $1.origins.count }
     if let previous, previous.team == team, previous.policy == policy, previous.key.isSame(as: key),
-      RemoteSigner.areSame(previous.key.remote, key.remote), previous.cacheCapacity >= capacity
+      RemoteSigner.areSame(previous.key.remote, key.remote)
     {
+      previous.growCache(to: capacity)
       return previous
     }
     return try TokenMinter(key: key, team: team, policy: policy, cacheCapacity: capacity)
