@@ -60,7 +60,7 @@ struct StorableTests {
     .refuse("no-cache without validator", [.cacheControl: "no-cache"]),
     .store("no-cache with ETag", [.cacheControl: "no-cache", .eTag: "\"1\""]),
     .store("no-cache with Last-Modified", [.cacheControl: "no-cache", .lastModified: Sample.date(-9)]),
-    .store("stale at once, but for when the upstream fails", [.cacheControl: "max-age=0"]),
+    .store("stale at once, except when the upstream fails", [.cacheControl: "max-age=0"]),
     .refuse("stale at once and never to be used so", [.cacheControl: "max-age=0, must-revalidate"]),
     .refuse("s-maxage of 0", [.cacheControl: "s-maxage=0"]),
   ]
