@@ -148,14 +148,14 @@ struct RemoteTokenTests {
     func key(_ number: Int) -> TokenCache.Key { TokenCache.Key(ttl: number, origins: []) }
     var due = DueTokens()
     for (number, client) in [(1, "a"), (2, "a"), (3, "a"), (4, "b"), (5, "b")] {
-      let hasPlace = due.add(AwaitedToken(key(number), client))
+      let hasPlace = due.add(AwaitedToken(key(number), client)) { 0 }
       #expect(hasPlace)
     }
-    let isAdded = due.addRenewal(of: key(6))
+    let isAdded = due.addRenewal(of: key(6)) { 0 }
     let begins = [due.begins(), due.begins()]
     #expect(isAdded && begins == [true, false])
     var order: [Int] = []
-    while let (key, _) = due.next() { order.append(key.ttl) }
+    while let (key, _, _) = due.next() { order.append(key.ttl) }
     let beginsAgain = due.begins()
     #expect(order == [1, 4, 6, 2, 5, 3] && beginsAgain)
   }

@@ -36,14 +36,14 @@ extension TokenMinter {
     case .sign(nil):
       do throws(TokenError) {
         if let failure = remote.presentFailure { throw .signer(failure) }
-        let caller = try wait(for: key, client)
-        sign(by: remote, clock)
+        let caller = try wait(for: key, client, clock)
+        sign(by: remote)
         return .waiting(caller)
       } catch {
         cache.finish(key, nil)
         throw error
       }
-    case .wait: return .waiting(try wait(for: key, client))
+    case .wait: return .waiting(try wait(for: key, client, clock))
     }
   }
 
@@ -69,13 +69,15 @@ extension TokenMinter {
 
   /// Signs a token ahead of requests, if the signer has not just failed, and if there is a place.
   private func renew(_ key: TokenCache.Key, by remote: RemoteSigner, _ clock: @escaping @Sendable () -> Int) {
-    guard remote.presentFailure == nil, due.addRenewal(of: key) else { return cache.finish(key, nil) }
-    sign(by: remote, clock)
+    guard remote.presentFailure == nil, due.addRenewal(of: key, clock) else { return cache.finish(key, nil) }
+    sign(by: remote)
   }
 
-  private func wait(for key: TokenCache.Key, _ client: String) throws(TokenError) -> AwaitedToken {
+  private func wait(
+    for key: TokenCache.Key, _ client: String, _ clock: @escaping @Sendable () -> Int
+  ) throws(TokenError) -> AwaitedToken {
     let caller = AwaitedToken(key, client)
-    guard due.add(caller) else { throw .signerBusy }
+    guard due.add(caller, clock) else { throw .signerBusy }
     return caller
   }
 
@@ -83,10 +85,10 @@ extension TokenMinter {
   private static let longestQueue = Duration.seconds(10)
 
   /// Signs what is due on the signer's queue, unless that is under way. The caller holds the lock.
-  private func sign(by remote: RemoteSigner, _ clock: @escaping @Sendable () -> Int) {
+  private func sign(by remote: RemoteSigner) {
     guard due.begins() else { return }
     remote.queue.async { [self] in
-      while let (key, since) = monitor.withLock({ due.next() }) {
+      while let (key, since, clock) = monitor.withLock({ due.next() }) {
         let now = clock()
         let isLate = ContinuousClock.now - since > Self.longestQueue
         _ = finish(key, isLate ? (.failure(.signerBusy), nil) : mint(key, nil, now: now), now: now)
@@ -126,6 +128,7 @@ struct DueTokens {
   private struct Due {
     /// The client of the first caller; nil for a token that is renewed for none.
     let client: String?
+    let clock: @Sendable () -> Int
     let since = ContinuousClock.now
     var callers: [AwaitedToken] = []
   }
@@ -143,25 +146,25 @@ struct DueTokens {
   private var isSigning = false
 
   /// Adds a token without a caller. Returns false if there is no place, or if it is due already.
-  mutating func addRenewal(of key: TokenCache.Key) -> Bool {
+  mutating func addRenewal(of key: TokenCache.Key, _ clock: @escaping @Sendable () -> Int) -> Bool {
     guard due.count < Self.most, due[key] == nil else { return false }
-    add(key, of: nil)
+    add(key, of: nil, clock)
     return true
   }
 
   /// Adds a caller. Callers of one token share its place. Returns false if a new token gets no place.
-  mutating func add(_ caller: AwaitedToken) -> Bool {
+  mutating func add(_ caller: AwaitedToken, _ clock: @escaping @Sendable () -> Int) -> Bool {
     if due[caller.key] == nil {
       let ofClient = due.values.count { $0.client == caller.client }
       guard due.count < Self.most, ofClient < Self.mostOfClient else { return false }
-      add(caller.key, of: caller.client)
+      add(caller.key, of: caller.client, clock)
     }
     due[caller.key]?.callers.append(caller)
     return true
   }
 
-  private mutating func add(_ key: TokenCache.Key, of client: String?) {
-    due[key] = Due(client: client)
+  private mutating func add(_ key: TokenCache.Key, of client: String?, _ clock: @escaping @Sendable () -> Int) {
+    due[key] = Due(client: client, clock: clock)
     if lines[client] == nil { turns.append(client) }
     lines[client, default: []].append(key)
   }
@@ -172,14 +175,14 @@ struct DueTokens {
     return !isSigning
   }
 
-  /// Returns the next token to sign, and since when it is due. It stays due until ``remove(_:)``.
-  mutating func next() -> (key: TokenCache.Key, since: ContinuousClock.Instant)? {
-    guard let client = turns.popFirst(), let key = lines[client]?.popFirst(), let since = due[key]?.since else {
+  /// Returns the next token to sign, since when it is due, and the clock of the request for it. It stays due until ``remove(_:)``.
+  mutating func next() -> (key: TokenCache.Key, since: ContinuousClock.Instant, clock: @Sendable () -> Int)? {
+    guard let client = turns.popFirst(), let key = lines[client]?.popFirst(), let next = due[key] else {
       isSigning = false
       return nil
     }
     if lines[client]?.isEmpty ?? true { lines[client] = nil } else { turns.append(client) }
-    return (key, since)
+    return (key, next.since, next.clock)
   }
 
   /// Removes a token. Returns the callers that wait for it.
