@@ -8,7 +8,7 @@ import Locks
   // accessed only inside `monitor`, and a verifier belongs to the thread that took it out of `idle`. `Locked` cannot
   // hold the verifiers, because they are not Sendable and leave it.
 
-  enum Kind: Sendable {
+  enum Kind {
     case p256
     /// The length of the modulus is in bytes.
     case rsa(modulusLength: Int)
@@ -119,13 +119,13 @@ extension PublicKey {
     return key
   }
 
-  /// The minimum size of a modulus (RFC 7518 §3.3).
+  /// RFC 7518 §3.3.
   private static let minimumModulusBits = 2048
-  /// The maximum size of a modulus. A larger one would let a stranger cause too much work with one verification.
+  /// A larger modulus would let a stranger cause too much work with one verification.
   private static let maximumModulusBits = 8192
 
-  /// Requires an odd exponent from 3 to 2³¹ − 1, as Go does. With 1, every message is its own signature. Longer
-  /// exponents only cost time.
+  /// Requires an odd exponent from 3 to 2³¹ − 1, as Go does. With 1, every message is its own signature; longer ones only
+  /// cost time.
   private static func checkExponent(_ exponent: [UInt8]) throws(UnusableKey) {
     let value = exponent.count <= 4 ? exponent.reduce(0) { $0 << 8 | UInt32($1) } : .max
     guard value & 1 == 1, (3...0x7FFF_FFFF).contains(value) else {
@@ -134,18 +134,15 @@ extension PublicKey {
   }
 }
 
-/// The reason why a key of a set is left out.
+/// The reason why a key of a set is left out: the end of a sentence after a colon, with a full stop.
 struct UnusableKey: Error {
-  /// The end of a sentence after a colon, with a full stop.
   let reason: String
 
-  init(_ reason: String) {
-    self.reason = reason
-  }
+  init(_ reason: String) { self.reason = reason }
 }
 
-/// The points of edwards25519 that a multiplication by 8 takes to the neutral element. With such a “key”, a forged
-/// signature can verify, and OpenSSL does not refuse the key.
+/// The points of edwards25519 that a multiplication by 8 takes to the neutral element. A forged signature can verify with
+/// such a “key”, and OpenSSL does not refuse it.
 enum SmallOrderPoint {
   /// Returns whether 32 bytes can be a key: y is below p (RFC 8032 §5.1.3), and the order is not small. Each
   /// verification checks that the point is on the curve.

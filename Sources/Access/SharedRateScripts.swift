@@ -1,9 +1,8 @@
 /// The scripts that the store runs for the rates of a group, in Lua 5.1.
 ///
 /// A bucket is a key with the moment when it is full, in microseconds of the store's clock, and expires a second after
-/// that. The name of the key is the first key of a script, followed by the eight bytes of the ID. All numbers are whole
-/// and below 2^53, so Lua counts them exactly. A key with another kind of value is another program's: scripts do not
-/// change it.
+/// that. Its name is the first key of a script, followed by the eight bytes of the ID. All numbers are whole and below
+/// 2^53, so Lua counts them exactly. Scripts do not change a key with another kind of value, which is another program's.
 package enum SharedRateScripts {
   /// Settles a replica's buckets once, and publishes their debts.
   ///

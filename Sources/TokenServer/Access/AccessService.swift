@@ -35,7 +35,7 @@ final class AccessService: Sendable {
     logger: Logger
   ) throws {
     (self.sink, self.logger, throttle) = (sink, logger, Throttle(logger))
-    limiter = rates.map { RateLimiter(shared: $0.rates) } ?? RateLimiter()
+    limiter = rates?.rates ?? RateLimiter()
     sharedRates = rates
     keySets = KeySets(loops: loops, context: KeySetContext(logger: logger))
     audit =

@@ -7,7 +7,7 @@ final class GroupRates: GroupParticipant {
   private static let settlement = RedisScript(SharedRateScripts.settlement)
   private static let strict = RedisScript(SharedRateScripts.strict)
 
-  let rates: SharedRates
+  let rates: RateLimiter
   let kind = GroupMessage.Kind.rates
   private let group: ReplicaGroup
   private let base: [UInt8]
@@ -16,7 +16,7 @@ final class GroupRates: GroupParticipant {
 
   init(_ group: ReplicaGroup, _ secret: GroupSecret) {
     self.group = group
-    rates = SharedRates(secret.rates)
+    rates = RateLimiter(secret.rates)
     base = group.key("rate:")
     header = group.header(.rates)
     channel = group.channel
