@@ -16,10 +16,6 @@ extension VerificationKey {
   func verifies(_ signature: ECDSASignature, of input: [UInt8]) -> Bool { verifies(signature, of: input.span) }
 }
 
-extension Signer {
-  func signature(of input: [UInt8]) throws(CryptographyError) -> ECDSASignature { try signature(of: input.span) }
-}
-
 extension JWS {
   init(compact: [UInt8]) throws(JWSError) { try self.init(compact: compact.span) }
 }

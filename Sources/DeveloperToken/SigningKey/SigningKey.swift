@@ -22,8 +22,7 @@ public final class SigningKey: Sendable {
   public let remote: RemoteSigner?
   private let privateKey: PrivateKey?
 
-  /// Parses a key from its text, in any form in which a `.p8` is pasted (see `KeyText`). The error names the kind of text
-  /// found instead.
+  /// Parses a key from its text, in any form in which a `.p8` is pasted. The error names the kind of text found instead.
   public convenience init(parsing text: SecretBytes, keyID: KeyID, findings: [Finding] = []) throws(SigningKeyError) {
     try self.init(KeyDER.privateKey(KeyText.der(from: text)), keyID: keyID, findings: findings)
   }
@@ -44,26 +43,23 @@ public final class SigningKey: Sendable {
     do throws(CryptographyError) {
       publicKeyPEM = try key.publicKeyPEM()
       let der = try key.publicKeyDER()
-      let digest = try SHA256.digest(of: der.span)
-      fingerprint = String(hexadecimal: digest.span)
+      fingerprint = String(hexadecimal: try SHA256.digest(of: der.span).span)
       // The server finds a key with mismatched halves now, before Apple does.
       let probe = Array("A probe of the signing key.".utf8)
-      isProved = verificationKey.verifies(try Signer(key).signature(of: probe.span), of: probe.span)
+      isProved = verificationKey.verifies(try key.signature(of: probe.span), of: probe.span)
     } catch {
       throw .init(.cryptography(error))
     }
     guard isProved else { throw .init(.probeFailed) }
   }
 
-  /// Creates a key with the public half in a file, whose private half a signer outside of the server has. Nothing asks the
-  /// signer yet.
-  ///
-  /// - Throws: `SigningKeyError`, which names the path and the problem.
+  /// Creates a key with the public half in a file, whose private half a signer outside of the server has. It is not asked
+  /// yet.
   public convenience init(
     of place: RemoteSigner.Place, publicKeyFile path: String, timeout: Duration, keyID: KeyID
   ) throws(SigningKeyError) {
-    let publicKey = try PublicKeyFile.load(path, keyID: keyID)
-    try self.init(RemoteSigner(place, publicKey: publicKey, timeout: timeout), keyID: keyID)
+    try self.init(
+      RemoteSigner(place, publicKey: PublicKeyFile.load(path, keyID: keyID), timeout: timeout), keyID: keyID)
   }
 
   init(_ remote: RemoteSigner, keyID: KeyID) throws(SigningKeyError) {
@@ -76,10 +72,18 @@ public final class SigningKey: Sendable {
     }
   }
 
-  /// Creates a signer, which only one thread may use at a time. A key with a ``remote`` one has none.
-  ///
-  /// - Throws: `CryptographyError` if OpenSSL fails.
-  public func makeSigner() throws(CryptographyError) -> Signer { try Signer(ownKey()) }
+  /// Returns the signature of `input`. With a ``remote`` signer it blocks.
+  func signature(of input: [UInt8]) throws(TokenError) -> ECDSASignature {
+    do throws(RemoteSignerError) {
+      if let remote { return try remote.signature(of: input) }
+    } catch { throw .signer(error) }
+    do throws(CryptographyError) { return try ownKey().signature(of: input.span) } catch { throw .signing(error) }
+  }
+
+  /// Appends the raw 64-byte signature of `input` by a key that this process has.
+  public func sign(_ input: Span<UInt8>, appendingTo output: inout [UInt8]) throws(CryptographyError) {
+    output.append(copying: try ownKey().signature(of: input).raw.span)
+  }
 
   private func ownKey() throws(CryptographyError) -> PrivateKey {
     guard let privateKey else { throw .init(function: "SigningKey.ownKey") }
