@@ -4,8 +4,8 @@ import HTTPTypes
 
 /// The access rules of all clients, compiled once and immutable. Every request has a reference to them.
 ///
-/// Access control has two steps. `identify` returns the caller, or the reason why the caller is unknown. The
-/// ``Principal`` then states what that caller may have. The policy allows only what the configuration states.
+/// Access control has two steps: `identify` returns the caller, or the reason why it is unknown, and the ``Principal``
+/// states what that caller may have. The policy allows only what the configuration states.
 public final class AccessPolicy: Sendable {
   /// The clients that the server can identify, in the order of the configuration.
   public let clients: [Client]
@@ -19,7 +19,7 @@ public final class AccessPolicy: Sendable {
   let certificates: [SubjectName: Int]
   /// The origins that identify a client.
   private let knownOrigins: OriginTable
-  /// The listed origins of all clients, whichever they are of, and the origins of clients without a list.
+  /// The listed origins of all clients, and the origins of clients without a list.
   private let listedOrigins: OriginTable
   private let otherOrigins: [AllowedOrigins]
   /// Every configured origin by its serialization, because a lookup is ten times as fast as parsing.
@@ -57,8 +57,7 @@ public final class AccessPolicy: Sendable {
     }
   }
 
-  /// Whether any client has a TLS client certificate as its credential. Otherwise the server does not treat a
-  /// certificate as a credential.
+  /// Whether any client has a TLS client certificate as its credential. Otherwise a certificate is no credential.
   public var knowsCertificates: Bool { !certificates.isEmpty }
 
   /// Whether any client is identified by its origin alone, as browsers send it.
@@ -85,10 +84,7 @@ public final class AccessPolicy: Sendable {
 
   /// The sources of the keys of all identity providers.
   public var keySources: Set<KeySetSource> {
-    Set(
-      clients.compactMap { client in
-        if case .jwt(_, let source) = client.credential { source } else { nil }
-      })
+    Set(clients.compactMap { if case .jwt(_, let source) = $0.credential { source } else { nil } })
   }
 }
 
@@ -117,7 +113,7 @@ private struct OriginTable: Sendable {
 
 /// The denials of a request without a credential, or with an unknown one.
 extension AccessPolicy {
-  /// The denial of a request without credentials. It lists every kind of credential that the server accepts.
+  /// The denial of a request without credentials, with every kind of credential that the server accepts.
   var missingCredentials: Denial {
     let ways = ways
     guard !ways.isEmpty else { return Self.noOrigin(client: nil) }
@@ -136,8 +132,7 @@ extension AccessPolicy {
     return ways
   }
 
-  /// Returns advice if a credential has the shape of Apple's developer tokens, because callers send here what they
-  /// would have sent to Apple. Returns nil otherwise.
+  /// Returns advice if a credential has the shape of Apple's developer tokens: callers send what they would send to Apple.
   func advice(onDeveloperToken jwt: JWT) -> String? {
     // The issuer of a developer token is a team ID: ten characters of A–Z and 0–9.
     guard let issuer = jwt.issuer?.bytes, issuer.count == 10,
@@ -151,7 +146,6 @@ extension AccessPolicy {
       """
   }
 
-  /// Returns the denial of a request that needs an origin and has none.
   static func noOrigin(client: Client?) -> Denial {
     Denial(
       .missingCredentials, "no_origin",
@@ -208,7 +202,7 @@ extension AccessPolicy {
 public struct Denial: Error, Sendable {
   /// The response. It contains no part of a credential.
   public var response: ErrorResponse
-  /// A word for the audit log and the metrics, from a small fixed set; it never contains a part of the request.
+  /// A word for the audit log and the metrics, from a small fixed set.
   public var reason: StaticString
   /// A further sentence for a caller that requested a token.
   public var hint: String?
@@ -224,8 +218,7 @@ public struct Denial: Error, Sendable {
 
   /// Creates a denial from a response that another check has made.
   public init(_ response: ErrorResponse, _ reason: StaticString) {
-    self.response = response
-    self.reason = reason
+    (self.response, self.reason) = (response, reason)
   }
 
   /// Creates a denial. By default, invalid credentials count as a guess.
@@ -244,9 +237,7 @@ public struct Denial: Error, Sendable {
       code, detail, fields: Self.challenge(code), retryAfter: retryAfter, end: endsConnection ? .connection : .nothing,
       shortage: shortage)
     self.reason = reason
-    self.hint = hint
-    self.client = client
-    self.origin = origin
+    (self.hint, self.client, self.origin) = (hint, client, origin)
     self.isGuess = isGuess ?? (code == .invalidCredentials)
   }
 
@@ -254,8 +245,7 @@ public struct Denial: Error, Sendable {
   private static func challenge(_ code: ErrorCode) -> HTTPFields {
     switch code {
     case .missingCredentials: [.wwwAuthenticate: "Bearer realm=\"musickit-token-server\""]
-    case .invalidCredentials:
-      [.wwwAuthenticate: "Bearer realm=\"musickit-token-server\", error=\"invalid_token\""]
+    case .invalidCredentials: [.wwwAuthenticate: "Bearer realm=\"musickit-token-server\", error=\"invalid_token\""]
     default: [:]
     }
   }

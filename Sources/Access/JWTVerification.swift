@@ -2,15 +2,11 @@ public import Bytes
 import Cryptography
 
 extension JWT {
-  /// Checks the algorithm and the claims against the rules, to find the client among several with one issuer. Does not
-  /// check the signature.
+  /// Checks the algorithm and the claims against the rules at `now`, in seconds since 1970, but not the signature. Returns
+  /// the claims, which are not valid before the signature is verified.
   ///
   /// This check comes first. So an expired token is reported as expired even if its key is no longer in the set, and
   /// only an otherwise valid token may cause a fetch of the keys.
-  ///
-  /// - Parameter now: Seconds since 1970.
-  /// - Returns: The claims, which are not valid before the signature is verified.
-  /// - Throws: `JWTRefusal` if the algorithm or a claim does not meet the rules.
   @discardableResult
   public func check(_ rules: JWTRules, now: Int) throws(JWTRefusal) -> VerifiedJWT {
     guard rules.algorithms.contains(algorithm) else { throw .algorithmNotAllowed }
@@ -19,9 +15,7 @@ extension JWT {
   }
 
   /// Verifies that a key of the set has signed the token.
-  ///
-  /// - Throws: `JWTRefusal` if none has; its `mayBeOfNewerKey` says whether a newer set may contain the key.
-  public func verifySignature(by keys: JSONWebKeySet) throws(JWTRefusal) {
+  func verifySignature(by keys: JSONWebKeySet) throws(JWTRefusal) {
     let candidates = try keys.candidates(for: algorithm, keyID: keyID)
     guard candidates.contains(where: { isSigned(by: $0.key) }) else { throw refusalOfSignature }
   }
@@ -33,13 +27,8 @@ extension JWT {
   /// The refusal if no key made the signature.
   var refusalOfSignature: JWTRefusal { keyID == nil ? .unknownKey : .badSignature }
 
-  /// Checks the claims against the rules and verifies the signature.
-  ///
-  /// - Parameter now: Seconds since 1970.
-  /// - Throws: `JWTRefusal`; its `mayBeOfNewerKey` says whether a newer set may contain the key.
-  public func verify(
-    by keys: JSONWebKeySet, rules: JWTRules, now: Int
-  ) throws(JWTRefusal) -> VerifiedJWT {
+  /// Checks the claims against the rules at `now`, in seconds since 1970, and verifies the signature.
+  public func verify(by keys: JSONWebKeySet, rules: JWTRules, now: Int) throws(JWTRefusal) -> VerifiedJWT {
     let token = try check(rules, now: now)
     try verifySignature(by: keys)
     return token
@@ -60,8 +49,8 @@ public struct VerifiedJWT: Sendable, Equatable {
 public struct JWTRules: Sendable, Equatable {
   /// The required `iss` (RFC 7519 §4.1.1), compared byte for byte.
   public var issuer: String
-  /// The accepted values, of which `aud` (RFC 7519 §4.1.3) must contain one; never empty. Nil if `aud` does not matter,
-  /// because one of `requiredClaims` names the application.
+  /// The values of which `aud` (RFC 7519 §4.1.3) must contain one; never empty. Nil if a required claim names the
+  /// application in place of `aud`.
   public var audiences: [String]?
   /// The further claims that the token must have.
   public var requiredClaims: [RequiredClaim]
@@ -83,10 +72,7 @@ public struct JWTRules: Sendable, Equatable {
     public var namesApplication: Bool { Self.ofApplications.contains(name) }
 
     /// Creates a requirement.
-    public init(name: String, values: [String]) {
-      self.name = name
-      self.values = values
-    }
+    public init(name: String, values: [String]) { (self.name, self.values) = (name, values) }
   }
 
   /// Creates rules, by default with all algorithms.
@@ -94,10 +80,8 @@ public struct JWTRules: Sendable, Equatable {
     issuer: String, audiences: [String]?, requiredClaims: [RequiredClaim] = [],
     algorithms: Set<JWTAlgorithm> = Set(JWTAlgorithm.allCases)
   ) {
-    self.issuer = issuer
-    self.audiences = audiences
-    self.requiredClaims = requiredClaims
-    self.algorithms = algorithms
+    (self.issuer, self.audiences) = (issuer, audiences)
+    (self.requiredClaims, self.algorithms) = (requiredClaims, algorithms)
   }
 }
 
@@ -112,8 +96,7 @@ public enum JWTAlgorithm: String, Sendable, CaseIterable {
   /// Ed25519.
   case edDSA = "EdDSA"
 
-  /// Finds the algorithm of that name, byte for byte, because the name comes from a request and `init(rawValue:)`
-  /// compares strings by Unicode equivalence.
+  /// Finds the algorithm of that name, byte for byte: `init(rawValue:)` compares strings by Unicode equivalence.
   init?(_ name: ByteString) {
     guard let algorithm = Self.allCases.first(where: { name == $0.rawValue }) else { return nil }
     self = algorithm
