@@ -138,7 +138,6 @@ public struct APIKeyDigest: Sendable {
 
   /// The 64 hexadecimal digits in lower case.
   public var hexadecimal: String { String(hexadecimal: bytes.span) }
-
   /// Whether this is the digest of an empty text or a single line feed. A script hashes these if its variable is unset.
   public var isOfEmptyKey: Bool { Self.ofEmptyKeys.contains(self) }
 

@@ -6,8 +6,7 @@ extension AccessPolicy {
   public enum Identification: Sendable {
     case known(Principal)
     case denied(Denial)
-    /// The result depends on keys that the server has to fetch from an identity provider. Identify the caller again after
-    /// that, or deny the request if no fetch is possible.
+    /// Fetch keys from an identity provider and identify the caller again, or deny the request if that is not possible.
     case keysWanted(WantedKeys)
   }
 
@@ -68,15 +67,13 @@ extension AccessPolicy {
       if let index = self.keys.client(presenting: token.span) { return (clients[index], nil) }
       guard !issuers.isEmpty, Self.looksLikeJWT(token) else { throw unknownKey(token, isBearer: true) }
       return try judge(token)
-    case .certificate(let names):
-      return (try holder(ofCertificateFor: names), nil)
+    case .certificate(let names): return (try holder(ofCertificateFor: names), nil)
     case .outdatedCertificate:
       throw Denial(
         .invalidCredentials, "outdated_certificate",
         "Since the connection began, the TLS client certificate expired, or the server stopped trusting its CA.",
         endsConnection: true, isGuess: false)
-    case .malformed(let detail):
-      throw Denial(.invalidCredentials, "malformed_credential", detail)
+    case .malformed(let detail): throw Denial(.invalidCredentials, "malformed_credential", detail)
     }
   }
 

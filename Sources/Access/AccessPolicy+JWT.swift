@@ -1,7 +1,6 @@
 import Bytes
 import HTTPMessages
 
-/// The identification of a caller by a JSON Web Token.
 extension AccessPolicy {
   /// The key sets to fetch before the server can decide about a JWT.
   public struct WantedKeys: Sendable {
@@ -15,8 +14,7 @@ extension AccessPolicy {
     let tried: [PublicKey]
   }
 
-  /// Returns the client that a JWT is for, and the `sub` of the JWT. `missing` receives the key sets to fetch, if the denial
-  /// depends on them.
+  /// Returns the client of a JWT, and its `sub`. `missing` receives the key sets to fetch if the denial depends on them.
   func holder(
     ofJWT token: ArraySlice<UInt8>, now: Int, after wanted: WantedKeys?, missing: inout WantedKeys?,
     keys: (KeySetSource) -> JSONWebKeySet?
@@ -161,7 +159,6 @@ extension AccessPolicy {
       advice(onDeveloperToken: jwt) ?? "No client of this server uses tokens \(issuer).\(resemblance(of: jwt.issuer))")
   }
 
-  /// Returns a sentence if the issuer of a client resembles this one.
   private func resemblance(of issuer: ByteString?) -> String {
     guard let issuer, let similar = similarIssuers[IdentifierDifference.core(issuer)],
       let difference = IdentifierDifference(issuer, similar)
@@ -172,8 +169,7 @@ extension AccessPolicy {
 
 /// The difference between two identifiers that people take for the same: an `iss` or `aud` and the configured one.
 ///
-/// The server compares such identifiers byte for byte (OpenID Connect Core §3.1.3.7, RFC 7519 §2). A difference that the
-/// eye passes over needs a name.
+/// The server compares them byte for byte (OpenID Connect Core §3.1.3.7, RFC 7519 §2), and the eye passes over much.
 struct IdentifierDifference: CustomStringConvertible {
   /// The differences, as the end of a sentence: `only by a slash at the end`.
   let description: String

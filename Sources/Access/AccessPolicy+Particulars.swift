@@ -82,7 +82,6 @@ extension AccessPolicy {
       }
   }
 
-  /// Returns the differences between the issuer and those of clients that resemble it.
   private func resemblances(of issuer: ByteString?) -> [String] {
     guard let issuer else { return [] }
     let similar = issuers.keys.sorted().lazy.compactMap { known in

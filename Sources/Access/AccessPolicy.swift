@@ -25,8 +25,7 @@ public final class AccessPolicy: Sendable {
   /// Every configured origin by its serialization, because a lookup is ten times as fast as parsing.
   private let written: [String: Origin]
 
-  /// Compiles a policy. If two clients share a key, a certificate name or an origin, the first one gets it. The code
-  /// that reads the configuration must refuse such duplicates.
+  /// Compiles a policy. The first of two clients gets a key, certificate name or origin that the settings must not repeat.
   ///
   /// - Parameter anonymous: The rights of callers without credentials, as a client with the ID ``Client/anonymousID``.
   public init(clients: [Client], anonymous: Client?) {
@@ -59,12 +58,10 @@ public final class AccessPolicy: Sendable {
 
   /// Whether any client has a TLS client certificate as its credential. Otherwise a certificate is no credential.
   public var knowsCertificates: Bool { !certificates.isEmpty }
-
   /// Whether any client is identified by its origin alone, as browsers send it.
   var knowsOrigins: Bool { !knownOrigins.isEmpty }
 
   func client(of origin: Origin) -> Client? { knownOrigins[origin].map { clients[$0] } }
-
   /// Returns the configured origin with this serialization, or nil.
   public func writtenOrigin(_ serialization: String) -> Origin? { written.isEmpty ? nil : written[serialization] }
 
@@ -123,7 +120,6 @@ extension AccessPolicy {
       hint: knowsOrigins ? Self.sameOrigin : nil)
   }
 
-  /// The kinds of credential that the server accepts.
   private var ways: [String] {
     var ways: [String] = []
     if keys.count > 0 { ways.append("an API key as Authorization: Bearer KEY") }
@@ -193,9 +189,7 @@ extension AccessPolicy {
   }
 
   /// Whether the text has the three parts of a compact serialization (RFC 7515 §7.1).
-  static func looksLikeJWT(_ text: ArraySlice<UInt8>) -> Bool {
-    text.count { $0 == UInt8(ascii: ".") } == 2
-  }
+  static func looksLikeJWT(_ text: ArraySlice<UInt8>) -> Bool { text.count { $0 == UInt8(ascii: ".") } == 2 }
 }
 
 /// The reason why the server refuses a request: the response, and the words for the audit log and the metrics.
@@ -217,9 +211,7 @@ public struct Denial: Error, Sendable {
   public var attempts = 1
 
   /// Creates a denial from a response that another check has made.
-  public init(_ response: ErrorResponse, _ reason: StaticString) {
-    (self.response, self.reason) = (response, reason)
-  }
+  public init(_ response: ErrorResponse, _ reason: StaticString) { (self.response, self.reason) = (response, reason) }
 
   /// Creates a denial. By default, invalid credentials count as a guess.
   ///

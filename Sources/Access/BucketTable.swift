@@ -1,13 +1,11 @@
 import Bytes
 import Locks
 
-/// What a ``BucketTable`` keeps for a key.
 protocol BucketTableEntry {
   /// 64 bits of SipHash, under a new key in each process, or of an HMAC.
   var key: UInt64 { get }
   /// The table may give the place to another key after this moment. In a full table, the earliest goes first.
   var fullAt: Int64 { get }
-
   /// An entry that is no key's.
   static var free: Self { get }
 }
@@ -25,12 +23,8 @@ struct BucketTable<Entry: BucketTableEntry> {
     entries = Array(repeating: Entry.free, count: min(128, maximum))
   }
 
-  /// The present number of places.
   var capacity: Int { entries.count }
-
-  /// The size of the table in bytes.
   var bytes: Int { entries.count * MemoryLayout<Entry>.stride }
-
   /// The moment when the bucket is full; in the distant past if the table does not contain it.
   subscript(key: UInt64) -> Int64 { place(of: key).map { entries[$0].fullAt } ?? Entry.free.fullAt }
 
@@ -39,7 +33,6 @@ struct BucketTable<Entry: BucketTableEntry> {
     return nil
   }
 
-  /// The entry at a place of ``place(of:)``.
   subscript(place place: Int) -> Entry {
     get { entries[place] }
     _modify { yield &entries[place] }
@@ -95,9 +88,7 @@ public final class RecentCredentials: Sendable {
 
   private let table: Locked<BucketTable<Entry>>
 
-  init(maximum: Int = RateLimits.validCredentials) {
-    table = Locked(BucketTable(maximum: maximum))
-  }
+  init(maximum: Int = RateLimits.validCredentials) { table = Locked(BucketTable(maximum: maximum)) }
 
   /// Remembers a credential that was valid at `now`, in nanoseconds of the monotonic clock.
   public func remember(_ credential: ArraySlice<UInt8>, now: UInt64) {

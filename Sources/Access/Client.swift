@@ -42,8 +42,7 @@ public final class Client: Sendable {
   public let totalRate: Rate?
   /// Both limits, compiled.
   public let rates: ClientRates
-  /// Whether the server tells callers apart by their addresses even if a JWT identifies them, for a `sub` that names an app
-  /// and not a person, as in Firebase App Check.
+  /// Whether rates count addresses even with a JWT, for a `sub` that names an app, as in Firebase App Check.
   public let countsAddresses: Bool
   /// The share of the upstream quota that the client may use at a time, above 0 and at most 1; nil for the default.
   public let share: Double?
@@ -142,17 +141,10 @@ public enum AllowedOrigins: Sendable, Equatable {
 
   /// The number of listed patterns.
   public var count: Int { patterns.count }
-
   /// Empty if there is no list.
-  var patterns: [OriginPattern] {
-    if case .only(let patterns) = self { patterns } else { [] }
-  }
-
+  var patterns: [OriginPattern] { if case .only(let patterns) = self { patterns } else { [] } }
   /// Whether there is a list, which may be empty.
-  var isList: Bool {
-    if case .only = self { true } else { false }
-  }
-
+  var isList: Bool { if case .only = self { true } else { false } }
   /// Whether origins are listed. If so, a token without an origin would allow more than any origin on the list.
   public var isRestricted: Bool { !patterns.isEmpty }
 }
@@ -163,7 +155,7 @@ public struct Principal: Sendable {
   public let client: Client
   /// The `sub` of the caller's JWT; nil if a JWT did not identify the caller.
   public let subject: ByteString?
-  /// The web origin of the request; nil if there is none, or if origins do not restrict the caller's credential.
+  /// The web origin of the request; nil without one, or if origins do not restrict the caller's credential.
   public let origin: Origin?
 
   init(client: Client, subject: ByteString?, origin: Origin?) {

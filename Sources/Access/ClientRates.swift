@@ -15,8 +15,7 @@ public struct ClientRates: Sendable, Equatable {
 
   /// The value of `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers-11 §3): `"caller";q=20;w=4`; nil without limits.
   ///
-  /// `q` (§3.1.1) is the burst and `w` (§3.1.3) the time in which a whole burst refills, in seconds rounded up. So the
-  /// field may promise less than the server allows, but not more.
+  /// `q` (§3.1.1) is the burst and `w` (§3.1.3) the time in which all of it refills, in seconds rounded up: never too few.
   public let policyField: String?
 
   /// Compiles the limits of each caller of the client `id`, and of all together; nil for no limit.
@@ -52,9 +51,7 @@ public struct Rate: Sendable, Equatable {
   public var burst: Int
 
   /// Creates a rate; both values should lie in their ranges.
-  public init(perSecond: Double, burst: Int) {
-    (self.perSecond, self.burst) = (perSecond, burst)
-  }
+  public init(perSecond: Double, burst: Int) { (self.perSecond, self.burst) = (perSecond, burst) }
 
   /// Below one request in 100 seconds, the rate would be a ban. The upper bound is more than one server can answer.
   public static let perSecondRange = 0.01...1_000_000.0
@@ -71,8 +68,7 @@ public enum RateLimits {
   /// The rate at which an address may have tokens judged. A person needs a few, and each costs a signature's check.
   public static let inspections = Rate(perSecond: 5, burst: 50)
 
-  /// The most remembered callers, 24 bytes each: 3 MiB. It bounds the addresses that send requests within the time in
-  /// which a burst refills, which is mostly seconds.
+  /// The most remembered callers, 24 bytes each: 3 MiB. They send requests within the seconds in which a burst refills.
   package static let callers = 131_072
   /// The most clients with a limit on all of their callers. Only configured ids are stored here, at most a thousand. The
   /// table is separate, so that a flood of addresses cannot evict a total.
@@ -93,7 +89,6 @@ public enum RateLimits {
 ///
 /// All moments and times are nanoseconds of one monotonic clock.
 struct TokenBucket: Sendable, Hashable {
-  /// The most tokens in the bucket.
   let capacity: Int
   /// The time in which one token is added.
   let interval: Int64
@@ -125,7 +120,6 @@ struct TokenBucket: Sendable, Hashable {
     let fullAt: Int64
     /// The same if the token is not taken. It may be earlier than the stored moment, which another rate may have set.
     let untakenFullAt: Int64
-    /// The number of tokens that remain after this one.
     let remaining: Int
     /// The time until a token is available; 0 if one is available now.
     let wait: Int64
@@ -136,14 +130,12 @@ struct TokenBucket: Sendable, Hashable {
   /// Takes one token at `now` from a bucket that will be full at `fullAt`.
   ///
   /// If another rate used the bucket before, the same time until it is full counts as debt at this rate, but never as
-  /// more than an empty bucket. So after a reload a caller never waits longer than an empty bucket takes to fill at
-  /// this rate, if the caller of this function stores ``TakeResult/untakenFullAt``; otherwise the next attempt finds the
-  /// old debt again.
+  /// more than an empty bucket. So after a reload no caller waits longer than an empty bucket takes to fill at this rate,
+  /// if ``TakeResult/untakenFullAt`` is stored; otherwise the next attempt finds the old debt again.
   ///
   /// - Parameters:
   ///   - now: A ``moment(_:)``.
-  ///   - mostDebt: The largest debt that counts, in place of that of an empty bucket; at most a quarter of `Int64.max`,
-  ///     so that no sum overflows.
+  ///   - mostDebt: The largest debt, in place of that of an empty bucket; at most `Int64.max / 4`, so that no sum overflows.
   func take(fullAt: Int64, now: Int64, mostDebt: Int64? = nil) -> TakeResult {
     let debt = min(max(fullAt, now), now + (mostDebt ?? span))
     let after = debt + interval
@@ -160,8 +152,7 @@ struct TokenBucket: Sendable, Hashable {
   }
 }
 
-/// The remaining quota under the tightest limit of a caller, for the `RateLimit` field
-/// (draft-ietf-httpapi-ratelimit-headers-11 §4).
+/// The remaining quota under a caller's tightest limit: `RateLimit` (draft-ietf-httpapi-ratelimit-headers-11 §4).
 public struct ServiceLimit: Sendable, Equatable {
   /// The kind of limit: a quota policy's name in the fields (§3).
   public enum Policy: Sendable, Equatable {
@@ -194,7 +185,6 @@ public struct ServiceLimit: Sendable, Equatable {
 }
 
 extension ServiceLimit {
-  /// Creates the remaining quota after an attempt to take a token.
   init(_ policy: Policy, _ outcome: TokenBucket.TakeResult, now: Int64) {
     self.policy = policy
     remaining = outcome.remaining
@@ -207,8 +197,7 @@ extension ServiceLimit {
 }
 
 extension OutputSpan<UInt8> {
-  /// Appends the value of `RateLimit`: `"caller";r=19;t=4`, at most ``ServiceLimit/mostBytes``. The numbers are far below
-  /// the fifteen digits of an Integer of RFC 9651 §3.3.1.
+  /// Appends the value of `RateLimit`: `"caller";r=19;t=4`. The numbers are far below 15 digits (RFC 9651 §3.3.1).
   public mutating func append(_ limit: ServiceLimit) {
     append(limit.policy.name)
     append(";r=")

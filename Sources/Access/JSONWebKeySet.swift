@@ -19,7 +19,6 @@ public struct JSONWebKeySet: Sendable {
 
   /// The number of usable keys.
   public var count: Int { keys.count }
-
   var keyIDs: [ByteString] { keys.compactMap(\.keyID) }
 
   /// Parses a key set, which must have a usable key.

@@ -30,10 +30,8 @@ public struct JWT: Sendable {
 
   /// The algorithm in the header, not verified.
   public var algorithm: JWTAlgorithm { header.algorithm }
-
   /// The key ID in the header, not verified.
   public var keyID: ByteString? { header.keyID }
-
   /// The issuer in the claims, not verified. Use it only to find the rules that apply.
   public var issuer: ByteString? { claims.issuer }
 }
@@ -46,8 +44,7 @@ struct JWTHeader: Sendable {
   let algorithm: JWTAlgorithm
   let keyID: ByteString?
 
-  /// The types of access tokens (RFC 9068 §2.1) and of JWTs in general (RFC 7519 §5.1), in lower case, with and without
-  /// `application/`, which may be left out (RFC 7515 §4.1.9).
+  /// The types of access tokens (RFC 9068 §2.1) and of all JWTs (RFC 7519 §5.1), also without the prefix (RFC 7515 §4.1.9).
   ///
   /// A token with its own type was made for another purpose, mostly under other rules: the holder of a
   /// proof-of-possession key signs such a proof itself (RFC 8725 §3.11, RFC 9449 §4.2).
@@ -96,10 +93,8 @@ struct JWTClaims: Sendable {
 
   /// The `iss`; nil if it is not a string.
   var issuer: ByteString? { object["iss"]?.string }
-
   /// The `aud`, not verified; nil if it is missing or has the wrong type.
   var audiences: [ByteString]? { object["aud"]?.texts }
-
   /// Whether there is an `aud` of any type, not verified.
   var hasAudience: Bool { object["aud"] != nil }
 
@@ -183,14 +178,12 @@ extension JSONValue {
 
 /// A time in a JWT (RFC 7519 §2): a JSON number of seconds since 1970, which may have a fraction.
 struct NumericDate {
-  /// The most characters of a number.
   private static let textLimit = 32
   /// From 1970 to the last second of the year 9999. A larger number is in milliseconds, or an attempt at overflow.
   private static let range = 0.0...253_402_300_799.0
 
   private let seconds: Double
 
-  /// Returns nil unless the value is a number in that range.
   init?(_ value: JSONValue) {
     guard case .number(let text) = value, text.utf8.count <= Self.textLimit, let seconds = Double(text),
       Self.range.contains(seconds)
@@ -198,9 +191,6 @@ struct NumericDate {
     self.seconds = seconds
   }
 
-  /// The time rounded down to a whole second.
   var floor: Int { Int(seconds.rounded(.down)) }
-
-  /// The time rounded up to a whole second.
   var ceiling: Int { Int(seconds.rounded(.up)) }
 }

@@ -5,8 +5,7 @@ extension JWT {
   /// Checks the algorithm and the claims against the rules at `now`, in seconds since 1970, but not the signature. Returns
   /// the claims, which are not valid before the signature is verified.
   ///
-  /// This check comes first. So an expired token is reported as expired even if its key is no longer in the set, and
-  /// only an otherwise valid token may cause a fetch of the keys.
+  /// It comes first, so an expired token is expired even without its key, and only a valid one may cause a fetch of keys.
   @discardableResult
   public func check(_ rules: JWTRules, now: Int) throws(JWTRefusal) -> VerifiedJWT {
     guard rules.algorithms.contains(algorithm) else { throw .algorithmNotAllowed }
@@ -14,17 +13,13 @@ extension JWT {
     return VerifiedJWT(subject: subject, expiresAt: expiresAt, keyID: keyID)
   }
 
-  /// Verifies that a key of the set has signed the token.
   func verifySignature(by keys: JSONWebKeySet) throws(JWTRefusal) {
     let candidates = try keys.candidates(for: algorithm, keyID: keyID)
     guard candidates.contains(where: { isSigned(by: $0.key) }) else { throw refusalOfSignature }
   }
 
-  func isSigned(by key: PublicKey) -> Bool {
-    key.verifies(jws.signature.span, of: jws.signingInput.span, algorithm)
-  }
+  func isSigned(by key: PublicKey) -> Bool { key.verifies(jws.signature.span, of: jws.signingInput.span, algorithm) }
 
-  /// The refusal if no key made the signature.
   var refusalOfSignature: JWTRefusal { keyID == nil ? .unknownKey : .badSignature }
 
   /// Checks the claims against the rules at `now`, in seconds since 1970, and verifies the signature.
@@ -49,8 +44,7 @@ public struct VerifiedJWT: Sendable, Equatable {
 public struct JWTRules: Sendable, Equatable {
   /// The required `iss` (RFC 7519 §4.1.1), compared byte for byte.
   public var issuer: String
-  /// The values of which `aud` (RFC 7519 §4.1.3) must contain one; never empty. Nil if a required claim names the
-  /// application in place of `aud`.
+  /// The values of which `aud` (RFC 7519 §4.1.3) must contain one; nil if a required claim names the application instead.
   public var audiences: [String]?
   /// The further claims that the token must have.
   public var requiredClaims: [RequiredClaim]

@@ -23,7 +23,6 @@ public struct KeySetSchedule: Sendable, Equatable {
   /// The longest backoff in seconds.
   public static let longestBackOff = 60
 
-  /// Whether a fetch is in flight.
   private(set) var isFetching = false
   /// The time when the present set was fetched; nil before the first.
   public private(set) var fetchedAt: Int?

@@ -16,8 +16,7 @@ public struct ProviderMetadata: Sendable, Equatable {
     "\(issuer)\(issuer.utf8.last == UInt8(ascii: "/") ? "" : "/").well-known/openid-configuration"
   }
 
-  /// Parses a document, and checks that it is the issuer's own (§4.3), because any site whose address resembles the
-  /// issuer's could name the keys.
+  /// Parses a document, which must be the issuer's own (§4.3): else a site with a similar address could name the keys.
   public init(_ json: [UInt8], issuer: String) throws(ProviderMetadataError) {
     guard json.count <= Self.limit else { throw .init("is longer than \(Self.limit) bytes.") }
     guard let value = JSONReader.read(json, values: Self.mostValues), value.isObject else {
@@ -44,7 +43,5 @@ public struct ProviderMetadataError: Error, Sendable, Equatable, CustomStringCon
   /// One sentence with “The discovery document” as its subject: what is wrong, and how to correct it if that is known.
   public let description: String
 
-  init(_ predicate: String) {
-    description = "The discovery document \(predicate)"
-  }
+  init(_ predicate: String) { description = "The discovery document \(predicate)" }
 }

@@ -1,23 +1,20 @@
 /// The buckets of this process: a value, with the time as an argument. The replicas of a group share them.
 ///
 /// A replica grants from what it knows. While there is a store, it also records what it grants, and settles the records
-/// every 100 ms. The store replies with the debt of each bucket, and the other replicas hear of it at the same moment. So
-/// a replica knows all grants but those of the others since their last settlement; `docs/decisions.md` has the proof of
-/// the bound.
+/// every 100 ms. The store replies with each bucket's debt, and the other replicas hear of it at once. So a replica knows
+/// all grants but those of the others since their last settlement; `docs/decisions.md` has the proof of the bound.
 ///
 /// A row of grants of one bucket changes its moment of full from `x` to `max(x + cost, fullAt)`, where `cost` is the sum of
 /// their intervals, and `fullAt` the moment that results for a bucket that was full before the first of them. Two
 /// numbers thus record any row exactly, and rows of several replicas can follow each other in any order: the result is
 /// never earlier than that of all their grants in the order of time.
 struct RateBuckets {
-  /// The most buckets of one settlement: 2,048. The store takes about 5 ms for them, in which it does nothing else. The
-  /// rest follows in the next settlement.
+  /// The most buckets of one settlement: 2,048. The store takes about 5 ms for them, in which it does nothing else.
   static let mostSettled = 2048
   /// The most buckets that wait to be settled: 65,536, 2.5 MiB. The grants of further ones count on this replica only.
   static let mostRecords = 65_536
-  /// The settlements without a reply after which the grants in one are given up: 10, about a second.
+  /// The settlements without a reply after which their grants are given up, about a second.
   static let mostMisses = 10
-  /// The most replicas that count: 10,000.
   private static let mostReplicas = 10_000
   /// The time after which a bucket that refuses asks the store for news: 8 ticks, about a second.
   private static let patience: UInt32 = 8
@@ -55,8 +52,7 @@ struct RateBuckets {
   private var records: [Record] = []
   /// How many of the first records are on their way to the store.
   private var sent = 0
-  /// Whether the reply may lack grants of this replica: the store may have run the settlement before, or the replica has
-  /// granted alone since.
+  /// Whether the reply may lack own grants: the store may have run the settlement before, or this replica granted alone.
   private var mayLackGrants = false
   /// How often in a row their settlement had no reply.
   private var misses = 0
@@ -65,7 +61,6 @@ struct RateBuckets {
 
   /// Whether the replicas of a group share the buckets, even if there is no store now.
   private let isShared: Bool
-  /// Whether the store works.
   private(set) var isTogether = false
   private var replicas: Int64 = 1
   private var mostDebtPerReplica = Int64.max / 8
@@ -82,10 +77,8 @@ struct RateBuckets {
 
   var bytes: Int { tables.reduce(records.capacity * MemoryLayout<Record>.stride) { $0 + $1.bytes } }
 
-  /// A rate and the ID of its bucket.
   typealias Bucket = (rate: TokenBucket, id: BucketID)
 
-  /// Takes a token of each of these buckets, or of none of them.
   mutating func take(
     _ own: Bucket?, _ total: Bucket?, now: Int64
   ) -> (own: TokenBucket.TakeResult?, total: TokenBucket.TakeResult?) {
@@ -96,8 +89,7 @@ struct RateBuckets {
     return (mine, ours)
   }
 
-  /// Returns the time until a token is available, and takes none. A bucket that refuses for a while asks the store for
-  /// news, as a bucket that is taken from does.
+  /// Returns the time until a token is available, and takes none. A bucket that refuses for a while still asks for news.
   mutating func wait(_ bucket: Bucket, now: Int64) -> Int64 {
     let outcome = look(bucket, now: now)
     keep(outcome, bucket, now: now)
@@ -112,8 +104,7 @@ struct RateBuckets {
     return mine.take(fullAt: fullAt, now: now, mostDebt: mostDebt(bucket.rate))
   }
 
-  /// The largest debt that counts. Until it hears of the others, each replica can grant a burst, and what refills
-  /// meanwhile. A process alone knows of all grants.
+  /// The largest debt that counts. Until replicas hear of each other, each can grant a burst, and what refills meanwhile.
   private func mostDebt(_ bucket: TokenBucket) -> Int64 {
     isShared ? min(bucket.span + Self.second, mostDebtPerReplica) * (replicas + 1) : bucket.span
   }
@@ -172,13 +163,11 @@ struct RateBuckets {
     entry.record = number
   }
 
-  /// The index of the latest record of a bucket.
   private func index(of entry: Entry) -> Int? {
     let index = Int(entry.record &- firstNumber)
     return index < records.count && records[index].id.bits == entry.key ? index : nil
   }
 
-  /// Returns the next settlement; nil if there is nothing to settle, or no store.
   mutating func settlement(now: Int64) -> RateSettlement? {
     guard isTogether, !records.isEmpty else { return nil }
     mayLackGrants = sent > 0
@@ -252,7 +241,6 @@ struct RateBuckets {
     if let place { tables[id.table][place: place] = entry } else { tables[id.table].set(entry, now: now) }
   }
 
-  /// Returns what the store needs to know of a bucket.
   func part(_ policy: ServiceLimit.Policy, _ bucket: Bucket, now: Int64) -> StrictTake.Part {
     let most = mostDebt(bucket.rate)
     let entry = place(of: bucket.id).map { tables[bucket.id.table][place: $0] }
@@ -295,10 +283,8 @@ struct RateBuckets {
 
   /// Whether the store knows what this replica knew of a bucket when the store came back.
   private func isConfirmed(_ entry: Entry) -> Bool { entry.heard > reunion }
-
   /// The present tick for an entry, after the reunion.
   private func mark(_ now: Int64) -> UInt32 { max(Self.tick(now), reunion + 1) }
-
   /// The time in units of 2²⁷ ns, about 134 ms, which 32 bits count for 18 years.
   private static func tick(_ now: Int64) -> UInt32 { UInt32(truncatingIfNeeded: now >> 27) & .max >> 1 }
 }

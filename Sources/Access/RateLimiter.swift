@@ -4,9 +4,8 @@ import Locks
 
 /// Counts requests against the limits of clients, for all event loops together.
 ///
-/// One limiter lives as long as the process. A reload brings other ``ClientRates``, but does not reset the buckets, unless
-/// they are in a store, where a changed rate has new ones. The memory is bounded for any traffic (``RateLimits``), and a
-/// request allocates nothing in addition.
+/// One limiter lives as long as the process. A reload brings other ``ClientRates`` and keeps the buckets, but in a store a
+/// changed rate has new ones. ``RateLimits`` bounds the memory for any traffic, and a request allocates nothing more.
 ///
 /// The limiter of a group decides at once as well. Its owner settles every 100 ms (``settlement(now:)``), and passes on
 /// what the store and the other replicas say. `docs/scaling.md` states the bound of what all replicas grant together.
@@ -28,8 +27,7 @@ public final class RateLimiter: Sendable {
 
   /// Creates a limiter with full buckets, which count for this process only until ``changed(isTogether:replicas:now:)``.
   ///
-  /// - Parameter authenticator: The same one on each replica; nil for a process alone. It makes the names of buckets, so
-  ///   that the store learns no address and no user.
+  /// - Parameter authenticator: Makes names of buckets that tell the store no address and no user; nil without a group.
   package init(_ authenticator: MessageAuthenticator?, callers: Int = RateLimits.callers) {
     isShared = authenticator != nil
     let names = authenticator.map { BucketNames($0, maximum: callers) }
@@ -47,8 +45,7 @@ public final class RateLimiter: Sendable {
     return RateVerdict(caller: outcomes.own, total: outcomes.total, now: now)
   }
 
-  /// Returns the tokens to take from the store; nil if this process decides alone: the client is not strict, or there is
-  /// no store now.
+  /// Returns the tokens to take from the store; nil if the client is not strict, or there is no store now.
   package func strictTake(_ rates: ClientRates, for caller: Caller, now: UInt64) -> StrictTake? {
     guard isShared, rates.isStrict, !rates.isUnlimited else { return nil }
     let now = TokenBucket.moment(now)
@@ -105,7 +102,6 @@ public final class RateLimiter: Sendable {
     return wait > 0 ? ServiceLimit.seconds(wait) : nil
   }
 
-  /// Returns the buckets of a caller and of its client, where they have a limit.
   private func buckets(
     of rates: ClientRates, for caller: Caller, now: Int64
   ) -> (own: RateBuckets.Bucket?, total: RateBuckets.Bucket?) {
@@ -122,8 +118,7 @@ public final class RateLimiter: Sendable {
     return (own, total)
   }
 
-  /// Returns the ID of a bucket. It computes an unknown one of a group outside of the lock, because that takes as long as
-  /// a tenth of a request.
+  /// Returns the ID of a bucket. An unknown one of a group takes a tenth of a request's time, outside of the lock.
   private func id(_ kind: BucketID.Kind, _ key: UInt64, _ name: @autoclosure () -> BucketName, now: Int64) -> BucketID {
     guard isShared else { return BucketID(kind, code: key) }
     if let known = state.withLock({ $0.names?.id(of: key, now: now) }) { return known }
@@ -133,7 +128,6 @@ public final class RateLimiter: Sendable {
     return id
   }
 
-  /// The size of the tables in bytes.
   var bytes: Int { state.withLock { $0.buckets.bytes + ($0.names?.bytes ?? 0) } }
 }
 
@@ -142,7 +136,6 @@ extension RateLimiter {
   /// The grants so far that the store was not told of, because too many buckets waited.
   package var unrecorded: Int { state.withLock { $0.buckets.unrecorded } }
 
-  /// Returns the next settlement; nil if there is nothing to settle, or no store.
   package func settlement(now: UInt64) -> RateSettlement? {
     state.withLock { $0.buckets.settlement(now: TokenBucket.moment(now)) }
   }
@@ -157,16 +150,13 @@ extension RateLimiter {
     state.withLock { $0.buckets.received(message, now: TokenBucket.moment(now)) }
   }
 
-  /// Takes the state of the group: whether the store works, and the number of replicas. While it does not work, this
-  /// replica grants its part of each rate.
+  /// Takes the state of the group. While the store does not work, this replica grants its part of each rate.
   package func changed(isTogether: Bool, replicas: Int, now: UInt64) {
     state.withLock { $0.buckets.changed(isTogether: isTogether, replicas: replicas, now: TokenBucket.moment(now)) }
   }
 
   /// Uses another authenticator. If its key is another one, all buckets have other names, and begin full.
-  package func use(_ authenticator: MessageAuthenticator) {
-    state.withLock { $0.names?.use(authenticator) }
-  }
+  package func use(_ authenticator: MessageAuthenticator) { state.withLock { $0.names?.use(authenticator) } }
 }
 
 /// The names of a group's buckets that were used lately, by the keys of this process.
@@ -192,9 +182,7 @@ private struct BucketNames {
     known = BucketTable(maximum: maximum)
   }
 
-  mutating func use(_ authenticator: MessageAuthenticator) {
-    self = BucketNames(authenticator, maximum: known.maximum)
-  }
+  mutating func use(_ authenticator: MessageAuthenticator) { self = BucketNames(authenticator, maximum: known.maximum) }
 
   mutating func id(of key: UInt64, now: Int64) -> BucketID? {
     guard let place = known.place(of: key) else { return nil }

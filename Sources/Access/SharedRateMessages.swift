@@ -159,7 +159,8 @@ package struct StrictTake: Sendable {
   /// The ends of the buckets' keys.
   package var names: [[UInt8]] { parts.map(\.id.bytes) }
 
-  /// The buckets, as the script reads them.
+  /// 40 bytes for each bucket, little endian: ID, interval, the largest debt that leaves a token, the largest debt of all,
+  /// and the debt that the replica knows of, in microseconds.
   package var buckets: [UInt8] {
     var bytes: [UInt8] = []
     for part in parts {
@@ -180,9 +181,7 @@ package struct StrictReply: Sendable, Equatable {
   /// The debt of each bucket before, in microseconds.
   package let debts: [Int64]
 
-  package init(isTaken: Bool, debts: [Int64]) {
-    (self.isTaken, self.debts) = (isTaken, debts)
-  }
+  package init(isTaken: Bool, debts: [Int64]) { (self.isTaken, self.debts) = (isTaken, debts) }
 }
 
 extension Int64 {
@@ -192,9 +191,7 @@ extension Int64 {
 
 extension UInt64 {
   /// The number in eight bytes, or fewer.
-  fileprivate init(littleEndian bytes: ArraySlice<UInt8>) {
-    self = bytes.reversed().reduce(0) { $0 << 8 | UInt64($1) }
-  }
+  fileprivate init(littleEndian bytes: ArraySlice<UInt8>) { self = bytes.reversed().reduce(0) { $0 << 8 | UInt64($1) } }
 }
 
 extension [UInt8] {

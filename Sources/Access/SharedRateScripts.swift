@@ -47,9 +47,7 @@ package enum SharedRateScripts {
 
   /// Takes a token of all given buckets, or of none, and publishes their debts.
   ///
-  /// Keys: the names of the buckets. Arguments: the channel, the beginning of the message, and for each bucket 40 bytes,
-  /// little endian: ID, interval, the largest debt that leaves a token, the largest debt of all, and the debt that the
-  /// replica knows of, in microseconds.
+  /// Keys: the names of the buckets. Arguments: the channel, the beginning of the message, and ``StrictTake/buckets``.
   ///
   /// Reply: 1 if the tokens are taken, else 0; and the debt of each bucket before, in microseconds. A debt beyond the
   /// largest, as after the store's clock went back, is lowered at the store as well: only then it is repaid.

@@ -12,7 +12,6 @@ struct TokenCache {
     let origins: [Origin]
   }
 
-  /// The next step of a caller.
   enum Step {
     /// Take this token, with its document of now.
     case take(TokenDocument)
@@ -26,7 +25,6 @@ struct TokenCache {
     let key: Key
     /// The token with its document of the latest second in which a caller wanted it.
     var document: TokenDocument
-    /// The number of its latest use.
     var use = 0
   }
 
@@ -54,8 +52,7 @@ struct TokenCache {
   mutating func request(_ key: Key, now: Int, renewsAhead: Bool = false) -> Step {
     guard let index = find(key) else { return start(key, present: nil) }
     let token = entries[index].document.token
-    // After half of its lifetime, no caller gets the token. If the clock went back, `iat` and the maximum `exp` belong to what
-    // is now the future.
+    // After half of its lifetime, no caller gets the token. If the clock went back, `iat` and `exp` may be too far ahead.
     guard token.mintedAt <= now, now <= token.refreshAfter else { return start(key, present: nil) }
     let document = document(at: index, now: now)
     // In the second in which exactly half has passed, one caller signs a new token while other callers get the present one.

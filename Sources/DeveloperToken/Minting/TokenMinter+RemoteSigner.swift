@@ -125,9 +125,7 @@ struct DueTokens {
     var callers: [AwaitedToken] = []
   }
 
-  /// The most tokens that are due: 64.
   static let most = 64
-  /// The most tokens of one client: 16.
   static let mostOfClient = 16
 
   private var due: [TokenCache.Key: Due] = [:]

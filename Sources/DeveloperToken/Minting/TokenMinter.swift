@@ -171,8 +171,7 @@ public enum TokenError: Error, Sendable, Hashable, CustomStringConvertible {
       "\(count) origins are too many for one token; the maximum is \(maximum)."
     case .implausibleClock(let now):
       "The clock of this machine is wrong: it says \(now) seconds since 1970. Set it before minting tokens."
-    case .keyIDEqualsTeamID(let keyID):
-      "The key ID and the team ID are both \(keyID); one of them is wrong."
+    case .keyIDEqualsTeamID(let keyID): "The key ID and the team ID are both \(keyID); one of them is wrong."
     case .signing(let error): "Signing the token failed. \(error)"
     case .signer(let error): "\(error)"
     case .signerBusy: "Too many requests wait for the signer."
@@ -274,9 +273,7 @@ public struct Claims: Sendable, Hashable {
   }
 
   /// Returns the protected header for a key (RFC 7515 §4.1) as JSON. Apple does not require `typ`, but some tools do.
-  static func header(keyID: KeyID) -> [UInt8] {
-    Array(#"{"alg":"ES256","kid":"\#(keyID)","typ":"JWT"}"#.utf8)
-  }
+  static func header(keyID: KeyID) -> [UInt8] { Array(#"{"alg":"ES256","kid":"\#(keyID)","typ":"JWT"}"#.utf8) }
 }
 
 /// The latest tokens that a minter made for one use.
@@ -298,8 +295,7 @@ public struct MintingRecord: Sendable {
 
   /// When the last token was minted, whatever its claims; nil before the first.
   public private(set) var lastMintedAt: Int?
-  /// The times of the last usual token: for callers, one with the default lifetime and without origins, because a
-  /// requested short lifetime says nothing about the others.
+  /// The times of the last usual token: for callers, one with the default lifetime, which tells of others, and no origins.
   public private(set) var usual: Times?
   /// The number of tokens that could not be minted.
   public private(set) var failures = 0

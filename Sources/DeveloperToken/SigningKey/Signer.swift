@@ -3,8 +3,7 @@ import COpenSSL
 import Cryptography
 import Locks
 
-/// Prepared contexts of OpenSSL for ES256 (RFC 7518 §3.4). Preparing them costs a fifth of a signature. They hold state, so
-/// a signer belongs to one thread at a time.
+/// Prepared contexts for ES256 (RFC 7518 §3.4), which cost a fifth of a signature. They belong to one thread at a time.
 @safe private final class Signer {
   // Safe: the context is valid from `init` to `deinit`, and holds a reference to the key.
   private let context: OpaquePointer
@@ -54,10 +53,8 @@ import Locks
 
   /// Takes over the caller's reference.
   init(adopting pointer: OpaquePointer) { unsafe self.pointer = pointer }
-
   deinit { unsafe EVP_PKEY_free(pointer) }
 
-  /// Returns the signature of `input`.
   func signature(of input: Span<UInt8>) throws(CryptographyError) -> ECDSASignature {
     let signer = if let idle = monitor.withLock({ idle.popLast() }) { idle } else { try Signer(self) }
     // A context that failed is not reused.
@@ -66,7 +63,6 @@ import Locks
     return signature
   }
 
-  /// Generates a random key.
   static func generate() throws(CryptographyError) -> PrivateKey {
     guard let context = unsafe EVP_PKEY_CTX_new_from_name(nil, "EC", nil) else {
       throw .init(function: "EVP_PKEY_CTX_new_from_name")

@@ -4,15 +4,13 @@ import Glibc
 
 /// A MusicKit private key: an EC P-256 key from Apple, which has signed and verified a probe.
 ///
-/// It holds the only copy of the key, inside OpenSSL, or a ``RemoteSigner`` that has the key. Descriptions and mirrors show
-/// only the key ID.
+/// It holds the only copy, inside OpenSSL, or a ``RemoteSigner`` that has the key. Descriptions show only the key ID.
 public final class SigningKey: Sendable {
   /// The identifier for the `kid` of every token.
   public let keyID: KeyID
   /// The public half as PEM (`SubjectPublicKeyInfo`), which is not secret.
   public let publicKeyPEM: String
-  /// The SHA-256 of the public half (DER of a `SubjectPublicKeyInfo`) in hexadecimal, as this prints it:
-  /// `openssl pkey -in AuthKey_ABC1234567.p8 -pubout -outform DER | sha256sum`.
+  /// The SHA-256 of the public half in hexadecimal: `openssl pkey -in AuthKey_….p8 -pubout -outform DER | sha256sum`.
   public let fingerprint: String
   /// The public half, which verifies tokens.
   public let verificationKey: VerificationKey
@@ -53,8 +51,7 @@ public final class SigningKey: Sendable {
     guard isProved else { throw .init(.probeFailed) }
   }
 
-  /// Creates a key with the public half in a file, whose private half a signer outside of the server has. It is not asked
-  /// yet.
+  /// Creates a key with the public half in a file. A signer outside of the server, which is not asked yet, has the other.
   public convenience init(
     of place: RemoteSigner.Place, publicKeyFile path: String, timeout: Duration, keyID: KeyID
   ) throws(SigningKeyError) {
@@ -90,8 +87,7 @@ public final class SigningKey: Sendable {
     return privateKey
   }
 
-  /// Returns 32 secret bytes that only a process with this key can derive: HMAC-SHA-256 of `label`, with the
-  /// private number as its key. Throws if OpenSSL fails.
+  /// Returns 32 secret bytes that only a process with this key can derive: HMAC-SHA-256 of `label` under the private number.
   package func secret(for label: StaticString) throws(CryptographyError) -> SecretBytes {
     try ownKey().secret(for: label)
   }
@@ -109,9 +105,8 @@ extension SigningKey: CustomStringConvertible, CustomDebugStringConvertible, Cus
 extension SigningKey {
   /// Reads a key from a file.
   ///
-  /// The key ID comes from a file name `AuthKey_<KEYID>.p8` unless the caller supplies one. If both exist and differ,
-  /// one of them is wrong and Apple would refuse the tokens, so the function throws an error that names both. The
-  /// function follows symbolic links, because Kubernetes mounts secrets that way. The name is that of the path as given.
+  /// The key ID comes from a file name `AuthKey_<KEYID>.p8` unless the caller supplies one. If both exist and differ, one
+  /// is wrong, and Apple would refuse the tokens. Symbolic links are followed: Kubernetes mounts secrets that way.
   public static func load(file path: String, keyID: KeyID?) throws(SigningKeyError) -> SigningKey {
     do throws(SigningKeyError) {
       // This check precedes that of the name, which does not matter if the path is missing or a directory.
@@ -125,14 +120,11 @@ extension SigningKey {
   }
 
   private static func keyID(given: KeyID?, path: String) throws(SigningKeyError) -> KeyID {
-    guard let text = KeyID.text(inFileName: path) else {
-      guard let given else { throw .init(.noKeyID) }
-      return given
-    }
-    guard let inFileName = try? KeyID(text) else {
+    let text = KeyID.text(inFileName: path)
+    guard let inFileName = text.flatMap({ try? KeyID($0) }) else {
       // A name such as AuthKey_production.p8 is the user's choice and does not contradict the given key ID.
-      guard let given else { throw .init(.badKeyIDInFileName(text)) }
-      return given
+      if let given { return given }
+      throw .init(text.map { .badKeyIDInFileName($0) } ?? .noKeyID)
     }
     guard let given, given != inFileName else { return inFileName }
     throw .init(.keyIDMismatch(given: given, inFileName: inFileName))
@@ -147,8 +139,7 @@ public struct SigningKeyError: Error, Sendable, Hashable, CustomStringConvertibl
   public let reason: Reason
 
   init(_ reason: Reason, path: String? = nil) {
-    self.reason = reason
-    self.path = path
+    (self.reason, self.path) = (reason, path)
   }
 
   /// One or two sentences: what is wrong, and what would be right.
@@ -201,8 +192,7 @@ extension SigningKeyError.Reason {
     case .writableByOthers(let mode):
       "is writable by users other than its owner (mode \(FilePermissions.octal(mode))), who could replace it with their"
         + " own key; chmod 600 fixes it.\(FilePermissions.decimalMode(mode).map { " \($0)." } ?? "")"
-    case .noKeyID:
-      "does not have Apple's file name AuthKey_<KEYID>.p8, so the key ID must be set (musickit.keyID)."
+    case .noKeyID: "does not have Apple's file name AuthKey_<KEYID>.p8, so the key ID must be set (musickit.keyID)."
     case .badKeyIDInFileName(let text):
       "has \(Printable.quote(text, limit: 16)) in its name where the key ID belongs, which is exactly 10 characters"
         + " of A–Z and 0–9; rename it or set the key ID (musickit.keyID)."
@@ -241,8 +231,7 @@ enum AppleIdentifier {
   }
 
   static func check(_ text: String, as name: String) throws(IdentifierError) {
-    guard !isValid(text) else { return }
-    throw IdentifierError(name: name, text: text)
+    guard isValid(text) else { throw IdentifierError(name: name, text: text) }
   }
 }
 
