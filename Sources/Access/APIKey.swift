@@ -49,9 +49,8 @@ extension APIKey: CustomStringConvertible, CustomReflectable {
   public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// Classifies a text by the format of API keys: `mkts_`, 43 random characters, and a checksum of six characters.
-///
-/// Secret scanners find a key by `\bmkts_[0-9A-Za-z]{49}\b` and confirm it by the checksum: the CRC-32 of all characters
+/// Classifies a text by the format of API keys: `mkts_`, 43 random characters, and a checksum of six characters. Secret
+/// scanners find a key by `\bmkts_[0-9A-Za-z]{49}\b` and confirm it by the checksum: the CRC-32 of all characters
 /// before it (ISO/IEC 13239, as in zlib), in base 62. An operator may also use a key of any other format.
 public enum APIKeyForm: Sendable, Equatable {
   /// The key came from `new-api-key`.
@@ -115,8 +114,8 @@ public enum APIKeyForm: Sendable, Equatable {
   }
 }
 
-/// The SHA-256 of an API key: the only part of the key that a configuration contains. A plain hash is enough, because the
-/// key has 256 random bits. Password hashes are slow because passwords can be guessed.
+/// The SHA-256 of an API key: the only part of the key that a configuration contains. A plain hash is enough, because
+/// the key has 256 random bits. Password hashes are slow because passwords can be guessed.
 public struct APIKeyDigest: Sendable {
   private let bytes: InlineArray<32, UInt8>
 
@@ -179,9 +178,7 @@ public struct APIKeyring: Sendable {
   /// The number of keys.
   public var count: Int { clients.count }
 
-  /// Adds a client's key.
-  ///
-  /// - Returns: The client that already has this key, and keeps it; nil if there was none.
+  /// Adds a client's key. Returns the client that already has it, and keeps it; nil if there was none.
   public mutating func add(_ digest: APIKeyDigest, for client: Int) -> Int? {
     if let owner = clients[digest] { return owner }
     clients[digest] = client

@@ -12,14 +12,14 @@ extension AccessPolicy {
 
   /// Identifies the caller.
   ///
-  /// An invalid credential is refused, because a caller with an old key is not an anonymous one. Only a server without any
-  /// client ignores credentials (docs/decisions.md, 37).
+  /// An invalid credential is refused, because a caller with an old key is not an anonymous one. Only a server without
+  /// any client ignores credentials (docs/decisions.md, 37).
   ///
   /// - Parameters:
   ///   - now: Seconds since 1970.
   ///   - wanted: The result of the first try, if the server has just fetched keys. No key is tried twice.
   ///   - postpones: Returns the denial of a JWT on which the server must spend no time now; nil for one that it may judge.
-  ///   - keys: Returns the keys of an identity provider; nil if the server does not have them.
+  ///   - keys: Returns the keys of an identity provider; nil if the server has none.
   public func identify(
     _ presented: PresentedCredentials, now: Int, after wanted: WantedKeys? = nil,
     postpones: (_ token: ArraySlice<UInt8>) -> Denial? = { _ in nil }, keys: (KeySetSource) -> JSONWebKeySet?

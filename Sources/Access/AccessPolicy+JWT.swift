@@ -10,11 +10,10 @@ extension AccessPolicy {
     public let lacking: [KeySetSource]
     /// The denial if no fetch brings the key.
     public let denial: Denial
-    /// The keys that did not make the signature.
     let tried: [PublicKey]
   }
 
-  /// Returns the client of a JWT, and its `sub`. `missing` receives the key sets to fetch if the denial depends on them.
+  /// Returns the client and the `sub` of a JWT. `missing` receives the key sets to fetch if the denial depends on them.
   func holder(
     ofJWT token: ArraySlice<UInt8>, now: Int, after wanted: WantedKeys?, missing: inout WantedKeys?,
     keys: (KeySetSource) -> JSONWebKeySet?
@@ -167,9 +166,8 @@ extension AccessPolicy {
   }
 }
 
-/// The difference between two identifiers that people take for the same: an `iss` or `aud` and the configured one.
-///
-/// The server compares them byte for byte (OpenID Connect Core §3.1.3.7, RFC 7519 §2), and the eye passes over much.
+/// The difference between two identifiers that people take for the same: an `iss` or `aud` and the configured one. The
+/// server compares them byte for byte (OpenID Connect Core §3.1.3.7, RFC 7519 §2), and the eye passes over much.
 struct IdentifierDifference: CustomStringConvertible {
   /// The differences, as the end of a sentence: `only by a slash at the end`.
   let description: String

@@ -6,8 +6,8 @@ extension AccessPolicy {
   /// The most clients, origins and keys that a sentence lists.
   private static let mostListed = 8
 
-  /// Returns the facts at `now`, in seconds since 1970, a sentence each. None has a credential; an unknown API key appears
-  /// as the beginning of its digest. `keys` returns the keys of an identity provider; nil if the server has none.
+  /// Returns the facts at `now`, in seconds since 1970, a sentence each, without a credential: an unknown API key
+  /// appears as the beginning of its digest. `keys` returns the keys of an identity provider; nil without any.
   public func particulars(
     of denial: Denial, _ presented: PresentedCredentials, now: Int, keys: (KeySetSource) -> JSONWebKeySet?
   ) -> [String] {
@@ -57,12 +57,9 @@ extension AccessPolicy {
   }
 
   private func particulars(of names: [SubjectName]) -> [String] {
-    guard !names.isEmpty else {
-      return [
-        "The server uses no name of the certificate: it has none, too many, or one that is not all visible ASCII."
-      ]
-    }
-    return ["The certificate has \(Self.list(names.map(\.description), "name"))."]
+    names.isEmpty
+      ? ["The server uses no name of the certificate: it has none, too many, or one that is not all visible ASCII."]
+      : ["The certificate has \(Self.list(names.map(\.description), "name"))."]
   }
 
   private func particulars(

@@ -2,10 +2,9 @@ import Bytes
 public import HTTPMessages
 import HTTPTypes
 
-/// The access rules of all clients, compiled once and immutable. Every request has a reference to them.
-///
-/// Access control has two steps: `identify` returns the caller, or the reason why it is unknown, and the ``Principal``
-/// states what that caller may have. The policy allows only what the configuration states.
+/// The access rules of all clients, compiled once and immutable. Every request has a reference to them. Access control
+/// has two steps: `identify` returns the caller, or the reason why it is unknown, and the ``Principal`` states what
+/// that caller may have. The policy allows only what the configuration states.
 public final class AccessPolicy: Sendable {
   /// The clients that the server can identify, in the order of the configuration.
   public let clients: [Client]
@@ -25,9 +24,8 @@ public final class AccessPolicy: Sendable {
   /// Every configured origin by its serialization, because a lookup is ten times as fast as parsing.
   private let written: [String: Origin]
 
-  /// Compiles a policy. The first of two clients gets a key, certificate name or origin that the settings must not repeat.
-  ///
-  /// - Parameter anonymous: The rights of callers without credentials, as a client with the ID ``Client/anonymousID``.
+  /// Compiles a policy. The first of two clients gets a key, certificate name or origin that the settings must not
+  /// repeat. `anonymous` has the rights of callers without credentials, and the ID ``Client/anonymousID``.
   public init(clients: [Client], anonymous: Client?) {
     var keys = APIKeyring()
     var issuers: [ByteString: [Int]] = [:]
@@ -128,7 +126,7 @@ extension AccessPolicy {
     return ways
   }
 
-  /// Returns advice if a credential has the shape of Apple's developer tokens: callers send what they would send to Apple.
+  /// Returns advice if a credential has the shape of Apple's developer tokens, which callers would send to Apple.
   func advice(onDeveloperToken jwt: JWT) -> String? {
     // The issuer of a developer token is a team ID: ten characters of A–Z and 0–9.
     guard let issuer = jwt.issuer?.bytes, issuer.count == 10,

@@ -1,8 +1,8 @@
 public import Bytes
 public import HTTPMessages
 
-/// A client as the operator configured it: how the server identifies it, and what it may have. An immutable class, because
-/// every request copies its client several times, which then costs only a reference count.
+/// A client as the operator configured it: how the server identifies it, and what it may have. An immutable class,
+/// because every request copies its client several times, which then costs only a reference count.
 public final class Client: Sendable {
   /// How the server identifies a client.
   public enum Credential: Sendable, Equatable {
@@ -96,8 +96,8 @@ public enum SubjectName: Sendable, Hashable, CustomStringConvertible {
     if case .dns = self, !text.utf8.allSatisfy(\.isOfName) { return nil }
   }
 
-  /// Creates the name that a certificate has as `text`: a URI with `://`, an e-mail address with `@`, otherwise a DNS name.
-  /// Returns nil if it is empty, or not all of it is visible ASCII.
+  /// Creates the name that a certificate has as `text`: a URI with `://`, an e-mail address with `@`, otherwise a DNS
+  /// name. Returns nil if it is empty, or not all of it is visible ASCII.
   public init?(ofCertificate text: String) {
     guard !text.isEmpty, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { return nil }
     if text.contains("://") || text.hasPrefix("urn:") {
@@ -180,7 +180,7 @@ public struct Principal: Sendable {
     guard client.token else { throw notPermitted("no_token", "gets no developer tokens", "token") }
   }
 
-  /// Returns the properties of the token for a requested lifetime in seconds, nil for the default, and requested origins.
+  /// Returns the properties of a token for the requested lifetime in seconds, nil for the default, and origins.
   public func token(ttl: Int?, origins named: [Origin]) throws(Denial) -> TokenGrant {
     try mayHaveTokens()
     if let most = client.ttl, let ttl, ttl > most {

@@ -13,9 +13,9 @@ public struct ClientRates: Sendable, Equatable {
   /// Whether the store decides about each request, if there is one.
   public let isStrict: Bool
 
-  /// The value of `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers-11 §3): `"caller";q=20;w=4`; nil without limits.
+  /// `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers-11 §3): `"caller";q=20;w=4`; nil without limits.
   ///
-  /// `q` (§3.1.1) is the burst and `w` (§3.1.3) the time in which all of it refills, in seconds rounded up: never too few.
+  /// `q` (§3.1.1) is the burst, `w` (§3.1.3) the time in which all of it refills, in seconds rounded up: never too few.
   public let policyField: String?
 
   /// Compiles the limits of each caller of the client `id`, and of all together; nil for no limit.
@@ -70,8 +70,8 @@ public enum RateLimits {
 
   /// The most remembered callers, 24 bytes each: 3 MiB. They send requests within the seconds in which a burst refills.
   package static let callers = 131_072
-  /// The most clients with a limit on all of their callers. Only configured ids are stored here, at most a thousand. The
-  /// table is separate, so that a flood of addresses cannot evict a total.
+  /// The most clients with a limit on all of their callers. Only configured ids are stored here, at most a thousand.
+  /// The table is separate, so that a flood of addresses cannot evict a total.
   static let clients = 16_384
   /// The most addresses with failed attempts, in a separate table for the same reason. 1.5 MiB.
   static let failedAddresses = 65_536
@@ -130,8 +130,8 @@ struct TokenBucket: Sendable, Hashable {
   /// Takes one token at `now` from a bucket that will be full at `fullAt`.
   ///
   /// If another rate used the bucket before, the same time until it is full counts as debt at this rate, but never as
-  /// more than an empty bucket. So after a reload no caller waits longer than an empty bucket takes to fill at this rate,
-  /// if ``TakeResult/untakenFullAt`` is stored; otherwise the next attempt finds the old debt again.
+  /// more than an empty bucket. So after a reload no caller waits longer than an empty bucket takes to fill at this
+  /// rate, if ``TakeResult/untakenFullAt`` is stored; otherwise the next attempt finds the old debt again.
   ///
   /// - Parameters:
   ///   - now: A ``moment(_:)``.
@@ -174,10 +174,9 @@ public struct ServiceLimit: Sendable, Equatable {
   public let policy: Policy
   /// The number of requests that the server would accept now: `r` (§4.1.1).
   public let remaining: Int
-  /// The effective window in seconds, rounded up and at least 1: `t` (§4.1.2).
-  ///
-  /// While requests remain, this is the time until the bucket is full again. Otherwise it is the time until the next
-  /// request is accepted, as in `Retry-After`, which should not point to an earlier moment than `t` (§6).
+  /// The effective window in seconds, rounded up and at least 1: `t` (§4.1.2). While requests remain, this is the time
+  /// until the bucket is full again. Otherwise it is the time until the next request is accepted, as in `Retry-After`,
+  /// which should not point to an earlier moment than `t` (§6).
   public let seconds: Int
 
   /// The most bytes of the field: a name, two parameters, and two numbers of any size.

@@ -1,10 +1,9 @@
 import Bytes
 import JSON
 
-/// The public keys of an issuer of JWTs: the usable keys of a JWK Set (RFC 7517 §5).
-///
-/// Keys for other purposes or of other kinds are ignored, as §5 requires, with a finding for the operator. If two keys
-/// share a `kid`, the server tries both. §4.5 advises against that, but rotation by hand leads to it.
+/// The public keys of an issuer of JWTs: the usable keys of a JWK Set (RFC 7517 §5). Keys for other purposes or of
+/// other kinds are ignored, as §5 requires, with a finding for the operator. If two keys share a `kid`, the server
+/// tries both. §4.5 advises against that, but rotation by hand leads to it.
 public struct JSONWebKeySet: Sendable {
   /// The most bytes of a set: room for the maximum number of keys of the largest size, with certificates.
   public static let limit = 262_144
@@ -30,9 +29,7 @@ public struct JSONWebKeySet: Sendable {
         let key = try JSONWebKey(value)
         if let finding = Self.finding(key, among: keys) { findings.append("\(value.keyName(index)) \(finding)") }
         if !keys.contains(key) { keys.append(key) }
-      } catch {
-        findings.append("\(value.keyName(index)) is not used: \(error.reason)")
-      }
+      } catch { findings.append("\(value.keyName(index)) is not used: \(error.reason)") }
     }
     guard !keys.isEmpty else {
       throw JSONWebKeySetError((["The key set has no usable key."] + findings).joined(separator: " "))
@@ -42,9 +39,9 @@ public struct JSONWebKeySet: Sendable {
 
   /// Returns at least one key that may have signed a JWT with this header.
   ///
-  /// A key is used only with algorithms of its own kind, whatever the header says. A JWT without a `kid` is for the keys
-  /// without one, of which a rotation leaves two. If there are none, exactly one key must fit: a provider with several
-  /// keys must send a `kid` (OpenID Connect Core §10.1), and to try all would let a stranger choose the most work.
+  /// A key is used only with algorithms of its own kind, whatever the header says. A JWT without a `kid` is for the
+  /// keys without one, of which a rotation leaves two. If there are none, exactly one key must fit: a provider with
+  /// several keys must send a `kid` (OpenID Connect Core §10.1), and to try all lets a stranger choose the most work.
   func candidates(for algorithm: JWTAlgorithm, keyID: ByteString?) throws(JWTRefusal) -> [JSONWebKey] {
     let named = keys.filter { $0.keyID == keyID }
     let fitting = named.filter { $0.isFor(algorithm) }

@@ -2,9 +2,8 @@ public import Bytes
 import Cryptography
 import JSON
 
-/// A JSON Web Token (RFC 7519) in compact serialization: decoded, but not verified.
-///
-/// The server accepts only signed tokens (RFC 7515) and follows RFC 8725: it checks the header, but never obeys it.
+/// A JSON Web Token (RFC 7519) in compact serialization: decoded, but not verified. The server accepts only signed
+/// tokens (RFC 7515) and follows RFC 8725: it checks the header, but never obeys it.
 public struct JWT: Sendable {
   /// The most bytes of a JWT, more than a header field may have.
   public static let limit = JWS.limit
@@ -34,6 +33,43 @@ public struct JWT: Sendable {
   public var keyID: ByteString? { header.keyID }
   /// The issuer in the claims, not verified. Use it only to find the rules that apply.
   public var issuer: ByteString? { claims.issuer }
+
+  /// Checks the algorithm and the claims against the rules at `now`, in seconds since 1970, but not the signature.
+  /// Returns the claims, which are not valid before the signature is verified.
+  ///
+  /// It comes first, so an expired token is expired even without its key, and only a valid one may cause a fetch.
+  @discardableResult
+  public func check(_ rules: JWTRules, now: Int) throws(JWTRefusal) -> VerifiedJWT {
+    guard rules.algorithms.contains(algorithm) else { throw .algorithmNotAllowed }
+    let (subject, expiresAt) = try claims.check(rules, now: now)
+    return VerifiedJWT(subject: subject, expiresAt: expiresAt, keyID: keyID)
+  }
+
+  func verifySignature(by keys: JSONWebKeySet) throws(JWTRefusal) {
+    let candidates = try keys.candidates(for: algorithm, keyID: keyID)
+    guard candidates.contains(where: { isSigned(by: $0.key) }) else { throw refusalOfSignature }
+  }
+
+  func isSigned(by key: PublicKey) -> Bool { key.verifies(jws.signature.span, of: jws.signingInput.span, algorithm) }
+
+  var refusalOfSignature: JWTRefusal { keyID == nil ? .unknownKey : .badSignature }
+
+  /// Checks the claims against the rules at `now`, in seconds since 1970, and verifies the signature.
+  public func verify(by keys: JSONWebKeySet, rules: JWTRules, now: Int) throws(JWTRefusal) -> VerifiedJWT {
+    let token = try check(rules, now: now)
+    try verifySignature(by: keys)
+    return token
+  }
+}
+
+/// The content of a JWT with a verified signature and accepted claims.
+public struct VerifiedJWT: Sendable, Equatable {
+  /// The `sub` (RFC 7519 §4.1.2), which names the user, 1 to 255 bytes; nil if the token has none.
+  public let subject: ByteString?
+  /// The `exp` in whole seconds since 1970. The server accepts the token for a minute longer, because clocks differ.
+  public let expiresAt: Int
+  /// The `kid` of the signing key; nil if the token names none.
+  public let keyID: ByteString?
 }
 
 /// A JOSE header (RFC 7515 §4) that requests only verification by a key of the configured key set.
@@ -44,9 +80,8 @@ struct JWTHeader: Sendable {
   let algorithm: JWTAlgorithm
   let keyID: ByteString?
 
-  /// The types of access tokens (RFC 9068 §2.1) and of all JWTs (RFC 7519 §5.1), also without the prefix (RFC 7515 §4.1.9).
-  ///
-  /// A token with its own type was made for another purpose, mostly under other rules: the holder of a
+  /// The types of access tokens (RFC 9068 §2.1) and of all JWTs (RFC 7519 §5.1), also without the prefix (RFC 7515
+  /// §4.1.9). A token with its own type was made for another purpose, mostly under other rules: the holder of a
   /// proof-of-possession key signs such a proof itself (RFC 8725 §3.11, RFC 9449 §4.2).
   private static let types: [ByteString] = ["jwt", "at+jwt", "application/jwt", "application/at+jwt"]
 

@@ -86,7 +86,7 @@ extension JWTRefusal {
     }
   }
 
-  /// Whether a newer set may have the key: some providers replace a key, also by one of another kind, and keep its `kid`.
+  /// Whether a newer set may have the key: some providers replace a key, also by another kind, and keep its `kid`.
   var mayBeOfNewerKey: Bool {
     switch self {
     case .unknownKey, .badSignature, .keyMismatch, .ambiguousKey: true

@@ -1,7 +1,6 @@
-/// The schedule of fetches of one provider's key set: a value that gets the time and the result of each fetch.
-///
-/// One fetch is not enough, because providers change keys. A fetch at every unknown `kid` is too much, because a
-/// stranger can invent them. The present keys stay in use, whatever the result.
+/// The schedule of fetches of one provider's key set: a value that gets the time and the result of each fetch. One
+/// fetch is not enough, because providers change keys. A fetch at every unknown `kid` is too much, because a stranger
+/// can invent them. The present keys stay in use, whatever the result.
 public struct KeySetSchedule: Sendable, Equatable {
   /// The reason for a fetch.
   public enum Occasion: Sendable, Hashable, CaseIterable {
@@ -27,7 +26,6 @@ public struct KeySetSchedule: Sendable, Equatable {
   /// The time when the present set was fetched; nil before the first.
   public private(set) var fetchedAt: Int?
 
-  /// The time when the last fetch for an unknown key began.
   private var unknownKeyAt: Int?
   private var dueAt = 0
   private var failures = 0
@@ -36,9 +34,7 @@ public struct KeySetSchedule: Sendable, Equatable {
   /// Creates a schedule without a set, which allows a fetch at once.
   public init() {}
 
-  /// Begins a fetch if one is due, and returns whether it does. The caller must then call `succeeded` or `failed`.
-  ///
-  /// - Parameter now: Seconds of a monotonic clock, never below 0.
+  /// Begins a fetch if one is due at `now`, in monotonic seconds from 0. If true, call `succeeded` or `failed` next.
   public mutating func begin(for occasion: Occasion, now: Int) -> Bool {
     guard allows(occasion, now: now) else { return false }
     // Without a set, every key is unknown. The backoff then limits the fetches.
@@ -58,9 +54,7 @@ public struct KeySetSchedule: Sendable, Equatable {
     }
   }
 
-  /// Records a fetch that returned a set.
-  ///
-  /// - Parameter maxAge: The lifetime in seconds that the provider states; nil if it states none.
+  /// Records a fetch that returned a set, with the lifetime in seconds that the provider states; nil if it states none.
   public mutating func succeeded(now: Int, maxAge: Int? = nil) {
     let lifetime = maxAge.map { min(max($0, Self.lifetimes.lowerBound), Self.lifetimes.upperBound) }
     (isFetching, failures, notBefore) = (false, 0, 0)

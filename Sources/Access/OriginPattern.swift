@@ -1,9 +1,8 @@
 public import HTTPMessages
 
-/// A web origin, or a pattern for all hosts with one more label in front: `https://*.preview.example.com`.
-///
-/// The star stands for exactly one label, as in certificates (RFC 9525 §6.3), so not for `a.b` here. Only this server uses
-/// the pattern: a token always contains one of the concrete origins.
+/// A web origin, or a pattern for all hosts with one more label in front: `https://*.preview.example.com`. The star
+/// stands for exactly one label, as in certificates (RFC 9525 §6.3), so not for `a.b` here. Only this server uses the
+/// pattern: a token always contains one of the concrete origins.
 public enum OriginPattern: Sendable, Hashable, CustomStringConvertible {
   case exact(Origin)
   /// All origins that differ only in the first label of the host: `https://*.preview.example.com:8443`.

@@ -119,7 +119,7 @@ extension PublicKey {
   /// A larger modulus would let a stranger cause too much work with one verification.
   private static let maximumModulusBits = 8192
 
-  /// Requires an odd exponent from 3 to 2³¹ − 1, as Go does. With 1, a message is its own signature; longer ones cost time.
+  /// Requires an odd exponent from 3 to 2³¹ − 1, as Go does. With 1, a message is its signature; longer ones cost time.
   private static func checkExponent(_ exponent: [UInt8]) throws(UnusableKey) {
     let value = exponent.count <= 4 ? exponent.reduce(0) { $0 << 8 | UInt32($1) } : .max
     guard value & 1 == 1, (3...0x7FFF_FFFF).contains(value) else {
@@ -137,7 +137,7 @@ struct UnusableKey: Error {
 
 /// The points of edwards25519 that 8 times give the neutral element. OpenSSL accepts them as keys of forged signatures.
 enum SmallOrderPoint {
-  /// Returns whether y is below p (RFC 8032 §5.1.3) and the order is not small. OpenSSL checks the curve as it verifies.
+  /// Returns whether y is below p (RFC 8032 §5.1.3) and the order is not small. OpenSSL checks the curve later.
   static func isSound(_ point: [UInt8]) -> Bool {
     guard let sign = point.indices.last else { return false }
     var y = point

@@ -1,8 +1,8 @@
 /// The buckets of this process: a value, with the time as an argument. The replicas of a group share them.
 ///
-/// A replica grants from what it knows. While there is a store, it also records what it grants, and settles the records
-/// every 100 ms. The store replies with each bucket's debt, and the other replicas hear of it at once. So a replica knows
-/// all grants but those of the others since their last settlement; `docs/decisions.md` has the proof of the bound.
+/// A replica grants from what it knows. While there is a store, it also records what it grants, and settles that every
+/// 100 ms. The store replies with each bucket's debt, and the other replicas hear of it at once. So a replica knows all
+/// grants but those of the others since their last settlement; `docs/decisions.md` has the proof of the bound.
 ///
 /// A row of grants of one bucket changes its moment of full from `x` to `max(x + cost, fullAt)`, where `cost` is the sum of
 /// their intervals, and `fullAt` the moment that results for a bucket that was full before the first of them. Two
@@ -52,7 +52,7 @@ struct RateBuckets {
   private var records: [Record] = []
   /// How many of the first records are on their way to the store.
   private var sent = 0
-  /// Whether the reply may lack own grants: the store may have run the settlement before, or this replica granted alone.
+  /// Whether the reply may lack own grants: the store may have run the settlement before, or this replica was alone.
   private var mayLackGrants = false
   /// How often in a row their settlement had no reply.
   private var misses = 0
@@ -89,7 +89,7 @@ struct RateBuckets {
     return (mine, ours)
   }
 
-  /// Returns the time until a token is available, and takes none. A bucket that refuses for a while still asks for news.
+  /// Returns the time until a token is available, and takes none. A bucket that refuses for a while asks for news.
   mutating func wait(_ bucket: Bucket, now: Int64) -> Int64 {
     let outcome = look(bucket, now: now)
     keep(outcome, bucket, now: now)
@@ -104,7 +104,7 @@ struct RateBuckets {
     return mine.take(fullAt: fullAt, now: now, mostDebt: mostDebt(bucket.rate))
   }
 
-  /// The largest debt that counts. Until replicas hear of each other, each can grant a burst, and what refills meanwhile.
+  /// The largest debt. Until replicas hear of each other, each can grant a burst and what refills meanwhile.
   private func mostDebt(_ bucket: TokenBucket) -> Int64 {
     isShared ? min(bucket.span + Self.second, mostDebtPerReplica) * (replicas + 1) : bucket.span
   }
@@ -183,10 +183,8 @@ struct RateBuckets {
     return settlement
   }
 
-  /// Takes the reply of a settlement.
-  ///
-  /// - Parameter reply: The debts of its buckets in the same order; nil if there was no reply. Then the store runs the
-  ///   settlement, or has run it: it is sent again with the same number.
+  /// Takes the reply of a settlement: the debts of its buckets in the same order. Without a reply (nil), the store runs
+  /// the settlement, or has run it: it is sent again with the same number.
   mutating func settled(_ reply: ArraySlice<UInt8>?, now: Int64) {
     guard sent > 0 else { return }
     guard let reply, let debts = RateDebts(reply), debts.count == sent,
@@ -219,9 +217,8 @@ struct RateBuckets {
     (sent, misses) = (0, 0)
   }
 
-  /// Takes the debt of a bucket at the store, to which own grants without a reply come in addition.
-  ///
-  /// - Parameter isOwn: Whether the store knew then what this replica had told it.
+  /// Takes the debt of a bucket at the store, to which own grants without a reply come in addition. `isOwn` tells
+  /// whether the store knew then what this replica had told it.
   private mutating func learn(_ id: BucketID, _ debt: Int64, isOwn: Bool, now: Int64) {
     let place = place(of: id)
     guard place != nil || debt > 0 else { return }

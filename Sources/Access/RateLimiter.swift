@@ -4,8 +4,8 @@ import Locks
 
 /// Counts requests against the limits of clients, for all event loops together.
 ///
-/// One limiter lives as long as the process. A reload brings other ``ClientRates`` and keeps the buckets, but in a store a
-/// changed rate has new ones. ``RateLimits`` bounds the memory for any traffic, and a request allocates nothing more.
+/// One limiter lives as long as the process. A reload brings other ``ClientRates`` and keeps the buckets, but in a
+/// store a changed rate has new ones. ``RateLimits`` bounds the memory for any traffic, and requests allocate nothing.
 ///
 /// The limiter of a group decides at once as well. Its owner settles every 100 ms (``settlement(now:)``), and passes on
 /// what the store and the other replicas say. `docs/scaling.md` states the bound of what all replicas grant together.
@@ -25,18 +25,15 @@ public final class RateLimiter: Sendable {
   /// Creates a limiter of this process alone with full buckets.
   public convenience init() { self.init(nil) }
 
-  /// Creates a limiter with full buckets, which count for this process only until ``changed(isTogether:replicas:now:)``.
-  ///
-  /// - Parameter authenticator: Makes names of buckets that tell the store no address and no user; nil without a group.
+  /// Creates a limiter with full buckets, for this process only until ``changed(isTogether:replicas:now:)``. The
+  /// authenticator makes names that tell the store no address and no user; nil without a group.
   package init(_ authenticator: MessageAuthenticator?, callers: Int = RateLimits.callers) {
     isShared = authenticator != nil
     let names = authenticator.map { BucketNames($0, maximum: callers) }
     state = Locked(State(names: names, buckets: RateBuckets(callers: callers, isShared: isShared)))
   }
 
-  /// Takes a token of the caller's bucket and one of the client's total, or neither.
-  ///
-  /// - Parameter now: The time in nanoseconds of the monotonic clock, as everywhere here.
+  /// Takes a token of the caller's bucket and one of the client's total, or neither. `now` is in monotonic nanoseconds.
   public func take(_ rates: ClientRates, for caller: Caller, now: UInt64) -> RateVerdict {
     guard !rates.isUnlimited else { return .unlimited }
     let now = TokenBucket.moment(now)
@@ -79,9 +76,8 @@ public final class RateLimiter: Sendable {
     return RateVerdict(caller: outcome(.caller), total: outcome(.total), now: now)
   }
 
-  /// Counts a failed credential. The server does not count valid credentials here, so it never slows them down.
-  ///
-  /// - Returns: The seconds until the address may try again, for `Retry-After`; nil if it may continue now.
+  /// Counts a failed credential; valid ones are not counted, so never slowed down. Returns the seconds until the
+  /// address may try again, for `Retry-After`; nil if it may continue now.
   public func takeFailure(from address: String, now: UInt64) -> Int? {
     let now = TokenBucket.moment(now)
     let key = Hasher.hash { $0.combine(address) }

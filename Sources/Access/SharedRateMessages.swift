@@ -49,14 +49,9 @@ struct BucketName {
 
   static func caller(_ caller: Caller, of client: String, _ bucket: TokenBucket) -> BucketName {
     var name = BucketName(.caller, client: client, bucket)
-    switch caller {
-    case .address(let text):
-      name.message.append(1)
-      name.append(text.utf8)
-    case .subject(let bytes):
-      name.message.append(2)
-      name.append(bytes.bytes)
-    }
+    let kind: UInt8 = if case .address = caller { 1 } else { 2 }
+    name.message.append(kind)
+    name.append(caller.bytes.bytes)
     return name
   }
 
@@ -159,8 +154,8 @@ package struct StrictTake: Sendable {
   /// The ends of the buckets' keys.
   package var names: [[UInt8]] { parts.map(\.id.bytes) }
 
-  /// 40 bytes for each bucket, little endian: ID, interval, the largest debt that leaves a token, the largest debt of all,
-  /// and the debt that the replica knows of, in microseconds.
+  /// 40 bytes for each bucket, little endian: ID, interval, the largest debt that leaves a token, the largest debt of
+  /// all, and the debt that the replica knows of, in microseconds.
   package var buckets: [UInt8] {
     var bytes: [UInt8] = []
     for part in parts {

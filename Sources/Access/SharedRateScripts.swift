@@ -2,7 +2,7 @@
 ///
 /// A bucket is a key with the moment when it is full, in microseconds of the store's clock, and expires a second after
 /// that. Its name is the first key of a script, followed by the eight bytes of the ID. All numbers are whole and below
-/// 2^53, so Lua counts them exactly. Scripts do not change a key with another kind of value, which is another program's.
+/// 2^53, so Lua counts them exactly. Scripts do not change a key with another kind of value, another program's.
 package enum SharedRateScripts {
   /// Settles a replica's buckets once, and publishes their debts.
   ///

@@ -1,9 +1,8 @@
 import COpenSSL
 import Cryptography
 
-/// Verifies signatures by one key and one algorithm, and reuses OpenSSL's prepared contexts.
-///
-/// The contexts hold state, so a verifier belongs to one thread at a time.
+/// Verifies signatures by one key and one algorithm, and reuses OpenSSL's prepared contexts. The contexts hold state,
+/// so a verifier belongs to one thread at a time.
 @safe final class SignatureVerifier {
   // Safe: the pointers are valid from `init` to `deinit`, and each holds its own reference to the key.
 

@@ -17,7 +17,7 @@ extension Span<UInt8> {
     return UInt128(bigEndian: unsafe unsafeBitCast(address, to: UInt128.self))
   }
 
-  /// Calls `body` with the bytes and a final NUL. Returns 0 if no address is so long, or for a NUL, which ends a C string.
+  /// Calls `body` with the bytes and a NUL. Returns 0 if no address is so long, or for a NUL, which ends a C string.
   private func withCString(_ body: (UnsafePointer<CChar>?) -> Int32) -> Int32 {
     // INET6_ADDRSTRLEN: the longest IPv6 address, which ends with an IPv4 address, and the NUL.
     var characters = InlineArray<46, CChar>(repeating: 0)

@@ -1,6 +1,6 @@
-/// Text from outside, kept as the received bytes. Comparison, hashing and sorting work byte by byte. `String` compares and
-/// hashes by canonical equivalence, which costs O(n²) for n combining marks, and equates different bytes. So it is for text
-/// of the operator and of the program (docs/decisions.md, 55).
+/// Text from outside, kept as the received bytes. Comparison, hashing and sorting work byte by byte. `String` compares
+/// and hashes by canonical equivalence, which costs O(n²) for n combining marks, and equates different bytes. So it is
+/// for text of the operator and of the program (docs/decisions.md, 55).
 public struct ByteString: Sendable {
   /// The bytes. They are UTF-8 if the source guarantees it.
   public let bytes: [UInt8]
@@ -70,10 +70,8 @@ extension UInt64 {
 
 /// Eight bytes at a time.
 extension Span<UInt8> {
-  /// Returns the index of the first byte in `start..<end` that `marks` marks by its top bit, or of the first of the last
-  /// bytes, fewer than eight, which do not fill a word.
-  ///
-  /// - Parameter marks: Gets eight bytes, the first one lowest. Only its lowest mark must be exact.
+  /// Returns the index of the first byte in `start..<end` that `marks` marks by its top bit, or of the last bytes,
+  /// which do not fill a word. `marks` gets eight bytes, the first one lowest; only its lowest mark must be exact.
   @inlinable @inline(__always)
   public func firstMark(from start: Int, to end: Int, _ marks: (_ word: UInt64) -> UInt64) -> Int {
     var index = start
@@ -141,9 +139,8 @@ extension Span<UInt8> {
     return true
   }
 
-  /// Returns whether the bytes in `range` equal `lowercase` (ASCII), ignoring the case of ASCII letters.
-  ///
-  /// It has a label because a literal without one would become a `String` too, which takes longer to compare.
+  /// Returns whether the bytes in `range` equal `lowercase` (ASCII), ignoring the case of ASCII letters. It has a label
+  /// because a literal without one would become a `String` too, which takes longer to compare.
   public func equalsIgnoringCase(_ range: Range<Int>, text lowercase: String) -> Bool {
     guard range.count == lowercase.utf8.count else { return false }
     for (index, expected) in zip(range, lowercase.utf8) where self[index].lowercased != expected { return false }

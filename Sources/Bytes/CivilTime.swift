@@ -7,8 +7,8 @@ public struct CivilDate: Sendable, Equatable {
   /// The day of the month, 1 to 31.
   public let day: Int
 
-  /// Creates the date of a day since 1970-01-01, or before. Eras of 400 years begin on 1 March, so that the leap day is the
-  /// last of a year (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).
+  /// Creates the date of a day since 1970-01-01, or before. Eras of 400 years begin on 1 March, so that the leap day is
+  /// the last of a year (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).
   public init(daysSinceEpoch: Int) {
     let shifted = daysSinceEpoch + 719_468
     let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097

@@ -1,10 +1,9 @@
 import Glibc
 
 extension String {
-  /// Calls `body` with the text's UTF-8.
-  ///
-  /// `utf8.span` is not safe: the bytes of a short text are in the value itself, so the span of a temporary value points
-  /// to a place on the stack that the optimizer gives to other values (https://github.com/swiftlang/swift/issues/81931).
+  /// Calls `body` with the text's UTF-8. `utf8.span` is not safe: the bytes of a short text are in the value itself, so
+  /// the span of a temporary value points to a place on the stack that the optimizer gives to other values
+  /// (https://github.com/swiftlang/swift/issues/81931).
   @inlinable
   @inline(__always)
   public func withUTF8Bytes<Result>(_ body: (Span<UInt8>) -> Result) -> Result {

@@ -3,10 +3,10 @@ import CLockedMemory
 import COpenSSL
 import Glibc
 
-/// Secret bytes in locked memory while there is room, wiped when freed. Nothing prints, encodes or mirrors them, or makes a
-/// `String` of them. A caller reads them during a closure, and must copy them nowhere but into another `SecretBytes`.
+/// Secret bytes in locked memory while there is room, wiped when freed. Nothing prints, encodes or mirrors them, or
+/// makes a `String`. A caller reads them during a closure, and must copy them nowhere but into another `SecretBytes`.
 @safe public final class SecretBytes: @unchecked Sendable {
-  // Safe: the memory is valid from `init` to `deinit`, which alone frees it. Sendable: nothing writes to it after `init`.
+  // Safe: the memory is valid from `init` to `deinit`, which alone frees it. Sendable: nothing writes after `init`.
 
   /// The number of bytes.
   public let count: Int
@@ -49,8 +49,8 @@ import Glibc
 }
 
 extension SecretBytes {
-  /// Moves an environment variable into secret bytes: wipes its value where the kernel shows it, then unsets it. Returns nil
-  /// if it is not set. Call it while there is only one thread, because the environment has no lock.
+  /// Moves an environment variable into secret bytes: wipes its value where the kernel shows it, then unsets it.
+  /// Returns nil if it is not set. Call it while there is only one thread, because the environment has no lock.
   public static func take(environmentVariable name: String) -> SecretBytes? {
     guard let value = unsafe getenv(name) else { return nil }
     let count = unsafe strlen(value)
@@ -62,11 +62,9 @@ extension SecretBytes {
   }
 }
 
-extension SecretBytes: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+extension SecretBytes: CustomStringConvertible, CustomReflectable {
   /// A constant text, which does not reveal even the length.
   public var description: String { "<secret>" }
-  /// A constant text, which does not reveal even the length.
-  public var debugDescription: String { description }
   /// A mirror without children.
   public var customMirror: Mirror { Mirror(self, children: []) }
 }

@@ -11,7 +11,7 @@ public struct JSONReader {
   /// The number of values that may still follow.
   private var rest: Int
 
-  /// Returns the value; nil for bytes that are not one JSON text in UTF-8, or have more values, which cost more than bytes.
+  /// Returns the value; nil for bytes that are not one JSON text in UTF-8, or more values, which cost more than bytes.
   public static func read(_ bytes: [UInt8], values limit: Int = .max) -> JSONValue? {
     var reader = JSONReader(bytes: bytes, limit: limit)
     guard let value = reader.value() else { return nil }

@@ -1,8 +1,7 @@
 public import Bytes
 
-/// A JSON value (RFC 8259) as the text spells it: numbers keep their text, objects keep order and repeated members.
-/// `JSONDecoder` merges these, and accepts 1.0e3 as a whole number. Strings and member names are bytes, because the author
-/// may be hostile.
+/// A JSON value (RFC 8259) as the text spells it: numbers keep their text, objects keep order and repeated members,
+/// which `JSONDecoder` merges. Strings and member names are bytes, because the author of the text may be hostile.
 public enum JSONValue: Equatable, Sendable {
   /// A JSON object with its members in order.
   case object([Member])
@@ -88,7 +87,7 @@ extension JSONValue {
     return bytes
   }
 
-  /// The same text in printable ASCII, safe on any terminal: other characters, only in strings, become escapes of UTF-16.
+  /// The same text in printable ASCII, safe on any terminal: other characters, only in strings, become UTF-16 escapes.
   package var ascii: String {
     var ascii: [UInt8] = []
     for unit in String(decoding: bytes, as: UTF8.self).utf16 {

@@ -36,9 +36,7 @@ extension Inspection {
       add(
         "header.kid.key", keyID == expected, pass: "The kid is the ID of the given key.",
         fail: "The kid names another key than the given key \(expected), so Apple would verify with the wrong key.")
-    } catch {
-      add("header.kid", .fail, "\(error)")
-    }
+    } catch { add("header.kid", .fail, "\(error)") }
   }
 
   /// Checks `typ`. Apple does not list it, so no value of it fails.
@@ -90,9 +88,7 @@ extension Inspection {
       add(
         "claims.iss", !isKeyID, pass: "The iss \(team) has the form of a team ID.",
         fail: "The iss and the kid are both \(team); iss must be the team ID, kid the key ID.")
-    } catch {
-      add("claims.iss", .fail, "\(error)")
-    }
+    } catch { add("claims.iss", .fail, "\(error)") }
   }
 
   /// Returns the time; nil unless it is whole seconds.

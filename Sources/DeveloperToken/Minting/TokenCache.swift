@@ -2,9 +2,8 @@ import Bytes
 import Cryptography
 public import HTTPMessages
 
-/// A bounded cache of tokens by their claims, which evicts the least recently used: a value without lock and clock.
-///
-/// A caller calls `request`. If the result is to sign, the caller must call `finish`, even if signing failed.
+/// A bounded cache of tokens by their claims, which evicts the least recently used: a value without lock and clock. A
+/// caller calls `request`. If the result is to sign, the caller must call `finish`, even if signing failed.
 struct TokenCache {
   /// The properties that requests for the same token share; `origins` in ascending order without duplicates.
   struct Key: Hashable {
@@ -45,14 +44,12 @@ struct TokenCache {
 
   var count: Int { entries.count }
 
-  /// Returns the next step of a caller.
-  ///
-  /// - Parameter renewsAhead: Whether a new token is signed some time before half of the lifetime has passed, while callers
-  ///   get the present one: a quarter of that half, at most ten minutes.
+  /// Returns the next step of a caller. With `renewsAhead`, a new token is signed before half of the lifetime has
+  /// passed, by a quarter of that half, at most ten minutes, while callers get the present one.
   mutating func request(_ key: Key, now: Int, renewsAhead: Bool = false) -> Step {
     guard let index = find(key) else { return start(key, present: nil) }
     let token = entries[index].document.token
-    // After half of its lifetime, no caller gets the token. If the clock went back, `iat` and `exp` may be too far ahead.
+    // After half of its lifetime, no caller gets the token. If the clock went back, `iat` and `exp` may be too late.
     guard token.mintedAt <= now, now <= token.refreshAfter else { return start(key, present: nil) }
     let document = document(at: index, now: now)
     // In the second in which exactly half has passed, one caller signs a new token while other callers get the present one.
@@ -120,7 +117,7 @@ public final class MintedToken: Sendable {
   let mintedAt: Int
   /// When a client should request the next token: the last second at which at least half of the lifetime is left.
   public let refreshAfter: Int
-  /// The SHA-256 of the compact form, which identifies the token where it must not appear, as in the record of each grant.
+  /// The SHA-256 of the compact form, which identifies the token where it must not appear, as in records of grants.
   public let sha256: InlineArray<32, UInt8>
 
   init(compact: [UInt8], claims: Claims, mintedAt: Int) throws(CryptographyError) {

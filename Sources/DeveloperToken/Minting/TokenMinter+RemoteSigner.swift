@@ -12,8 +12,8 @@ extension TokenMinter {
     case waiting(AwaitedToken)
   }
 
-  /// Returns the same token as ``document(ttl:origins:now:)`` does, or else what to wait for. It never blocks with a remote
-  /// signer, but throws at once if that has just failed, or if too many wait for it.
+  /// Returns the same token as ``document(ttl:origins:now:)`` does, or else what to wait for. It never blocks with a
+  /// remote signer, but throws at once if that has just failed, or if too many wait for it.
   ///
   /// - Parameters:
   ///   - client: The client whose places for waiting callers this one takes.
@@ -113,9 +113,8 @@ public final class AwaitedToken: Sendable {
 }
 
 /// The tokens that a remote signer is to sign, and the callers that wait for each. A value, behind the minter's lock.
-///
-/// Clients take turns, so one with many tokens delays only its own. A caller that goes away does not give up the place of
-/// its token before that is signed, so no more than ``most`` are due.
+/// Clients take turns, so one with many tokens delays only its own. A caller that goes away does not give up the place
+/// of its token before that is signed, so no more than ``most`` are due.
 struct DueTokens {
   private struct Due {
     /// The client of the first caller; nil for a token that is renewed for none.
@@ -165,7 +164,7 @@ struct DueTokens {
     return !isSigning
   }
 
-  /// Returns the next token to sign, since when it is due, and the clock of its request. It stays due until ``remove(_:)``.
+  /// Returns the next token to sign, since when it is due, and its request's clock. It stays due until ``remove(_:)``.
   mutating func next() -> (key: TokenCache.Key, since: ContinuousClock.Instant, clock: @Sendable () -> Int)? {
     guard let client = turns.popFirst(), let key = lines[client]?.popFirst(), let next = due[key] else {
       isSigning = false

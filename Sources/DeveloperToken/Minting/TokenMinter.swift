@@ -3,9 +3,8 @@ public import Cryptography
 public import HTTPMessages
 import Locks
 
-/// Mints developer tokens and reuses each one until half of its lifetime has passed.
-///
-/// All threads share one minter. A cached token costs a short critical section, and signing happens outside of it.
+/// Mints developer tokens and reuses each one until half of its lifetime has passed. All threads share one minter. A
+/// cached token costs a short critical section, and signing happens outside of it.
 public final class TokenMinter: @unchecked Sendable {
   // Sendable: all mutable state is accessed only with the monitor locked.
 
@@ -25,11 +24,9 @@ public final class TokenMinter: @unchecked Sendable {
   var cache: TokenCache
   /// What a remote signer is to sign.
   var due = DueTokens()
-  private var records = [MintingRecord](repeating: MintingRecord(), count: MintingRecord.Use.allCases.count)
+  private var records: [MintingRecord.Use: MintingRecord] = [:]
 
-  /// Creates a minter with an empty cache. Throws if key ID and team ID are the same.
-  ///
-  /// - Parameter cacheCapacity: The most tokens with different claims, each 0.8 to 32 KiB with its document.
+  /// Creates a minter with a cache for different tokens, each 0.8 to 32 KiB with its document. Throws for equal IDs.
   public init(key: SigningKey, team: TeamID, policy: TokenPolicy, cacheCapacity: Int = 1024) throws(TokenError) {
     guard key.keyID.description != team.description else { throw .keyIDEqualsTeamID(key.keyID) }
     (self.key, self.team, self.policy) = (key, team, policy)
@@ -43,7 +40,7 @@ public final class TokenMinter: @unchecked Sendable {
   ///
   /// - Parameters:
   ///   - ttl: The lifetime from now in seconds; nil for the policy's default.
-  ///   - origins: The origins of the token, in any order. If empty, the token has no such claim.
+  ///   - origins: The origins in any order. Without any, the token has no such claim.
   ///   - now: The time in seconds since 1970.
   public func token(ttl: Int? = nil, origins: [Origin] = [], now: Int) throws(TokenError) -> MintedToken {
     try document(ttl: ttl, origins: origins, now: now).token
@@ -82,7 +79,7 @@ public final class TokenMinter: @unchecked Sendable {
   /// Mints a token for the upstream, with its own signature, which no caller gets. With a remote signer it blocks.
   public func freshToken(ttl: Int? = nil, origins: [Origin] = [], now: Int) throws(TokenError) -> MintedToken {
     let token = mint(try cacheKey(ttl, origins), now: now)
-    monitor.withLock { records[.upstream].note(token, isUsual: true) }
+    monitor.withLock { records[.upstream, default: MintingRecord()].note(token, isUsual: true) }
     return try token.get()
   }
 
@@ -90,10 +87,10 @@ public final class TokenMinter: @unchecked Sendable {
   public func growCache(to capacity: Int) { monitor.withLock { cache.grow(to: capacity) } }
 
   /// The number of signatures so far, for metrics.
-  public var signatureCount: Int { monitor.withLock { records.reduce(0) { $0 + $1.minted } } }
+  public var signatureCount: Int { monitor.withLock { records.values.reduce(0) { $0 + $1.minted } } }
 
   /// The latest tokens for this use, for metrics.
-  public func record(of use: MintingRecord.Use) -> MintingRecord { monitor.withLock { records[use] } }
+  public func record(of use: MintingRecord.Use) -> MintingRecord { monitor.withLock { records[use] ?? .init() } }
 
   var cachedTokens: Int { monitor.withLock { cache.count } }
 
@@ -103,7 +100,8 @@ public final class TokenMinter: @unchecked Sendable {
   ) -> Result<TokenDocument, TokenError> {
     let document = token.map { TokenDocument($0, now: now) }
     let callers = monitor.withLock {
-      records[.caller].note(token, isUsual: key.ttl == policy.ttl && key.origins.isEmpty)
+      let isUsual = key.ttl == policy.ttl && key.origins.isEmpty
+      records[.caller, default: MintingRecord()].note(token, isUsual: isUsual)
       cache.finish(key, try? document.get())
       monitor.broadcast()
       return due.remove(key)
@@ -279,7 +277,7 @@ public struct Claims: Sendable, Hashable {
 /// The latest tokens that a minter made for one use.
 public struct MintingRecord: Sendable {
   /// The holder of tokens.
-  public enum Use: Int, Sendable, CaseIterable {
+  public enum Use: Sendable, CaseIterable {
     case caller
     /// The server itself, for its requests to the upstream.
     case upstream
@@ -295,7 +293,7 @@ public struct MintingRecord: Sendable {
 
   /// When the last token was minted, whatever its claims; nil before the first.
   public private(set) var lastMintedAt: Int?
-  /// The times of the last usual token: for callers, one with the default lifetime, which tells of others, and no origins.
+  /// The times of the last usual token: for callers, one of the default lifetime without origins, which tells most.
   public private(set) var usual: Times?
   /// The number of tokens that could not be minted.
   public private(set) var failures = 0
@@ -306,12 +304,5 @@ public struct MintingRecord: Sendable {
     minted += 1
     lastMintedAt = token.mintedAt
     if isUsual { usual = Times(mintedAt: token.mintedAt, expiresAt: token.expiresAt) }
-  }
-}
-
-extension [MintingRecord] {
-  subscript(use: MintingRecord.Use) -> MintingRecord {
-    get { self[use.rawValue] }
-    set { self[use.rawValue] = newValue }
   }
 }

@@ -150,7 +150,7 @@ public enum KeyKind: Sendable, Hashable, CaseIterable {
     "is \(name), not a private key for MusicKit. \(SigningKeyError.Reason.advice)"
   }
 
-  /// Returns the kind for a PEM label (RFC 7468 §4) without spaces, which pasting may have removed; nil for the right one.
+  /// Returns the kind for a PEM label (RFC 7468 §4) without spaces, which pasting may remove; nil for the right one.
   static func labelled(_ label: String) -> KeyKind? {
     switch label {
     case "PRIVATEKEY": nil

@@ -73,7 +73,7 @@ public struct KeyFileAccess: Sendable {
     (mode, owner, self.isReadOnly) = (status.st_mode & 0o7777, status.st_uid, isReadOnly)
   }
 
-  /// Whether the file system is read-only, as of a mounted secret (Kubernetes, Docker, systemd), with a mode of the platform.
+  /// Whether the file system is read-only, as of mounted secrets (Kubernetes, Docker, systemd) with the platform's mode.
   static func isReadOnly(_ descriptor: Int32) -> Bool {
     var status = statvfs()
     return unsafe fstatvfs(descriptor, &status) == 0 && status.f_flag & UInt(ST_RDONLY) != 0
@@ -108,7 +108,7 @@ public struct KeyFileAccess: Sendable {
 
 /// A user who may write to a folder can put another file in place of one in it, whatever the mode of that file.
 extension KeyFileAccess {
-  /// Returns what the operator should fix about the folder of a file, or about that of the file to which its link leads.
+  /// Returns what the operator should fix about the folder of a file, or that of the file to which its link leads.
   static func findings(aboutFolderOf file: String) -> [Finding] {
     var folders = [folder(of: file)]
     if let target = unsafe realpath(file, nil) {
@@ -123,8 +123,8 @@ extension KeyFileAccess {
     return slash == file.utf8.startIndex ? "/" : String(file[..<slash])
   }
 
-  /// Returns nil for nothing to fix, a read-only file system, or permissions that the system does not report. In a sticky
-  /// folder, such as /tmp, only the owners of a file and of the folder can replace the file (chmod(2)).
+  /// Returns nil for nothing to fix, a read-only file system, or permissions that the system does not report. In a
+  /// sticky folder, such as /tmp, only the owners of a file and of the folder can replace the file (chmod(2)).
   private static func finding(aboutFolder path: String) -> Finding? {
     var (status, system) = (stat(), statvfs())
     guard unsafe stat(path, &status) == 0, unsafe statvfs(path, &system) == 0, system.f_flag & UInt(ST_RDONLY) == 0

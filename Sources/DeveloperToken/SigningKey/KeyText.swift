@@ -1,10 +1,9 @@
 import Bytes
 import Cryptography
 
-/// Extracts the DER of a key from pasted text. Every intermediate form is a `SecretBytes`.
-///
-/// Environment variables, dashboards and secret stores change a `.p8`: literal `\n`, CRLF, a BOM, quotes, spaces
-/// instead of line ends, base64 of the whole file, missing header lines, and any combination of these.
+/// Extracts the DER of a key from pasted text. Every intermediate form is a `SecretBytes`. Environment variables,
+/// dashboards and secret stores change a `.p8`: literal `\n`, CRLF, a BOM, quotes, spaces instead of line ends, base64
+/// of the whole file, missing header lines, and any combination of these.
 enum KeyText {
   /// The most bytes of the text. A P-256 key has 257 bytes, and its base64 344.
   static let limit = 16_384
@@ -42,8 +41,8 @@ enum KeyText {
     return body.flatMap { decoded(slice(text, $0)) }
   }
 
-  /// Returns the text without the bytes that pasting adds and that neither PEM nor base64 can contain; white space becomes
-  /// spaces. One pass removes all of them, so the parser need not guess an order of unwrapping.
+  /// Returns the text without the bytes that pasting adds and that neither PEM nor base64 can contain; white space
+  /// becomes spaces. One pass removes all of them, so the parser need not guess an order of unwrapping.
   private static func cleaned(_ text: SecretBytes) -> SecretBytes {
     SecretBytes(capacity: text.count) { output in
       text.withBytes { bytes in
@@ -70,7 +69,7 @@ enum KeyText {
     }
   }
 
-  /// Parses a backslash and what it escapes in shell, JSON and YAML: `\n`, `\\n`, `\r`, `\t`, `\/`, `\"`, or a line end.
+  /// Parses a backslash and what it escapes in shell, JSON and YAML: `\n`, `\\n`, `\r`, `\t`, `\/`, `\"`, a line end.
   private static func escape(in bytes: Span<UInt8>, at index: Int) -> (length: Int, replacement: UInt8?) {
     var next = index
     while next < bytes.count, bytes[next] == UInt8(ascii: "\\") { next += 1 }
@@ -161,7 +160,7 @@ enum PEMBlock {
     return body
   }
 
-  /// Refines the kind of a block: an old encrypted one has a header line (RFC 1421 §4.6.1.1), and a key may follow parameters.
+  /// Refines the kind: an old encrypted block has a header line (RFC 1421 §4.6.1.1), and a key may follow parameters.
   private static func refined(_ kind: KeyKind, _ text: Span<UInt8>, after end: Int) -> KeyKind {
     if text.firstIndex(of: "Proc-Type:") != nil { return .encryptedPrivateKey }
     let hasKey = kind == .ecParameters && text.firstIndex(of: "-----BEGIN EC PRIVATE KEY", from: end) != nil

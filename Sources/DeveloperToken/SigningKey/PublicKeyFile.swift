@@ -21,9 +21,7 @@ struct PublicKeyFile: Sendable {
       }
       guard let blob = blob(in: text) else { throw .init(.noPublicKey) }
       return try PublicKeyFile(point(after: blobPrefix, in: blob.span), keyID)
-    } catch {
-      throw SigningKeyError(error.reason, path: path)
-    }
+    } catch { throw SigningKeyError(error.reason, path: path) }
   }
 
   private init(_ point: [UInt8]?, _ keyID: KeyID?) throws(SigningKeyError) {

@@ -3,8 +3,8 @@ import Cryptography
 import Dispatch
 import Locks
 
-/// A signer outside of the server, which alone has the private key: an ssh-agent, or a command. The server has the public
-/// half, and verifies each signature before use. Signing blocks, so no event loop may call it.
+/// A signer outside of the server, which alone has the private key: an ssh-agent, or a command. The server has the
+/// public half, and verifies each signature before use. Signing blocks, so no event loop may call it.
 public final class RemoteSigner: Sendable {
   /// Who signs.
   public enum Place: Sendable, Hashable {

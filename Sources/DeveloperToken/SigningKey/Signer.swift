@@ -43,8 +43,8 @@ import Locks
 
 /// The owner of an `EVP_PKEY` with a P-256 private key. Any thread may use it.
 @safe final class PrivateKey: @unchecked Sendable {
-  // Safe: the pointer is valid from `init` to `deinit`. Sendable: an EVP_PKEY is only read after it is made, OpenSSL counts
-  // references to it atomically, and `idle` is accessed only inside `monitor`. A signer out of it belongs to one thread.
+  // Safe: the pointer is valid from `init` to `deinit`. Sendable: an EVP_PKEY is only read after it is made, OpenSSL
+  // counts references to it atomically, and `idle` is used only inside `monitor`. A signer belongs to one thread.
 
   let pointer: OpaquePointer
   private let monitor = Monitor()
@@ -75,7 +75,6 @@ import Locks
     return unsafe PrivateKey(adopting: key)
   }
 
-  /// Returns the public half as PEM of a `SubjectPublicKeyInfo`.
   func publicKeyPEM() throws(CryptographyError) -> String {
     guard let bio = unsafe BIO_new(BIO_s_mem()) else { throw .init(function: "BIO_new") }
     defer { unsafe BIO_free(bio) }
@@ -86,7 +85,6 @@ import Locks
     return String(decoding: text.prefix(Int(count)), as: UTF8.self)
   }
 
-  /// Returns the public half as DER of a `SubjectPublicKeyInfo`.
   func publicKeyDER() throws(CryptographyError) -> [UInt8] {
     let length = unsafe i2d_PUBKEY(pointer, nil)
     guard length > 0 else { throw .init(function: "i2d_PUBKEY") }

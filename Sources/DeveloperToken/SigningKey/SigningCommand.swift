@@ -5,8 +5,8 @@ import Cryptography
 @unsafe @preconcurrency import Glibc
 import Locks
 
-/// A command that signs: it gets the bytes on standard input, and writes the signature to standard output. It blocks. It
-/// runs without a shell, in a process group of its own, with three descriptors and few variables.
+/// A command that signs: it gets the bytes on standard input, and writes the signature to standard output. It blocks.
+/// It runs without a shell, in a process group of its own, with three descriptors and few variables.
 struct SigningCommand {
   private let arguments: [String]
   private let timeout: Duration
@@ -17,8 +17,8 @@ struct SigningCommand {
   /// The most bytes of standard error that an error quotes. The rest is read and dropped.
   private static let longestComplaint = 200
 
-  /// The variables that the command gets: what programs and the command-line tools of key services need. The server's own
-  /// settings may be secrets, so the command gets none of them.
+  /// The variables that the command gets: what programs and the command-line tools of key services need. The server's
+  /// own settings may be secrets, so the command gets none of them.
   private static let variables = [
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR", "HTTPS_PROXY", "https_proxy", "NO_PROXY",
     "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "OPENSSL_CONF", "OPENSSL_MODULES", "SSH_AUTH_SOCK", "GNUPGHOME",
@@ -213,9 +213,7 @@ enum Running {
 private enum Orphans {
   private static let processes = Locked<[pid_t]>([])
 
-  /// Reaps those that have ended.
-  ///
-  /// - Parameter killed: A further process. It ends within a moment, unless the kernel waits for a device on its behalf.
+  /// Reaps those that have ended, and one that ends within a moment, unless the kernel waits for a device for it.
   static func reap(_ killed: pid_t? = nil) {
     var waiting = processes.withLock { all in
       defer { all = [] }

@@ -2,9 +2,8 @@ public import Bytes
 public import Cryptography
 import Glibc
 
-/// A MusicKit private key: an EC P-256 key from Apple, which has signed and verified a probe.
-///
-/// It holds the only copy, inside OpenSSL, or a ``RemoteSigner`` that has the key. Descriptions show only the key ID.
+/// A MusicKit private key: an EC P-256 key from Apple, which has signed and verified a probe. It holds the only copy,
+/// inside OpenSSL, or a ``RemoteSigner`` that has the key. Descriptions show only the key ID.
 public final class SigningKey: Sendable {
   /// The identifier for the `kid` of every token.
   public let keyID: KeyID
@@ -20,7 +19,7 @@ public final class SigningKey: Sendable {
   public let remote: RemoteSigner?
   private let privateKey: PrivateKey?
 
-  /// Parses a key from its text, in any form in which a `.p8` is pasted. The error names the kind of text found instead.
+  /// Parses a key from its text, in any form of a pasted `.p8`. The error names the kind of text found instead.
   public convenience init(parsing text: SecretBytes, keyID: KeyID, findings: [Finding] = []) throws(SigningKeyError) {
     try self.init(KeyDER.privateKey(KeyText.der(from: text)), keyID: keyID, findings: findings)
   }
@@ -45,13 +44,11 @@ public final class SigningKey: Sendable {
       // The server finds a key with mismatched halves now, before Apple does.
       let probe = Array("A probe of the signing key.".utf8)
       isProved = verificationKey.verifies(try key.signature(of: probe.span), of: probe.span)
-    } catch {
-      throw .init(.cryptography(error))
-    }
+    } catch { throw .init(.cryptography(error)) }
     guard isProved else { throw .init(.probeFailed) }
   }
 
-  /// Creates a key with the public half in a file. A signer outside of the server, which is not asked yet, has the other.
+  /// Creates a key with the public half in a file. A signer outside of the server, not asked yet, has the other.
   public convenience init(
     of place: RemoteSigner.Place, publicKeyFile path: String, timeout: Duration, keyID: KeyID
   ) throws(SigningKeyError) {
@@ -87,26 +84,23 @@ public final class SigningKey: Sendable {
     return privateKey
   }
 
-  /// Returns 32 secret bytes that only a process with this key can derive: HMAC-SHA-256 of `label` under the private number.
+  /// Returns 32 secret bytes that only a process with this key has: HMAC-SHA-256 of `label` under the private number.
   package func secret(for label: StaticString) throws(CryptographyError) -> SecretBytes {
     try ownKey().secret(for: label)
   }
 }
 
-extension SigningKey: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+extension SigningKey: CustomStringConvertible, CustomReflectable {
   /// The key ID and nothing else.
   public var description: String { "SigningKey(\(keyID))" }
-  /// The key ID and nothing else.
-  public var debugDescription: String { description }
   /// A mirror with the key ID and nothing else.
   public var customMirror: Mirror { Mirror(self, children: ["keyID": keyID]) }
 }
 
 extension SigningKey {
-  /// Reads a key from a file.
-  ///
-  /// The key ID comes from a file name `AuthKey_<KEYID>.p8` unless the caller supplies one. If both exist and differ, one
-  /// is wrong, and Apple would refuse the tokens. Symbolic links are followed: Kubernetes mounts secrets that way.
+  /// Reads a key from a file. The key ID comes from a file name `AuthKey_<KEYID>.p8` unless the caller supplies one. If
+  /// both exist and differ, one is wrong, and Apple would refuse the tokens. Symbolic links are followed: Kubernetes
+  /// mounts secrets that way.
   public static func load(file path: String, keyID: KeyID?) throws(SigningKeyError) -> SigningKey {
     do throws(SigningKeyError) {
       // This check precedes that of the name, which does not matter if the path is missing or a directory.
@@ -114,9 +108,7 @@ extension SigningKey {
       let keyID = try Self.keyID(given: keyID, path: path)
       let file = try KeyFile.read(path)
       return try SigningKey(parsing: file.text, keyID: keyID, findings: file.findings)
-    } catch {
-      throw SigningKeyError(error.reason, path: path)
-    }
+    } catch { throw SigningKeyError(error.reason, path: path) }
   }
 
   private static func keyID(given: KeyID?, path: String) throws(SigningKeyError) -> KeyID {

@@ -51,16 +51,14 @@ import JSON
 }
 
 extension VerificationKey {
-  /// Reads the public key in a file, PEM of a `SubjectPublicKeyInfo` (RFC 7468 §13); nil if there is no such block. Throws
-  /// if the file cannot be read, or its key is not one of P-256.
+  /// Reads the public key in a file, PEM of a `SubjectPublicKeyInfo` (RFC 7468 §13); nil if there is no such block.
+  /// Throws if the file cannot be read, or its key is not one of P-256.
   public static func load(publicKeyFile path: String) throws(SigningKeyError) -> VerificationKey? {
     do throws(SigningKeyError) {
       try KeyFile.checkPlace(path)
       guard let der = KeyText.publicKeyDER(from: try KeyFile.read(path).text) else { return nil }
       guard let key = der.withBytes({ VerificationKey(subjectPublicKeyInfo: $0) }) else { throw .init(.otherPublicKey) }
       return key
-    } catch {
-      throw SigningKeyError(error.reason, path: path)
-    }
+    } catch { throw SigningKeyError(error.reason, path: path) }
   }
 }

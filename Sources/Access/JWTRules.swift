@@ -1,50 +1,10 @@
-public import Bytes
-import Cryptography
-
-extension JWT {
-  /// Checks the algorithm and the claims against the rules at `now`, in seconds since 1970, but not the signature. Returns
-  /// the claims, which are not valid before the signature is verified.
-  ///
-  /// It comes first, so an expired token is expired even without its key, and only a valid one may cause a fetch of keys.
-  @discardableResult
-  public func check(_ rules: JWTRules, now: Int) throws(JWTRefusal) -> VerifiedJWT {
-    guard rules.algorithms.contains(algorithm) else { throw .algorithmNotAllowed }
-    let (subject, expiresAt) = try claims.check(rules, now: now)
-    return VerifiedJWT(subject: subject, expiresAt: expiresAt, keyID: keyID)
-  }
-
-  func verifySignature(by keys: JSONWebKeySet) throws(JWTRefusal) {
-    let candidates = try keys.candidates(for: algorithm, keyID: keyID)
-    guard candidates.contains(where: { isSigned(by: $0.key) }) else { throw refusalOfSignature }
-  }
-
-  func isSigned(by key: PublicKey) -> Bool { key.verifies(jws.signature.span, of: jws.signingInput.span, algorithm) }
-
-  var refusalOfSignature: JWTRefusal { keyID == nil ? .unknownKey : .badSignature }
-
-  /// Checks the claims against the rules at `now`, in seconds since 1970, and verifies the signature.
-  public func verify(by keys: JSONWebKeySet, rules: JWTRules, now: Int) throws(JWTRefusal) -> VerifiedJWT {
-    let token = try check(rules, now: now)
-    try verifySignature(by: keys)
-    return token
-  }
-}
-
-/// The content of a JWT with a verified signature and accepted claims.
-public struct VerifiedJWT: Sendable, Equatable {
-  /// The `sub` (RFC 7519 §4.1.2), which names the user, 1 to 255 bytes; nil if the token has none.
-  public let subject: ByteString?
-  /// The `exp` in whole seconds since 1970. The server accepts the token for a minute longer, because clocks differ.
-  public let expiresAt: Int
-  /// The `kid` of the signing key; nil if the token names none.
-  public let keyID: ByteString?
-}
+import Bytes
 
 /// The rules that a JWT must meet to identify a client.
 public struct JWTRules: Sendable, Equatable {
   /// The required `iss` (RFC 7519 §4.1.1), compared byte for byte.
   public var issuer: String
-  /// The values of which `aud` (RFC 7519 §4.1.3) must contain one; nil if a required claim names the application instead.
+  /// The accepted values of `aud` (RFC 7519 §4.1.3), never empty; nil if a required claim names the application.
   public var audiences: [String]?
   /// The further claims that the token must have.
   public var requiredClaims: [RequiredClaim]
