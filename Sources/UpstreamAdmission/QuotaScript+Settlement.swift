@@ -22,7 +22,8 @@ extension QuotaScript {
     local known, isLearned = number(ARGV[5], 0, 5000), ARGV[6] == '1'
     if known > 0 and (isLearned or now - s.born < 1) and (s.rate == 0 or known < s.rate) then
       hold(known)
-      s.window, s.confirmed, s.search = math.max(s.window, number(ARGV[7], 1, 60)), s.rate, isLearned and 2 or 0
+      s.window, s.search = math.max(s.window, number(ARGV[7], 1, 60)), 0
+      s.confirmed = isLearned and math.max(s.confirmed, s.rate) or s.rate
       s.guess, s.credit, s.strikes, s.testing, s.streakAt, s.level, s.complete = 0, 0, 0, 0, 0, 0, now
     end
 

@@ -101,6 +101,8 @@ package enum QuotaScript {
 
     -- The pace: a hold a little below the rate, a probe a little above it, and steps as long as none is refused.
     local function isSlow() return s.rate < 10 end
+    -- Far below what was known: perhaps the evidence is wrong, so the rate grows at once.
+    local function isMisled() return s.rate < 0.8 * s.confirmed end
     local function excess() return clamp(1.4 / math.max(s.rate * s.window, 0.001), 0.03, 0.2) end
     local function factor(step)
       if step == 1 then return 1 + excess() end
@@ -117,7 +119,7 @@ package enum QuotaScript {
       if s.pace > 5000 then s.rate, s.step, s.streakAt = 0, 0, 0 end
     end
     local function leastHold()
-      if s.search > 0 then return math.max(5, (s.window + s.latency) * s.pace) end
+      if s.search > 0 or isMisled() then return math.max(5, (s.window + s.latency) * s.pace) end
       local pause = (s.pauseEnds - s.pauseBegan) * (s.asked > 0 and 26 or 4)
       return math.max(24, math.max(2 * s.window, pause) * s.pace)
     end
@@ -128,9 +130,10 @@ package enum QuotaScript {
           s.guess = 0
           begin(2)
         elseif s.count >= leastHold() then
-          if s.search == 0 then s.confirmed = s.rate end
+          local misled = isMisled()
+          if s.search == 0 and not misled then s.confirmed = s.rate end
           s.falls = 0
-          if s.search > 0 or s.credit >= 0.5 then begin(s.search == 2 and s.window == 1 and 2 or 1) end
+          if s.search > 0 or misled or s.credit >= 0.5 then begin(misled and s.window == 1 and 2 or 1) end
         end
       elseif s.step == 1 then
         if s.count < math.max(1.4 / excess(), (1.7 * s.window + 0.3 * s.latency) * s.pace) then return end
@@ -188,6 +191,8 @@ package enum QuotaScript {
         -- The rate has grown: to what a window admitted, or to the last step that nothing refused.
         hold(math.min(math.max(accepted(time, s.window), s.step > 2 and old * factor(s.step - 1) or old), s.pace))
         s.search, s.falls = s.rate > old * 1.02 and 1 or 0, 0
+        -- The probe followed a hold without a refusal: that rate is about right, however far it has fallen.
+        s.confirmed = math.min(s.confirmed, old)
       elseif s.step == 1 then
         -- The rate is right, and the refusal was expected. A low rate may be too low by a part of a request.
         if s.search == 0 then s.confirmed = old end
@@ -197,8 +202,6 @@ package enum QuotaScript {
         s.falls = s.falls + 1
         hold(math.min(old * 0.96 ^ math.min(s.falls, 4), high))
       end
-      -- Far below what was known: perhaps the evidence is wrong, so the search begins at once.
-      if s.rate < 0.8 * s.confirmed then s.search = 2 end
     end
 
     -- A time in which all is refused ends with the window, if the window is long; otherwise the upstream had a failure.
@@ -228,6 +231,7 @@ package enum QuotaScript {
             s.guess, s.blocked, s.testing = 1, 1, 1
             hold(math.max(10, s.streakRate))
           else
+            s.guess = 0
             hold(math.min(s.rate, highest(time)))
             if s.events == 1 then s.streakRate = s.rate end
           end

@@ -9,6 +9,8 @@ extension RatePacer {
     }
     strikes = sinceResumed < max(6, min(pace, old)) ? strikes + 1 : 0
     if strikes >= 4 { isTesting = true }
+    // The probe followed a hold without a refusal: that rate is about right, however far it has fallen.
+    if step > 0 { confirmed = min(confirmed, old) }
     switch step {
     case 0:
       hold(at: min(old * limits.falls[min(falls, limits.falls.count - 1)], highest(at: time)))

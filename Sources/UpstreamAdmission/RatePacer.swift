@@ -38,7 +38,7 @@ struct RatePacer: Sendable {
   /// Whether no probe has been refused since the rate was found, so that the next one is free.
   var isSearching = true
   /// The rate at which the last hold ended without a 429 and without a search. 0 before the first.
-  private(set) var confirmed = 0.0
+  var confirmed = 0.0
   /// The number of times that the rate has fallen since a hold ended without a 429.
   var falls = 0
   /// The time in which the upstream counts, in seconds: 1, or more if it has refused everything for longer, twice.

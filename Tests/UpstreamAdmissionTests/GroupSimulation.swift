@@ -41,6 +41,8 @@ struct GroupSimulation {
     /// The seconds in which the upstream counts.
     var window = 1.0
     var doublesAt: Double?
+    /// When the quota falls to a third.
+    var fallsAt: Double?
     /// When the upstream refuses every request.
     var blocked: Range<Double>?
     /// When the store's clock is set, and by how much.
@@ -147,12 +149,16 @@ struct GroupSimulation {
       }
       if load.rate > 0 { push(load.from + 0.5 + uniform(0, 1 / load.rate), .rated(index)) }
     }
-    var (doubled, killed, emptied, misled) = (false, false, false, false)
+    var (doubled, hasFallen, killed, emptied, misled) = (false, false, false, false, false)
     while let entry = events.pop(), entry.time < scenario.seconds {
       now = entry.time
       if let at = scenario.doublesAt, now >= at, !doubled {
         doubled = true
         quota.quota *= 2
+      }
+      if let at = scenario.fallsAt, now >= at, !hasFallen {
+        hasFallen = true
+        quota.quota /= 3
       }
       if let at = scenario.firstDies, now >= at, !killed {
         killed = true

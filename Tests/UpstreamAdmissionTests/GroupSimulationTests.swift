@@ -30,7 +30,7 @@ struct GroupSimulationTests {
   func steady(quota: Double, limiter: QuotaScenario.Limiter) throws {
     var scenario = Self.scenario(quota, limiter)
     if quota > 100 { scenario.loads = [Load(connections: [40, 40, 40])] }
-    scenario.seconds = quota < 20 ? 100 : quota > 100 ? 21 : quota > 20 ? 25 : 35
+    scenario.seconds = quota < 20 ? 150 : quota > 100 ? 21 : quota > 20 ? 25 : 35
     let (report, used) = try Self.run(scenario)
     #expect(used >= 0.9)
     // One more, because a short run at a low rate has few requests.
@@ -111,6 +111,33 @@ struct GroupSimulationTests {
     var simulation = try GroupSimulation(scenario)
     _ = try simulation.run()
     #expect(simulation.used(from: 50, to: 69, quota: 2 * quota) >= 0.85)
+  }
+
+  @Test(
+    "use a quota that has fallen to a third, and few requests are refused",
+    arguments: [20.0, 100], [QuotaScenario.Limiter.bucket, .fixedWindow])
+  func fall(quota: Double, limiter: QuotaScenario.Limiter) throws {
+    var scenario = Self.scenario(quota, limiter)
+    (scenario.fallsAt, scenario.warmUp, scenario.seconds) = (20, 30, 70)
+    let (report, used) = try Self.run(scenario)
+    #expect(used >= 0.9 / 3)
+    #expect(report.refusedPart <= 0.04)
+  }
+
+  @Test("use the rate as before when the upstream has refused everything for some time", arguments: [20.0, 100])
+  func blocked(quota: Double) throws {
+    var scenario = Self.scenario(quota)
+    (scenario.blocked, scenario.warmUp, scenario.seconds) = (25..<28, 28.5, 38)
+    #expect(try Self.run(scenario).0.refused <= 3)
+  }
+
+  @Test("have no second burst refused after the first one", arguments: QuotaScenario.Limiter.allCases)
+  func first(limiter: QuotaScenario.Limiter) throws {
+    var scenario = Self.scenario(100, limiter)
+    scenario.seconds = 4
+    var simulation = try GroupSimulation(scenario)
+    let times = try simulation.run().refusalTimes
+    #expect(times.count { (0.4...2.5).contains($0 - times[0]) } <= 3)
   }
 
   @Test("go on when one dies, and when the store loses its data")

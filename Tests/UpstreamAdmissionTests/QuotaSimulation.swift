@@ -55,7 +55,9 @@ struct QuotaSimulation {
   private var hasLeft = false
   private(set) var report = Report()
   /// The time that does not count, in seconds: the pacer must see a long window end twice.
-  private var warmUp: Double { scenario.window > 1 ? 300 : Self.warmUp }
+  private var warmUp: Double {
+    scenario.fallsAt.map { $0 + Self.warmUp } ?? (scenario.window > 1 ? 300 : Self.warmUp)
+  }
   static let warmUp = 10.0
   static let whole = 30.0
   /// With less time left, a request that has its turn is not sent.
@@ -71,12 +73,16 @@ struct QuotaSimulation {
   mutating func run() -> Report {
     for _ in 0..<scenario.greedy { ask(isModest: false, at: uniform(0, 0.01)) }
     push(uniform(0, 1), .modest)
-    var doubled = false
+    var (doubled, hasFallen) = (false, false)
     while let entry = events.pop(), entry.time < scenario.seconds {
       now = entry.time
       if let at = scenario.doublesAt, now >= at, !doubled {
         doubled = true
         quota.quota *= 2
+      }
+      if let at = scenario.fallsAt, now >= at, !hasFallen {
+        hasFallen = true
+        quota.quota /= 3
       }
       if let at = scenario.leavesAt, now >= at, !hasLeft { leave() }
       handle(entry.event)

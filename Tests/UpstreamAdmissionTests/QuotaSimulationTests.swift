@@ -96,6 +96,19 @@ struct QuotaSimulationTests {
   }
 
   @Test(
+    "a quota that falls to a third is used, and few requests are refused", arguments: [20.0, 100],
+    QuotaScenario.Limiter.allCases)
+  func fall(quota: Double, limiter: QuotaScenario.Limiter) {
+    for var scenario in Self.scenarios(quota, limiter) where scenario.demand > 1 {
+      (scenario.fallsAt, scenario.seconds) = (20, 100)
+      var simulation = QuotaSimulation(scenario)
+      let report = simulation.run()
+      #expect(report.used >= 0.9 / 3, "\(scenario)")
+      #expect(report.refusedPart <= 0.04, "\(scenario)")
+    }
+  }
+
+  @Test(
     "after the greedy client leaves, the modest client is served without delay", arguments: quotas,
     QuotaScenario.Limiter.allCases)
   func leaving(quota: Double, limiter: QuotaScenario.Limiter) {

@@ -11,6 +11,8 @@ struct QuotaScenario: Sendable, CustomStringConvertible {
   var modesty = 0.4
   /// When the quota doubles.
   var doublesAt: Double?
+  /// When the quota falls to a third. The requests after ten further seconds count.
+  var fallsAt: Double?
   /// When the greedy client leaves.
   var leavesAt: Double?
   var retryAfter = false
