@@ -86,7 +86,7 @@ import HTTPMessages
     static var text: String {
       var table = MarkdownTable("metric", "labels", "meaning")
       for metric in ServerMetrics.all {
-        let labels = metric.labels + (metric.kind == .histogram ? ["le"] : [])
+        let labels = metric.labels + (metric.isHistogram ? ["le"] : [])
         let sentence = metric.help.split(separator: ". ").first ?? ""
         let meaning = sentence.hasSuffix(".") ? "\(sentence)" : "\(sentence)."
         table.add(metric.name.code, labels.map(\.code).joined(separator: ", "), meaning)

@@ -243,7 +243,7 @@ extension SigningKeys {
 
   static let readings: [MetricReading<Reading>] = [
     .init(
-      .gauge, "musickit_signing_key_state",
+      "musickit_signing_key_state",
       "1 for the present state of each key, 0 for all others. Exactly one key is `signing`. A key that a reload has "
         + "replaced is `retired` while its tokens may live.",
       labels: ["key", "state"]
@@ -255,7 +255,7 @@ extension SigningKeys {
       }
     },
     .init(
-      .gauge, "musickit_signing_key_last_proof_timestamp_seconds",
+      "musickit_signing_key_last_proof_timestamp_seconds",
       "Unix time at which Apple Music last accepted a token of the key, or the key signed its probe at a load. 0 before.",
       labels: ["key"]
     ) { reading in
@@ -265,7 +265,7 @@ extension SigningKeys {
       }
     },
     .init(
-      .gauge, "musickit_signing_key_tokens_expire_timestamp_seconds",
+      "musickit_signing_key_tokens_expire_timestamp_seconds",
       "Unix time until which callers may hold tokens of a key that does not sign any more: do not revoke it before.",
       labels: ["key"]
     ) { reading in

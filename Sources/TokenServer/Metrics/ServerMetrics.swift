@@ -14,7 +14,6 @@ import Telemetry
 /// The page `/metrics`: counts and present values, for Prometheus and readers of its format.
 ///
 /// Most values are read from their owners at each scrape. Requests and connections are those of the public listener.
-/// Probes and scrapes at the admin listener do not count, because they would blur the numbers.
 final class ServerMetrics: Sendable {
   let requests = RequestMetrics()
   let connections = Locked(ConnectionTally())
@@ -31,14 +30,12 @@ final class ServerMetrics: Sendable {
     weak var server: Server?
   }
 
-  /// The queue that writes the pages, one at a time. It is not an event loop, because the system's figures are in
-  /// files.
+  /// The queue that writes the pages, one at a time. It is no event loop, because the system's figures are in files.
   private let queue = DispatchQueue(label: "metrics")
 
   func watch(_ server: Server) { watched.withLock { $0.server = server } }
 
-  /// - Parameter readiness: Returns the report of `/readyz`. It renews the callers' token if that is due, so the
-  ///   token's metrics do not depend on callers.
+  /// - Parameter readiness: The report of `/readyz`, which renews the callers' token if that is due.
   func route(
     _ minter: TokenMinter, _ tls: TLSContext?, _ services: Services,
     readiness: @escaping @Sendable () -> ReadinessReport
@@ -62,7 +59,6 @@ final class ServerMetrics: Sendable {
   static var all: [Metric] { groups.flatMap(\.metrics) }
 }
 
-/// What one page of metrics is about.
 struct Scrape {
   let metrics: ServerMetrics
   let server: Server?
@@ -88,6 +84,7 @@ struct MetricGroup: Sendable {
 
 /// The present use of system resources by the process. Reading it reads files, so do not do that on an event loop.
 struct ProcessFigures: Sendable {
+  let startTime: Int
   /// The bytes of memory in use, shared memory included (proc(5), `statm`); 0 if unknown.
   let residentBytes: Int
   let cpuSeconds: Double
@@ -95,15 +92,15 @@ struct ProcessFigures: Sendable {
   let openDescriptors: Int
   let maximumDescriptors: Int
 
-  init() {
+  init(startTime: Int) {
+    self.startTime = startTime
     residentBytes = Self.residentPages() * sysconf(Int32(_SC_PAGESIZE))
     // In microseconds (clock(3)).
     cpuSeconds = Double(clock()) / 1e6
     openDescriptors = HostFacts.openDescriptors()
     var limit = rlimit()
     maximumDescriptors =
-      unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0
-      ? Int(clamping: limit.rlim_cur) : 0
+      unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 ? Int(clamping: limit.rlim_cur) : 0
   }
 
   private static func residentPages() -> Int {
