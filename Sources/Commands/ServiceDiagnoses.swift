@@ -51,9 +51,9 @@ struct StoreDiagnosis {
         client.close()
         isDone.signal()
       }
-      client.onChange = { state in
-        if case .unavailable(let reason) = state {
-          outcome.withLock { $0.obstacle = reason }
+      client.onChange = { problem in
+        if let problem {
+          outcome.withLock { $0.obstacle = problem }
           return finish()
         }
         outcome.withLock { $0.facts = client.facts }

@@ -14,14 +14,13 @@ final class ReplicaGroup: @unchecked Sendable {
   // Sendable by confinement. What other threads read is behind the lock.
 
   /// The time between two settlements: 100 ms.
-  static let interval = Duration.milliseconds(100)
+  private static let interval = Duration.milliseconds(100)
   /// The time for a reply, `shared.timeout`. A caller who waits for the store waits no longer, and what a replica grants
   /// without the knowledge of others is what it grants in one interval and this time.
   let timeout: Duration
-  /// The time after its last heartbeat for which a replica counts: 1 s, ten settlements.
-  static let lifetime = Duration.seconds(1)
-  /// The most replicas of a group: 1,024, ten times what one store serves. A store that says more is of no use: with its
-  /// number, each replica would grant next to nothing.
+  /// The time after its last heartbeat for which a replica counts, in milliseconds: 1,000, ten settlements.
+  private static let lifetime = Array("1000".utf8)
+  /// The most replicas of a group: 1,024, ten times what a store serves. With more, each would grant next to nothing.
   private static let most: Int64 = 1024
 
   /// The random number that stands for this process.
@@ -31,7 +30,6 @@ final class ReplicaGroup: @unchecked Sendable {
 
   /// The problem of a store that is connected, and does not reply as it should.
   private let noReply: String
-
   private let settings: Settings.Shared
   /// The trusted CAs for the store, which a reload replaces; nil without TLS.
   private let authorities: TLSClientContext?
@@ -39,7 +37,6 @@ final class ReplicaGroup: @unchecked Sendable {
   private var participants: [any GroupParticipant] = []
   private var timer: Channel?
   private var sentAt = Deadline(nanoseconds: 0)
-  private var isClosed = false
   /// The problem that the log has last been told of; nil after its end.
   private var reported: String?
   /// What this replica tells the others of itself, and what it has told them before a reload.
@@ -78,8 +75,7 @@ final class ReplicaGroup: @unchecked Sendable {
 
   private var loop: IOLoop { client.loop }
 
-  /// Returns the name of a key. All keys have one hash tag, so that in Cluster mode they are in one slot, and a script may
-  /// use several. On any thread.
+  /// The name of a key. In Cluster mode all are in one slot by their hash tag, as scripts need it. On any thread.
   func key(_ name: String) -> [UInt8] { Self.key(name, prefix: settings.keyPrefix) }
 
   static func key(_ name: String, prefix: String) -> [UInt8] { Array("{\(prefix)}:\(name)".utf8) }
@@ -93,13 +89,10 @@ final class ReplicaGroup: @unchecked Sendable {
 
   /// The state of the group. On any thread.
   var state: GroupState { shared.withLock { $0.state } }
-
   /// Why the store is of no use at present; nil while it is. On any thread.
   var problem: String? { shared.withLock { $0.problem } }
-
   /// In what other replicas at the store differ from this one, so that they do not share it with this one. On any thread.
   var differences: [GroupFacts.Part] { shared.withLock { $0.differences } }
-
   /// The counts since the start. On any thread.
   var counts: GroupCounts { shared.withLock { $0.counts } }
 
@@ -136,8 +129,8 @@ final class ReplicaGroup: @unchecked Sendable {
   func close() {
     for client in clients.dropFirst() { client.loop.post { client.close() } }
     loop.post {
-      self.isClosed = true
       self.timer?.close()
+      self.timer = nil
       self.client.send([Array("ZREM".utf8), self.key("members"), self.member], until: self.loop.now) { _ in }
       self.loop.atEndOfTurn { self.client.close() }
     }
@@ -146,8 +139,7 @@ final class ReplicaGroup: @unchecked Sendable {
   var member: [UInt8] { Array(String(id, radix: 16).utf8) }
 
   /// Records the heartbeat, and counts the replicas whose last one is recent, by the store's clock. One of the future is
-  /// from before the clock was set back, and its replica may be dead. Reply: the number, and what replicas say of
-  /// themselves, unless all say the same.
+  /// from before the clock was set back. Reply: the number, and what replicas say of themselves, unless all say the same.
   private static let heartbeat = RedisScript(
     """
     local time = redis.call('TIME')
@@ -166,14 +158,12 @@ final class ReplicaGroup: @unchecked Sendable {
   private func settle() {
     let now = loop.now
     sentAt = now
-    let lifetime = Array("\(Self.lifetime.components.seconds * 1000)".utf8)
-    let former = facts.former?.text ?? []
+    let arguments = [
+      member, Self.lifetime, facts.present.text, facts.former?.text ?? [], Array("\(GroupFacts.mostOthers)".utf8),
+    ]
     facts.former = nil
-    let arguments = [member, lifetime, facts.present.text, former, Array("\(GroupFacts.mostOthers)".utf8)]
-    run(
-      ScriptCall(script: Self.heartbeat, keys: [key("members"), key("facts")], arguments: arguments) {
-        self.counted($0)
-      }, at: now)
+    let keys = [key("members"), key("facts")]
+    run(ScriptCall(script: Self.heartbeat, keys: keys, arguments: arguments) { self.counted($0) }, at: now)
     for participant in participants { run(participant.settlement(at: now), at: now) }
   }
 
@@ -224,18 +214,14 @@ final class ReplicaGroup: @unchecked Sendable {
     let own = facts.present
     let found = texts.flatMap { own.differences(from: GroupFacts($0)) }
     let differences = GroupFacts.Part.allCases.filter { found.contains($0) }
-    let previous = shared.withLock { shared in
-      defer { shared.differences = differences }
-      return shared.differences
+    guard differences != self.differences else { return }
+    shared.withLock { $0.differences = differences }
+    guard !differences.isEmpty else {
+      return throttle.end("different", "All replicas at the store have the same key, rates and version again.")
     }
-    guard differences != previous else { return }
-    if differences.isEmpty {
-      throttle.end("different", "All replicas at the store have the same key, rates and version again.")
-    } else {
-      throttle.log(
-        "different",
-        "Other replicas at the store have \(differences.text). What differs they do not share with this one.")
-    }
+    throttle.log(
+      "different",
+      "Other replicas at the store have \(differences.text). What differs they do not share with this one.")
   }
 
   private func note(_ error: RedisError) {
@@ -248,13 +234,11 @@ final class ReplicaGroup: @unchecked Sendable {
     throttle.log("refused", "The store refuses commands, so this replica keeps limits of its own for now. \(words)")
   }
 
-  private func changed(_ availability: RedisClient.Availability) {
-    guard case .unavailable(let reason) = availability else {
-      // The store is of use again after a reply. Until then the reason for the lost connection no longer holds.
-      shared.withLock { if $0.problem != nil { $0.problem = noReply } }
-      return settle()
-    }
-    change(.alone(of: state.count), problem: reason)
+  private func changed(_ problem: String?) {
+    if let problem { return change(.alone(of: state.count), problem: problem) }
+    // The store is of use again after a reply. Until then the reason for the lost connection no longer holds.
+    shared.withLock { if $0.problem != nil { $0.problem = noReply } }
+    settle()
   }
 
   private func change(_ new: GroupState, problem: String?) {
@@ -285,9 +269,7 @@ final class ReplicaGroup: @unchecked Sendable {
   }
 
   private func received(_ bytes: [UInt8]) {
-    guard let message = GroupMessage(bytes) else {
-      return shared.withLock { $0.counts.invalidMessages += 1 }
-    }
+    guard let message = GroupMessage(bytes) else { return shared.withLock { $0.counts.invalidMessages += 1 } }
     guard message.sender != id else { return }
     shared.withLock { $0.counts.messages[message.kind, default: 0] += 1 }
     for participant in participants where participant.kind == message.kind {
@@ -297,10 +279,9 @@ final class ReplicaGroup: @unchecked Sendable {
 }
 
 extension ReplicaGroup: ChannelDelegate {
-  /// Settles, and waits for the next time.
   func channel(_ channel: Channel, became readiness: Readiness) {
     loop.assertCurrent()
-    guard readiness == .timedOut, !isClosed else { return }
+    guard readiness == .timedOut, timer != nil else { return }
     // After a change to ready the last settlement may be recent.
     if loop.now >= sentAt.advanced(by: Self.interval / 2) { settle() }
     channel.sleep(until: loop.now.advanced(by: Self.interval), self)
@@ -316,7 +297,6 @@ struct GroupCounts: Sendable, Equatable {
   var missed = 0
   var refused = 0
   var messages: [GroupMessage.Kind: Int] = [:]
-  /// The messages that this version does not understand.
   var invalidMessages = 0
 }
 
@@ -330,7 +310,7 @@ extension RedisClient.Configuration {
     user = settings.user
     password = files.password
     database = settings.database
-    // A store that replies within `shared.timeout` is of use, however far it is.
+    // However far the store is, it is of use if it replies within `shared.timeout`.
     limits.stall = max(limits.stall, settings.timeout)
     limits.silence = max(limits.silence, settings.timeout * 2)
     limits.connect = max(limits.connect, settings.timeout * 2)
