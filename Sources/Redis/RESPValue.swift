@@ -1,8 +1,7 @@
 import Bytes
 
-/// A value of the Redis serialization protocol (RESP, versions 2 and 3), as a reply or a message has it. Types that no
-/// command of the server gets are malformed. Simple and bulk strings are ``text(_:)``; a map, such as the reply to HELLO, is
-/// ``array(_:)``, with keys and values in turn.
+/// A value of the Redis serialization protocol (RESP 2 and 3). Types that no command of the server gets are malformed.
+/// Simple and bulk strings are ``text(_:)``; a map is ``array(_:)``, with keys and values in turn.
 public enum RESPValue: Sendable, Equatable {
   case null
   case integer(Int64)

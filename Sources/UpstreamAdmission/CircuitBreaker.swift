@@ -200,8 +200,7 @@ struct FailureWindow: Sendable {
   }
 }
 
-/// Requests that pass an open circuit because their callers have no failures. Otherwise one caller's failing requests could
-/// become every probe, and keep the circuit open for all.
+/// Requests that pass an open circuit because their callers have no failures. Otherwise one caller could take every probe.
 struct SecondOpinions: Sendable {
   /// The most second opinions in one period: the concurrent requests of one page.
   static let most = 32

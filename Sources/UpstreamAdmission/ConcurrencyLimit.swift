@@ -222,8 +222,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     return clients.count - 1
   }
 
-  /// Stores the changed state, or removes it if it is idle. `place` is the caller's in the dictionary, because another look-up
-  /// takes a hash, which costs more than the work on the state.
+  /// Stores the changed state, or removes it if it is idle. `place` is the caller's, because a look-up takes a hash.
   private mutating func keep(
     _ name: QuotaCaller, _ caller: Caller, at place: Dictionary<QuotaCaller, Caller>.Index?, _ client: Client,
     in slot: Int
@@ -330,8 +329,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
 
     init(_ name: HashedText, _ counts: ClientCounts = ClientCounts()) { (self.name, self.counts) = (name, counts) }
 
-    /// Nil for the whole rate. Requests in flight cannot be revoked, so an eighth of them is reserved for other clients.
-    /// Turns of the pacer come one at a time, so they need no reserve.
+    /// Nil for the whole rate. Turns come one at a time, so they need no reserve for others, as requests in flight do.
     var shareOfRate: Double? { share.flatMap { $0 < QuotaCaller.usualShare ? max($0, 0.001) : nil } }
 
     mutating func joined(now: Double) {

@@ -30,8 +30,7 @@ package struct KeyRotation: Sendable, Equatable {
   package static let firstPause = Duration.seconds(10)
   /// The longest pause between proofs: 1 h. An operator who has corrected the mistake can reload.
   static let longestPause = Duration.seconds(3600)
-  /// The time for which an accepted proof dispels every suspicion of the key that signs: 1 min. A 401 that persists for
-  /// another reason must not cause a proof every few seconds.
+  /// The time for which an accepted proof dispels every suspicion: 1 min. A 401 may persist for another reason.
   static let trust = Duration.seconds(60)
   /// The age in seconds at which a proof no longer counts for a promotion: 1 h. The operator may have revoked the key.
   static let proofLifetime = 3600

@@ -94,8 +94,7 @@ struct PacingLimits: Sendable {
 
   // Price
 
-  /// The requests that pay for one 429 of a probe: 58. The aim is that one request in fifty is refused. Most probes are
-  /// longer than necessary, so about 1.7 percent are.
+  /// The requests that pay for one 429 of a probe: 58. So about 1.7 percent are refused; the aim is one in fifty.
   var price = 58.0
   /// The same below ``slowRate``: 66. Five minutes have 600 requests at 2 a second, so one more 429 is a sixth of a
   /// percent. There a doubled quota must be found within 60 s.

@@ -122,8 +122,7 @@ public struct QuotaReport: Sendable, Equatable {
   var window = 1.0
   var limit: Int
   var maximum: Int
-  /// The clients with queued requests: the hash of the name, their number, and the client's largest part of the quota in
-  /// ten-thousandths.
+  /// The clients with queued requests: the hash of the name, their number, and the share in ten-thousandths.
   var demand = ""
   /// The turns that the replica needs; nil for none.
   public internal(set) var turns: TurnRequest?

@@ -222,8 +222,7 @@ public struct CircuitSubject: Sendable, Equatable {
   }
 }
 
-/// The recent failures by caller and resource, and the callers and clients that succeeded recently. They show whether the
-/// upstream causes the failures, or single clients and callers do.
+/// Recent failures, and who has succeeded recently: whether the upstream causes the failures, or single clients do.
 struct FailureEvidence: Sendable {
   /// The most stored failures, each for a different pair of caller and resource.
   private static let mostFailures = 16
@@ -231,8 +230,7 @@ struct FailureEvidence: Sendable {
   private static let leastResources = 3
   /// The most clients of which successes and failures are known: 16. Those without news for the longest time are forgotten.
   private static let mostClients = 16
-  /// The time for which a success counts against failures that began before it: 1 min. Later, clients that still fail may
-  /// be the only ones left, and the upstream fails for all.
+  /// The time for which a success counts against earlier failures: 1 min. Later, it may fail for all that are left.
   private static let contradiction = Duration.seconds(60)
 
   private let window = CircuitLimits.window

@@ -185,8 +185,7 @@ struct RefusalSums: Sendable {
     var all: Int { refused + limited }
   }
 
-  /// The refusals in a second for which an address has lines: 100. Above what a person or a test causes, and as many as an
-  /// address may have failed attempts at once.
+  /// The refusals in a second for which an address has lines: 100, as many as it may have failed attempts at once.
   static let lines = 100
   /// The most addresses in a second: 4,096. Further ones count together.
   static let addresses = 4096

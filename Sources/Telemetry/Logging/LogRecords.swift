@@ -197,8 +197,7 @@ extension AuditRecord.Token {
   }
 }
 
-/// The SHA-256 of a token in its compact form, which identifies the token where the token itself must not appear. A type of
-/// its own, so that no token can be passed by mistake.
+/// The SHA-256 of a token in its compact form: a type of its own, so that no token can be passed by mistake.
 package struct TokenDigest: Sendable {
   let bytes: InlineArray<32, UInt8>
 
