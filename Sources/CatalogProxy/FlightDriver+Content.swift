@@ -97,13 +97,12 @@ extension FlightDriver {
   /// Returns a response for the cache. Its age counts from the request of this attempt (RFC 9111 §4.2.3): a wait for the
   /// turn makes no response older.
   private func received(_ response: UpstreamResponse, _ attempt: CatalogAttempt) -> ReceivedResponse {
-    var fields = response.fields
+    var fields = gateway.policy.responseFields(response.fields, version: response.version, isForCache: true)
     // With a music user token the response may be another one, which the caches of browsers cannot know.
     if flight.call.target.mayDependOnUser { fields.append("Vary", Self.userTokens.span) }
     return ReceivedResponse(
-      status: response.status, fields: fields,
-      downstream: gateway.policy.responseFields(response.fields, version: response.version),
-      sent: flight.call.fields, requestedAt: attempt.start, receivedAt: receivedAt)
+      status: response.status, fields: fields, sent: flight.call.fields, requestedAt: attempt.start,
+      receivedAt: receivedAt)
   }
 
   private static let userTokens = Array("Music-User-Token, Media-User-Token".utf8)

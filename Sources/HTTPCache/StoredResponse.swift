@@ -93,8 +93,7 @@ public final class StoredResponse: Sendable {
 
   /// The size in memory, in bytes: contents, fields in all stored forms, and the objects.
   var cost: Int {
-    let source = judged.source
-    let fields = source.fields.cost + 2 * source.downstream.cost + source.sent.cost
+    let fields = 2 * judged.source.fields.cost + judged.source.sent.cost
     return judged.content.count + fields + (judged.selector?.cost ?? 0) + Self.overhead
   }
 
@@ -164,8 +163,8 @@ extension JudgedResponse {
     let vary = vary
     var fields = FieldSection.empty
     fields.reserveRoom(
-      for: source.downstream.bytes.count + (vary?.utf8.count ?? 0) + (tag?.opaque.count ?? 0) + Self.roomForOwnFields)
-    fields.append(source.downstream) { name, bytes in !Self.isReplaced(name, in: bytes) }
+      for: source.fields.bytes.count + (vary?.utf8.count ?? 0) + (tag?.opaque.count ?? 0) + Self.roomForOwnFields)
+    fields.append(source.fields) { name, bytes in !Self.isReplaced(name, in: bytes) }
     if let value = content.unknownCoding {
       value.withUTF8Bytes { fields.append("Content-Encoding", $0) }
     } else if coding == .gzip {
@@ -178,7 +177,7 @@ extension JudgedResponse {
     vary?.withUTF8Bytes { fields.append("Vary", $0) }
     if let tag { fields.append("ETag", upTo: tag.opaque.count + 4) { tag.append(to: &$0) } }
     return Representation(
-      body: body, fields: fields.withoutSpareRoom, common: common, downstream: source.downstream, isTagged: tag != nil)
+      body: body, fields: fields.withoutSpareRoom, common: common, received: source.fields, isTagged: tag != nil)
   }
 
   /// All directives with the longest numbers.
@@ -186,18 +185,10 @@ extension JudgedResponse {
   /// The value of `Cache-Control`, and the names, the ends of lines and the constant values: 183 bytes.
   private static let roomForOwnFields = longestCacheControl + 192
 
-  /// Returns whether this type, or ``Selection`` on each send, writes the field itself.
+  /// Returns whether callers do not get the field as it was received.
   private static func isReplaced(_ name: Range<Int>, in bytes: Span<UInt8>) -> Bool {
-    func isNamed(_ other: StaticString) -> Bool { bytes.equalsIgnoringCase(name, other) }
-    return switch name.count {
-    case 3: isNamed("age")
-    case 4: isNamed("date") || isNamed("etag") || isNamed("vary")
-    case 7: isNamed("expires")
-    case 13: isNamed("cache-control")
-    case 14: isNamed("content-length")
-    case 16: isNamed("content-encoding")
-    default: false
-    }
+    bytes.equalsIgnoringCase(name, "etag") || bytes.equalsIgnoringCase(name, "content-encoding")
+      || ReceivedResponse.isForCacheOnly(name, in: bytes)
   }
 
   /// Returns whether the unchanged tag belongs to this coding: the coding that the origin sent, or identity for our own
@@ -339,15 +330,15 @@ public struct Representation: Sendable {
   public let fields: FieldSection
   /// Where those begin that a 304 has as well.
   let common: Int
-  /// The fields of the upstream that the caller gets.
-  let downstream: FieldLines
+  /// The fields of the upstream's response.
+  let received: FieldLines
   /// Whether the response has an entity tag. Then a 304 needs no other validator.
   let isTagged: Bool
 
   /// The fields of a 304 (RFC 9110 §15.4.5).
   public var notModified: FieldSection {
     var section = FieldSection.empty
-    section.append(downstream) { name, bytes in
+    section.append(received) { name, bytes in
       bytes.equalsIgnoringCase(name, "content-location")
         || !isTagged && bytes.equalsIgnoringCase(name, "last-modified")
     }

@@ -87,8 +87,15 @@ public final class HeaderPolicy: Sendable {
   private static let contentFields: [StaticString] = ["content-type", "content-encoding", "content-language"]
 
   /// Returns those end-to-end fields of an upstream response that the caller gets, and `Via` with its version, `2` or `1.1`.
-  public func responseFields(_ upstream: FieldLines, version: StaticString = "2") -> FieldLines {
-    var fields = upstream.filter(Self.passes)
+  ///
+  /// - Parameter isForCache: Whether to return those as well by which the cache judges the response.
+  public func responseFields(
+    _ upstream: FieldLines, version: StaticString = "2", isForCache: Bool = false
+  ) -> FieldLines {
+    var fields =
+      isForCache
+      ? upstream.filter { Self.passes($0, in: $1) || ReceivedResponse.isForCacheOnly($0, in: $1) }
+      : upstream.filter(Self.passes)
     if let location = fields.text(of: "location") {
       // A URI consists of visible ASCII (RFC 3986 §2); two recipients could parse other characters in two ways.
       let isURI = location.utf8.allSatisfy { (0x21...0x7E).contains($0) }
