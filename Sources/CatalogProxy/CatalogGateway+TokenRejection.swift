@@ -114,13 +114,13 @@ extension CatalogGateway {
   private func limited(_ response: UpstreamResponse, sentAt start: Duration) {
     let end = clock.elapsed
     let asked = response.fields.text(of: "retry-after").flatMap { Duration(retryAfter: $0, now: clock.now.wall) }
-    let (rate, needs) = withAdmission { admission in
+    let rate = withAdmission { admission in
       admission.counts.limited += 1
       admission.recentRefusals.record(now: end)
       admission.limit.refusedWithoutTurn(sentAt: start, retryAfter: asked, now: end)
-      return (admission.limit.rate, admission.needs(now: end))
+      admission.limitChanged(now: end)
+      return admission.limit.rate
     }
-    needs?.settleSoon()
     observer.noticed(.limited(rate: rate))
   }
 

@@ -72,17 +72,20 @@ public final class CatalogGateway: Sendable {
     policy = HeaderPolicy(upstream: configuration.upstream)
     cache = ResponseCache(settings: configuration.cache)
     leastTime = min(.seconds(1), configuration.timeouts.whole / 4)
-    state = Locked(GatewayState(admission: Admission(configuration.concurrency)))
+    state = Locked(GatewayState(admission: Admission(configuration.concurrency, leastTime: leastTime)))
   }
 
-  /// Reads or changes the state under the lock. The closure must be short. It must not wait or call other components.
-  func withState<Result>(_ body: (inout sending GatewayState) -> sending Result) -> sending Result {
-    state.withLock(body)
+  /// Reads or changes the state under the lock, and then does what that requires. The closure must be short. It must not
+  /// wait or call other components.
+  func withState<Result>(_ body: (inout GatewayState) -> sending Result) -> sending Result {
+    let (result, duties) = state.withLock { state in (body(&state), state.admission.duties.take()) }
+    if let duties { perform(duties) }
+    return result
   }
 
-  /// Reads or changes what decides about requests to Apple. The closure must be short, too.
+  /// Reads or changes what decides about requests to Apple, like ``withState(_:)``.
   func withAdmission<Result>(_ body: (inout Admission) -> sending Result) -> sending Result {
-    state.withLock { body(&$0.admission) }
+    withState { body(&$0.admission) }
   }
 
   /// Sets the source of developer tokens from now on. Without a source, the gateway sends no request.

@@ -117,7 +117,7 @@ extension FlightDriver {
     response.content.arriveAhead(upTo: CatalogGateway.contentAhead, chargedTo: miss.call.holder) { result in
       if case .success = result { attempt.release(.answered) } else { attempt.release(.inconclusive) }
     }
-    if !attempt.isOver { gateway.expire(.turn(attempt), at: miss.end, miss.route) }
+    attempt.end(after: miss.end - gateway.clock.elapsed, by: miss.route.upstream)
     return .stream(response)
   }
 }

@@ -31,11 +31,9 @@ extension FlightDriver {
     let isOurs = error.isTimeout && (hadLittleTime || !flight.isUntouched)
     self.attempt = nil
     let (permit, now) = (attempt.takePermit(), gateway.clock.elapsed)
-    let (decision, change, duties) = gateway.withAdmission {
+    let decision = gateway.withAdmission {
       $0.failed(attempt, error, isOurs: isOurs, of: flight, until: miss.end, permit, now: now)
     }
-    gateway.report(change)
-    gateway.perform(duties)
     guard error.cause != .cancelled else { return .interrupted(byCaller: flight.content?.isBroken == true) }
     gateway.observer.noticed(.exchangeFailed(error))
     switch decision {
@@ -122,10 +120,9 @@ extension FlightDriver {
     let (asked, now) = (retryAfter(response), gateway.clock.elapsed)
     let permit = attempt.takePermit()
     self.attempt = nil
-    let (decision, rate, duties) = gateway.withAdmission {
+    let (decision, rate) = gateway.withAdmission {
       $0.limited(retryAfter: asked, of: flight, until: miss.end, permit, now: now)
     }
-    gateway.perform(duties)
     gateway.observer.noticed(.limited(rate: rate))
     switch decision {
     case .retry(let delay), .retryOnce(let delay):

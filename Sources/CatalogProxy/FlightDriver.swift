@@ -21,6 +21,8 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
   var receivedAt: CacheTime
   /// The key of the response at the store; nil if it is not shared.
   private var sharedKey: SharedEntryKey?
+  /// What ends the wait for a turn at its deadline.
+  private var alarm: (any CancellableWork)?
 
   private struct Cancellation {
     var isCancelled = false
@@ -30,7 +32,7 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
   /// What the flight waits for.
   private enum Wait: Sendable {
     case store(any SharedLookup)
-    case turn(QueuePlace)
+    case turn(QueueTicket)
     case response(any UpstreamCall)
     case task(Task<Void, Never>)
     /// The content of a response that is stored, also when no caller waits for it any more.
@@ -51,13 +53,12 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
   var miss: CatalogMiss { leader.miss }
   var nextHop: String { gateway.configuration.nextHop }
 
-  /// Begins a flight whose request has not been admitted.
-  func begin() {
+  /// Begins.
+  ///
+  /// - Parameter admitted: What admission has decided about the request; nil if it has not been asked yet.
+  func begin(after admitted: consuming Admission.Result? = nil) {
+    if let admitted { return go(on: event(after: admitted)) }
     go(on: perform(flight.begin(asksStore: flight.id != nil && miss.route.shared != nil)))
-  }
-
-  func begin(after entry: consuming GatewayState.Entry) {
-    go(on: event(after: entry))
   }
 
   func received(_ result: Result<UpstreamResponse, UpstreamError>) {
@@ -86,7 +87,7 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     case .lookUp: return lookUp()
     case .admit:
       let now = gateway.clock.now
-      return event(after: gateway.withState { $0.enter(&flight, of: miss, at: now, on: gateway) })
+      return event(after: gateway.withState { $0.enter(&flight, of: self, at: now) })
     case .mint(let permit, let pass): return mint(permit, pass)
     case .send: send()
     case .test: return test()
@@ -144,11 +145,6 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     return nil
   }
 
-  private func event(after entry: consuming GatewayState.Entry) -> Flight.Event? {
-    gateway.perform(entry.duties)
-    return event(after: entry.result)
-  }
-
   /// Returns the event after admission has decided, or nil if the request waits for its turn.
   private func event(after result: Admission.Result) -> Flight.Event? {
     switch result {
@@ -156,10 +152,11 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
       self.attempt = attempt
       return .admitted
     case .withoutToken(let permit, let pass): return .lacksToken(permit, pass)
-    case .queued(let place):
+    case .queued(let ticket):
+      waits(for: .turn(ticket))
       // A request with less time left is not sent, so its turn would be lost.
-      gateway.expire(.wait(place.ticket), at: miss.end - gateway.leastTime, miss.route)
-      awaitTurn(place)
+      let patience = miss.end - gateway.leastTime - gateway.clock.elapsed
+      alarm = miss.route.upstream.alarm(after: patience) { self.gateway.endWait(for: ticket, .timedOut) }
       return nil
     case .rejected(let retryAfter):
       guard let limited = flight.limited else { return .failed(.overloaded(retryAfter: retryAfter)) }
@@ -177,15 +174,21 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     return .failed(.rateLimited(retryAfter: .seconds(1), nextHop: nextHop).saying(limited))
   }
 
-  private func awaitTurn(_ place: QueuePlace) {
-    waits(for: .turn(place))
-    // Another loop may grant the turn.
-    place.waiting.whenSet { turn in
-      Task(executorPreference: self.miss.route.executor) { self.resume { self.event(after: turn) } }
-    }
+  /// The end of the wait for a turn.
+  enum Turn: Sendable {
+    case granted(ConcurrencyPermit)
+    case timedOut
+    /// All callers have gone.
+    case cancelled
   }
 
-  private func event(after turn: QueueResult) -> Flight.Event? {
+  /// Goes on after the wait for a turn. On any thread, because another loop may grant the turn.
+  func take(_ turn: Turn) {
+    Task(executorPreference: miss.route.executor) { self.resume { self.event(after: turn) } }
+  }
+
+  private func event(after turn: Turn) -> Flight.Event? {
+    alarm.take()?.cancel()
     switch turn {
     case .granted(let permit) where flight.isCancelled:
       gateway.release(permit, .inconclusive)
@@ -219,8 +222,11 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     or failure: @autoclosure () -> Flight.Event = .failed(.noToken)
   ) -> Flight.Event {
     guard let token else {
-      gateway.release(permit, .inconclusive)
-      gateway.record(.neutral, of: pass)
+      let now = gateway.clock.elapsed
+      gateway.withAdmission { admission in
+        admission.release(permit, .inconclusive, now: now)
+        admission.record(.neutral, of: pass, now: now)
+      }
       return failure()
     }
     let now = gateway.clock.now
@@ -320,7 +326,7 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
   private func end(_ wait: Wait) {
     switch wait {
     case .store(let lookup): lookup.cancel()
-    case .turn(let place): gateway.leave(place)
+    case .turn(let ticket): gateway.endWait(for: ticket, .cancelled)
     // Apple works on a request that was sent, so it keeps its turn, and its response is stored.
     case .response(let call): call.cancelUnlessSent()
     case .task(let task): task.cancel()

@@ -117,4 +117,18 @@ struct SlowCallerTests {
     #expect(ground.proxy.status.inFlight == 0)
     withExtendedLifetime(reply) {}
   }
+
+  @Test("leaves no timer behind when its response has ended, and no turn at its deadline", arguments: [true, false])
+  func deadline(isComplete: Bool) async throws {
+    let (ground, content) = (makeGround(), UnreadContent())
+    ground.upstream.respond { _ in UpstreamResponse(status: .ok, fields: [:], content: content) }
+    let call = try ground.call("/v1/catalog/us/songs/1", directives: Sample.request("no-store"))
+    let reply = await ground.proxy.respond(call, by: ground.route)
+    try await until("its deadline is watched") { ground.time.pauses == 1 }
+    if isComplete { content.ended.withLock { $0 }?(.success(())) } else { ground.time.advance(by: .seconds(30)) }
+    try await until("neither timer nor turn is left") {
+      ground.time.pauses == 0 && ground.proxy.status.inFlight == 0
+    }
+    withExtendedLifetime(reply) {}
+  }
 }
