@@ -124,7 +124,7 @@ extension Admission {
   mutating func enter(_ flight: borrowing Flight, of driver: FlightDriver, at time: CacheTime) -> Result {
     let now = time.elapsed
     if flight.number > 1 { counts.retries += 1 }
-    guard var request = request(of: driver.miss, by: flight.caller, now: now) else { return .tooLate }
+    guard var request = request(of: driver.miss, by: flight.payer, now: now) else { return .tooLate }
     if flight.number == 1 { retryBudget.earn() }
     if let refusal = circuit.refusal(for: flight.subject, now: now) { return .circuitOpen(refusal, nil) }
     (request.isRepeated, request.isRetry) = (flight.number > 1, flight.limited != nil)
@@ -139,15 +139,15 @@ extension Admission {
   /// send at once.
   mutating func addPlace(of miss: CatalogMiss, for ticket: QueueTicket, now: Duration) -> CatalogLimit.Grant? {
     // The circuit would refuse the caller when its turn comes.
-    guard let request = request(of: miss, by: miss.call.caller, now: now),
-      circuit.refusal(for: CircuitSubject(miss.call), now: now) == nil
+    guard let request = request(of: miss, by: miss.payer, now: now),
+      circuit.refusal(for: CircuitSubject(miss.call, for: miss.payer), now: now) == nil
     else { return nil }
     return limit.addPlace(for: ticket, of: request, now: now)
   }
 
   /// Returns the request for a turn; nil if too little time is left to send anything.
-  private func request(of miss: CatalogMiss, by caller: QuotaCaller, now: Duration) -> CatalogLimit.Request? {
-    var request = CatalogLimit.Request(caller)
+  private func request(of miss: CatalogMiss, by payer: QuotaCaller, now: Duration) -> CatalogLimit.Request? {
+    var request = CatalogLimit.Request(payer)
     (request.waited, request.patience) = (miss.waited, miss.end - now - leastTime)
     return request.patience >= .zero ? request : nil
   }

@@ -5,7 +5,7 @@ public import HTTPMessages
 public import HTTPTypes
 public import Memory
 public import Tracing
-public import UpstreamAdmission
+import UpstreamAdmission
 
 /// One validated request of a caller, with everything that the phases need to know about it. Immutable: whatever waits
 /// for a response keeps one reference to it.
@@ -14,8 +14,6 @@ public final class CatalogCall: Sendable {
   public let target: CatalogTarget
   /// The request's method.
   public let method: HTTPRequest.Method
-  /// The caller, for fair sharing of the quota.
-  public let caller: QuotaCaller
   /// The directives of the request's `Cache-Control`.
   public let directives: RequestDirectives
   /// The request's preconditions, which describe the response that the caller already has.
@@ -38,25 +36,13 @@ public final class CatalogCall: Sendable {
   ///
   /// - Parameter fields: The result of ``HeaderPolicy/requestFields(for:from:hasContent:acceptsGzip:)``.
   public init(
-    _ method: HTTPRequest.Method, _ target: CatalogTarget, caller: QuotaCaller, directives: RequestDirectives,
-    preconditions: Preconditions, coding: ContentCoding, fields: FieldLines, span: SpanContext? = nil,
-    holder: MemoryBudget.Holder? = nil
+    _ method: HTTPRequest.Method, _ target: CatalogTarget, directives: RequestDirectives, preconditions: Preconditions,
+    coding: ContentCoding, fields: FieldLines, span: SpanContext? = nil, holder: MemoryBudget.Holder? = nil
   ) {
-    (self.method, self.target, self.caller, self.directives) = (method, target, caller, directives)
+    (self.method, self.target, self.directives) = (method, target, directives)
     (self.preconditions, self.coding, self.fields) = (preconditions, coding, fields)
     (self.span, self.holder) = (span, holder)
     key = CacheKey(target.cacheKey)
-  }
-
-  private init(_ call: CatalogCall, caller: QuotaCaller) {
-    (method, target, self.caller, directives) = (call.method, call.target, caller, call.directives)
-    (preconditions, coding, fields, span) = (call.preconditions, call.coding, call.fields, call.span)
-    (holder, key) = (call.holder, call.key)
-  }
-
-  /// Returns the request as that of an identified caller.
-  public func charged(to caller: QuotaCaller) -> CatalogCall {
-    CatalogCall(self, caller: caller)
   }
 
   /// Whether the cache may store or serve the response.
@@ -76,6 +62,8 @@ public enum CatalogReply: Sendable {
 /// A call that needs a request to Apple.
 final class CatalogMiss: Sendable {
   let call: CatalogCall
+  /// The caller that the quota is charged to.
+  let payer: QuotaCaller
   /// The stored response to validate; nil without one, and for a call without the cache.
   let stored: Selection?
   let reason: ForwardReason
@@ -87,7 +75,10 @@ final class CatalogMiss: Sendable {
   let route: UpstreamRoute
 
   /// - Parameter lookup: Nil for a call without the cache: for a user, for `/v1/test`, or with `no-store`.
-  init(_ call: CatalogCall, after lookup: Lookup?, waited: Duration, end: Duration, route: UpstreamRoute) {
+  init(
+    _ call: CatalogCall, for payer: QuotaCaller, after lookup: Lookup?, waited: Duration, end: Duration,
+    route: UpstreamRoute
+  ) {
     stored = lookup?.stored
     reason =
       switch lookup {
@@ -96,7 +87,7 @@ final class CatalogMiss: Sendable {
       case .hit?, .staleWhileRevalidate?: .stale
       case .unsatisfiable?: .uriMiss
       }
-    (self.call, self.waited, self.end, self.route) = (call, waited, end, route)
+    (self.call, self.payer, self.waited, self.end, self.route) = (call, payer, waited, end, route)
   }
 }
 
@@ -113,8 +104,8 @@ extension Lookup {
 extension CircuitSubject {
   /// Creates the subject of a call. All callers share a storable resource. Any other resource belongs to one caller,
   /// because the method, the content or the music user token may cause a failure.
-  init(_ call: CatalogCall) {
-    let caller = Hasher.hash { $0.combine(call.caller) }
+  init(_ call: CatalogCall, for payer: QuotaCaller) {
+    let caller = Hasher.hash { $0.combine(payer) }
     let resource =
       call.target.isStorable
       ? call.key.fingerprint
@@ -124,7 +115,7 @@ extension CircuitSubject {
         hasher.combine(call.target.bytes)
         for value in call.fields[values: .musicUserToken] { hasher.combine(utf8: value) }
       }
-    self.init(client: call.caller.client.hash, caller: caller, resource: resource)
+    self.init(client: payer.client.hash, caller: caller, resource: resource)
   }
 }
 

@@ -19,7 +19,7 @@ public import UpstreamAdmission
 ///     8 evaluate (RetryPolicy, TokenRefreshPolicy), again from 5 if another attempt is useful
 ///     9 store (ResponseCache) ─ 10 reply
 ///
-/// ``start(_:content:contentLength:waited:by:then:)`` calls 3 and 4. From then on the request is a ``Flight``, with one
+/// ``start(_:for:content:contentLength:waited:by:then:)`` calls 3 and 4. From then on the request is a ``Flight``, with one
 /// caller (``CatalogWaiter``) or several, and ``FlightDriver`` takes it through the others. The policies (circuit, limit,
 /// retries, token refresh) are values that take the time as an argument. The gateway holds them behind a lock.
 public final class CatalogGateway: Sendable {
@@ -132,7 +132,7 @@ public final class CatalogGateway: Sendable {
   /// Returns the response, or nil if the response requires a request to Apple.
   ///
   /// - Parameter refresh: Called if the response is stale and a background request must replace it, or if it is long and
-  ///   not compressed yet: call ``refresh(_:by:then:)``.
+  ///   not compressed yet: call ``refresh(_:for:by:then:)``.
   public func respondImmediately(_ call: CatalogCall, refresh: () -> Void) -> CatalogReply? {
     guard call.isCacheable else { return nil }
     let now = clock.now
@@ -143,11 +143,14 @@ public final class CatalogGateway: Sendable {
   ///
   /// Cancellation of the work ends this caller's wait. A shared upstream request continues for the others.
   ///
-  /// - Parameter receive: Takes the reply, once: within this call, later on the route's loop, or on the thread that cancels.
+  /// - Parameters:
+  ///   - payer: The caller that the quota is charged to.
+  ///   - receive: Takes the reply, once: within this call, later on the route's loop, or on the thread that cancels.
   /// - Returns: The work, or nil if `receive` has the reply.
   public func start(
-    _ call: CatalogCall, content: (any ContentReader)? = nil, contentLength: Int? = nil, waited: Duration = .zero,
-    by route: UpstreamRoute, then receive: @escaping @Sendable (consuming CatalogReply) -> Void
+    _ call: CatalogCall, for payer: QuotaCaller, content: (any ContentReader)? = nil, contentLength: Int? = nil,
+    waited: Duration = .zero, by route: UpstreamRoute,
+    then receive: @escaping @Sendable (consuming CatalogReply) -> Void
   ) -> (any CancellableWork)? {
     let now = clock.now
     let end = now.elapsed + configuration.timeouts.whole
@@ -156,7 +159,7 @@ public final class CatalogGateway: Sendable {
         receive(.failure(UpstreamFailure.onlyIfCached.response(CacheStatus(.unforwarded))))
         return nil
       }
-      let miss = CatalogMiss(call, after: nil, waited: waited, end: end, route: route)
+      let miss = CatalogMiss(call, for: payer, after: nil, waited: waited, end: end, route: route)
       let waiter = CatalogWaiter(miss, for: .reply(receive), on: self)
       waiter.fly(.passed, content: content, contentLength: contentLength)
       return waiter
@@ -169,14 +172,17 @@ public final class CatalogGateway: Sendable {
       receive(reply)
       return nil
     }
-    let miss = CatalogMiss(call, after: lookup, waited: waited, end: end, route: route)
+    let miss = CatalogMiss(call, for: payer, after: lookup, waited: waited, end: end, route: route)
     let waiter = CatalogWaiter(miss, for: .reply(receive), on: self)
     coalesce(waiter, at: now)
     return waiter
   }
 
   /// Refreshes a stale response in the background, and calls `done` at the end. Compresses a long response that is fresh.
-  public func refresh(_ call: CatalogCall, by route: UpstreamRoute, then done: @escaping @Sendable () -> Void = {}) {
+  public func refresh(
+    _ call: CatalogCall, for payer: QuotaCaller, by route: UpstreamRoute,
+    then done: @escaping @Sendable () -> Void = {}
+  ) {
     let finish: @Sendable () -> Void = {
       self.withState { _ = $0.revalidating.remove(call.key) }
       done()
@@ -189,7 +195,7 @@ public final class CatalogGateway: Sendable {
       return finish()
     }
     let end = now.elapsed + configuration.timeouts.whole
-    let miss = CatalogMiss(call, after: lookup, waited: .zero, end: end, route: route)
+    let miss = CatalogMiss(call, for: payer, after: lookup, waited: .zero, end: end, route: route)
     coalesce(CatalogWaiter(miss, for: .refresh(finish), on: self), at: now)
   }
 }

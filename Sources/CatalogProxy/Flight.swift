@@ -111,8 +111,9 @@ struct Flight: Sendable {
   /// Whether all callers have gone. The flight begins nothing more then, and ends as soon as it has no response to wait for.
   var isCancelled = false
 
-  /// The call, as that of the caller that pays for the request.
-  private(set) var call: CatalogCall
+  let call: CatalogCall
+  /// The caller that the quota is charged to.
+  private(set) var payer: QuotaCaller
   /// The subject of the request, for the circuit.
   private(set) var subject: CircuitSubject
   /// The method of the request to the upstream.
@@ -137,8 +138,8 @@ struct Flight: Sendable {
   private var isForUser = false
 
   init(_ kind: Kind, of miss: CatalogMiss, content: (any ContentReader)? = nil, contentLength: Int? = nil) {
-    (self.kind, call) = (kind, miss.call)
-    subject = CircuitSubject(miss.call)
+    (self.kind, call, payer) = (kind, miss.call, miss.payer)
+    subject = CircuitSubject(call, for: payer)
     self.content = content.map { WatchedContent($0) }
     self.contentLength = contentLength
     let isPassed = if case .passed = kind { true } else { false }
@@ -259,14 +260,10 @@ struct Flight: Sendable {
   /// Whether 304 is a possible response to the request (RFC 9110 §13.2.2).
   var isConditional: Bool { fields.has("if-none-match") || fields.has("if-modified-since") }
 
-  /// The caller that the quota is charged to.
-  var caller: QuotaCaller { call.caller }
-
   /// Charges the request to the caller whose place in the queue has given it its turn.
-  mutating func charge(to caller: QuotaCaller) {
-    guard caller != call.caller else { return }
-    call = call.charged(to: caller)
-    subject = CircuitSubject(call)
+  mutating func charge(to payer: QuotaCaller) {
+    guard payer != self.payer else { return }
+    (self.payer, subject) = (payer, CircuitSubject(call, for: payer))
   }
 
   /// Whether the content is unread, so that the request can be sent again.

@@ -58,7 +58,7 @@ extension FlightDriver {
       .attempted(
         UpstreamAttempt(
           span: span, parent: parent.spanID, method: flight.method, route: flight.call.target.route,
-          client: flight.caller.client.text, resends: flight.number - 1,
+          client: flight.payer.client.text, resends: flight.number - 1,
           duration: gateway.clock.elapsed - attempt.start.elapsed, result: result)))
   }
 

@@ -153,7 +153,7 @@ extension CatalogGateway {
       let response = shared.codec.decode(entry, for: key, sending: miss.call.fields, now: now, settings: settings)
     else { return nil }
     if let own = miss.stored?.response, Selection(own, now: now).age <= Selection(response, now: now).age { return own }
-    cache.store(response, for: miss.call.key, of: CacheOwner(CircuitSubject(miss.call)))
+    cache.store(response, for: miss.call.key, of: CacheOwner(CircuitSubject(miss.call, for: miss.payer)))
     // The settings changed meanwhile, so the stored fields may be wrong.
     if settings != cacheSettings { cache.remove(miss.call.key) }
     return response

@@ -35,7 +35,8 @@ struct FlightTests {
   private func flight(_ subject: Subject) throws -> Flight {
     let ground = ProxyGround { _ in .scripted() }
     let call = try ground.call("/v1/catalog/us/songs/1")
-    let miss = CatalogMiss(call, after: nil, waited: .zero, end: .seconds(30), route: ground.route)
+    let miss = CatalogMiss(
+      call, for: .only("a"), after: nil, waited: .zero, end: .seconds(30), route: ground.route)
     let id = FlightID(key: FlightKey(call.key, sent: call.fields), serial: 1)
     let kind: Flight.Kind =
       switch subject {

@@ -95,6 +95,7 @@ final class CatalogEndpoint: Sendable {
     return call
   }
 
+  /// The caller that the quota is charged to.
   private func payer(of admitted: AccessGate.AuthorizedCaller) -> QuotaCaller {
     let caller = admitted.caller
     return QuotaCaller(
@@ -108,17 +109,15 @@ final class CatalogEndpoint: Sendable {
     let admission = gate.admit(request, auditContext)
     switch consume admission {
     case .immediate(let verdict):
-      return reply(to: verdict, path, on: request.loop) { (payer) throws(ErrorResponse) in
-        try call(method, path, of: request, charging: payer)
+      return reply(to: verdict, path, on: request.loop) { () throws(ErrorResponse) in
+        try call(method, path, of: request)
       }
     case .deferred(let wait):
       // The request no longer exists after the wait.
       let parsed = Result { () throws(ErrorResponse) in try call(method, path, of: request) }
       let work = DeferredWork { [self] context in
         let verdict = await gate.admit(after: wait, auditContext, on: context.loop)
-        let reply = reply(to: verdict, path, on: context.loop) { (payer) throws(ErrorResponse) in
-          try parsed.get().charged(to: payer)
-        }
+        let reply = reply(to: verdict, path, on: context.loop, parsed.get)
         switch reply {
         case .immediate(let response): return response
         case .deferred(let work): return await work.perform(context)
@@ -128,9 +127,8 @@ final class CatalogEndpoint: Sendable {
     }
   }
 
-  /// - Parameter payer: The caller that the quota is charged to; nil if it is not known yet.
   private func call(
-    _ method: HTTPRequest.Method, _ path: CatalogPath, of request: Request, charging payer: QuotaCaller? = nil
+    _ method: HTTPRequest.Method, _ path: CatalogPath, of request: Request
   ) throws(ErrorResponse) -> CatalogCall {
     let target: CatalogTarget
     let query = request.query
@@ -138,13 +136,12 @@ final class CatalogEndpoint: Sendable {
       target = try CatalogTarget(path, query: query?.span, hasUserToken: request.head.hasUserToken)
     } catch { throw error.response(quoting: query ?? []) }
     return try CatalogCall(
-      method, target, of: request, charging: payer, policy: service.proxy.policy,
-      span: request.trace.context(service.spans?.sampler))
+      method, target, of: request, policy: service.proxy.policy, span: request.trace.context(service.spans?.sampler))
   }
 
   private func reply(
     to verdict: consuming AccessDecision, _ path: CatalogPath, on loop: IOLoop,
-    _ call: (_ payer: QuotaCaller) throws(ErrorResponse) -> CatalogCall
+    _ call: () throws(ErrorResponse) -> CatalogCall
   ) -> Reply {
     let admitted: AccessGate.AuthorizedCaller
     switch consume verdict {
@@ -153,14 +150,15 @@ final class CatalogEndpoint: Sendable {
     }
     let permitted: CatalogCall
     do throws(Denial) {
-      permitted = try Self.permit(path, admitted.caller) { () throws(ErrorResponse) in try call(payer(of: admitted)) }
+      permitted = try Self.permit(path, admitted.caller, call)
     } catch {
       return .immediate(gate.refuse(error, admitted))
     }
     if let refusal = gate.grant(admitted) { return .immediate(refusal) }
-    if let reply = service.proxy.respondImmediately(permitted, refresh: { service.refresh(permitted, on: loop) }) {
-      return .immediate(response(reply, admitted))
+    let stored = service.proxy.respondImmediately(permitted) {
+      service.refresh(permitted, for: payer(of: admitted), on: loop)
     }
+    if let stored { return .immediate(response(stored, admitted)) }
     let waiting = WaitingCaller(permitted, admitted, of: self)
     return .deferred(DeferredWork(instead: { waiting.staleResponse }, begin: { waiting.start($0, respond: $1) }))
   }
@@ -182,7 +180,9 @@ final class CatalogEndpoint: Sendable {
     func start(
       _ context: RequestContext, respond: @escaping @Sendable (consuming Response) -> Void
     ) -> (any CancellableWork)? {
-      endpoint.service.start(call, in: context) { respond(self.endpoint.response($0, self.admitted)) }
+      endpoint.service.start(call, for: endpoint.payer(of: admitted), in: context) {
+        respond(self.endpoint.response($0, self.admitted))
+      }
     }
   }
 
@@ -205,8 +205,7 @@ final class CatalogEndpoint: Sendable {
 extension CatalogCall {
   /// Copies the parts of a request that the server may forward.
   fileprivate convenience init(
-    _ method: HTTPRequest.Method, _ target: CatalogTarget, of request: Request, charging payer: QuotaCaller?,
-    policy: HeaderPolicy, span: SpanContext
+    _ method: HTTPRequest.Method, _ target: CatalogTarget, of request: Request, policy: HeaderPolicy, span: SpanContext
   ) throws(ErrorResponse) {
     var directives = RequestDirectives()
     var preconditions = Preconditions()
@@ -222,11 +221,8 @@ extension CatalogCall {
       let fields = try policy.requestFields(
         for: target, from: request, hasContent: request.head.framing != .none, acceptsGzip: coding == .gzip)
       self.init(
-        method, target,
-        caller: payer
-          ?? QuotaCaller(client: HashedText(Client.anonymousID), identity: ByteString(request.client.rateLimitPrefix)),
-        directives: directives, preconditions: preconditions, coding: coding, fields: fields, span: span,
-        holder: request.client.holder)
+        method, target, directives: directives, preconditions: preconditions, coding: coding, fields: fields,
+        span: span, holder: request.client.holder)
     } catch {
       throw error.response
     }

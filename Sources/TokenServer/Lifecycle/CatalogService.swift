@@ -73,7 +73,8 @@ final class CatalogService: Sendable {
 
   /// Responds from the cache or from Apple. `receive` takes the reply, once, on the loop of the context.
   func start(
-    _ call: CatalogCall, in context: RequestContext, then receive: @escaping @Sendable (consuming CatalogReply) -> Void
+    _ call: CatalogCall, for payer: QuotaCaller, in context: RequestContext,
+    then receive: @escaping @Sendable (consuming CatalogReply) -> Void
   ) -> (any CancellableWork)? {
     guard let route = routes[ObjectIdentifier(context.loop)] else {
       receive(.cancelled)
@@ -83,14 +84,14 @@ final class CatalogService: Sendable {
     // forwarded.
     let hasContent = call.target.kind == .me && context.contentLength != 0
     return proxy.start(
-      call, content: hasContent ? context.content : nil, contentLength: hasContent ? context.contentLength : nil,
-      waited: context.waited, by: route, then: receive)
+      call, for: payer, content: hasContent ? context.content : nil,
+      contentLength: hasContent ? context.contentLength : nil, waited: context.waited, by: route, then: receive)
   }
 
   /// Refreshes a stale response in the background, or compresses a long one.
-  func refresh(_ call: CatalogCall, on loop: IOLoop) {
+  func refresh(_ call: CatalogCall, for payer: QuotaCaller, on loop: IOLoop) {
     guard let route = routes[ObjectIdentifier(loop)] else { return }
-    loop.atEndOfTurn { [proxy] in proxy.refresh(call, by: route) }
+    loop.atEndOfTurn { [proxy] in proxy.refresh(call, for: payer, by: route) }
   }
 
   /// Asks Apple Music whether it accepts a token of `minter`. It returns at once, and passes the result to `report`.

@@ -107,7 +107,7 @@ import Testing
     func resource(
       _ target: String, _ user: String?, by client: String = "a", _ method: HTTPRequest.Method = .get
     ) throws -> UInt64 {
-      CircuitSubject(try ground.call(target, by: client, user: user, method: method)).resource
+      CircuitSubject(try ground.call(target, user: user, method: method), for: .only(client)).resource
     }
     #expect(try resource(song, nil) == resource(song, nil, by: "b"))
     let me = "/v1/me/library/songs"
