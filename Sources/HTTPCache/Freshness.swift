@@ -50,12 +50,11 @@ struct Freshness: Equatable {
 /// does a directive that occurs twice with different values (RFC 9111 §4.2.1). A quoted string without an end counts as
 /// `no-store`, because it may contain that directive.
 struct ResponseDirectives: Equatable {
-  /// Whether the response must not be stored. `must-understand` overrides this for statuses that the cache understands.
+  /// `must-understand` overrides this for statuses that the cache understands.
   var noStore = false
-  /// Whether the response is for one user. `private="X"`, which names fields, has the same effect, as §5.2.2.7 allows
-  /// and most caches do.
+  /// Also by `private="X"`, which names fields, as §5.2.2.7 allows.
   var isPrivate = false
-  /// Whether the response needs validation before each use. `no-cache="X"` has the same effect (§5.2.2.4).
+  /// Also by `no-cache="X"` (§5.2.2.4).
   var noCache = false
   var mustRevalidate = false
   var proxyRevalidate = false
@@ -70,8 +69,7 @@ struct ResponseDirectives: Equatable {
     fields.forEachValue(of: "cache-control") { add($0) }
   }
 
-  /// Whether a stale response needs successful validation before use, in every case. `s-maxage` implies
-  /// `proxy-revalidate` (§5.2.2.10).
+  /// Whether a stale response needs validation before each use. `s-maxage` implies `proxy-revalidate` (§5.2.2.10).
   var forbidsStale: Bool { noCache || mustRevalidate || proxyRevalidate || sharedMaxAge != nil }
 
   private mutating func add(_ value: Span<UInt8>) {
@@ -107,8 +105,8 @@ struct ResponseDirectives: Equatable {
 
 /// The age of a response on arrival (RFC 9111 §4.2.3), in seconds.
 struct ResponseAge: Equatable {
-  /// When the origin created the response, by its own clock, in seconds since the epoch. If the origin sends no valid
-  /// date, the time of arrival by our clock (RFC 9110 §6.6.1).
+  /// When the origin created the response, by its own clock, in seconds since the epoch. Without a valid date, the time of
+  /// arrival by our clock (RFC 9110 §6.6.1).
   let date: Int
   /// `corrected_initial_age`.
   let initial: Int

@@ -2,12 +2,10 @@ import Bytes
 public import HTTP1
 public import HTTPTypes
 
-/// An upstream response to a `GET`, without its content. Immutable, and an object, because what is derived from it keeps
-/// it.
+/// An upstream response to a `GET`, without its content. An object, because what is derived from it keeps it.
 public final class ReceivedResponse: Sendable {
   let status: HTTPResponse.Status
-  /// The fields for callers, and those by which the cache judges the response (``isForCacheOnly(_:in:)`` and others), now and when a 304
-  /// renews it.
+  /// The fields for callers, and those by which the cache judges the response, now and when a 304 renews it.
   let fields: FieldLines
   /// The fields of the upstream request, without the credential, by which `Vary` selects.
   let sent: FieldLines
@@ -36,10 +34,8 @@ public final class ReceivedResponse: Sendable {
     }
   }
 
-  /// Returns this response with the metadata of a 304 that confirms it (RFC 9111 §3.2).
-  ///
-  /// The fields that describe the content stay, because the 304 has no content. Age and Date come only from the 304:
-  /// the old values would make the response seem older than it is.
+  /// Returns this response with the metadata of a 304 that confirms it (RFC 9111 §3.2). The fields that describe the content
+  /// stay. Age and Date come only from the 304: the old values would make the response seem older than it is.
   func updated(by notModified: ReceivedResponse) -> ReceivedResponse {
     ReceivedResponse(
       status: status, fields: fields.updated(from: notModified.fields), sent: sent,
@@ -48,7 +44,6 @@ public final class ReceivedResponse: Sendable {
 }
 
 extension FieldLines {
-  /// Returns these lines with those of a 304.
   fileprivate func updated(from newer: FieldLines) -> FieldLines {
     var fields = FieldLines()
     fields.reserveCapacity(count + newer.count, bytes: bytes.count + newer.bytes.count)

@@ -34,9 +34,9 @@ public struct SharedEntry: Sendable, Equatable {
 
 /// The form of stored responses outside of the process, for replicas with the same secret.
 ///
-/// An entry has what the upstream sent, and each replica judges it by its own settings and its own clock, like a response
-/// that arrives. The fields of the request are not in it: they are part of the key, and so the same for the reader. Only
-/// replicas can make an entry that others read: HMAC-SHA-256 covers all bytes, with the key among them.
+/// An entry has what the upstream sent, and each replica judges it by its own settings and its own clock. The fields of the
+/// request are part of the key, and so the same for the reader. Only replicas can make an entry that others read:
+/// HMAC-SHA-256 covers all bytes, with the key among them.
 ///
 ///     offset  length  content
 ///          0      32  HMAC-SHA-256 of the rest
@@ -51,7 +51,7 @@ public struct SharedEntry: Sendable, Equatable {
 ///         72       4  length of the fields
 ///         76       …  the fields as a section of HTTP/1.1, and the content
 public struct SharedEntryCodec: Sendable {
-  /// The version of the format. It is in the key as well, so that replicas of other versions do not even find an entry.
+  /// The version of the format. It is in the key as well, so that replicas of other versions do not find an entry.
   public static let version: UInt8 = 2
   /// The position of the four bytes that tell when an entry becomes stale, for the store's scripts.
   public static let staleOffset = 49
@@ -137,10 +137,8 @@ public struct SharedEntryCodec: Sendable {
     return section.count <= HTTP1Limits().headerSection + 2 ? section : nil
   }
 
-  /// Returns the response in an entry, or nil if it is not what a replica has stored under this key.
-  ///
-  /// The age includes the time since its arrival by the wall clock. Clocks of replicas may differ by seconds, and ages with
-  /// them. An entry from the future counts as just arrived.
+  /// Returns the response in an entry, or nil if it is not what a replica has stored under this key. Its age includes the
+  /// time since its arrival by the wall clock. An entry from the future counts as just arrived.
   public func decode(
     _ entry: [UInt8], for key: SharedEntryKey, sending sent: FieldLines, now: CacheTime, settings: CacheSettings
   ) -> StoredResponse? {
