@@ -11,8 +11,7 @@ typealias CatalogLimit = ConcurrencyLimit<FlightDriver>
 /// their pace, and the developer token; after an attempt also the retry budget. It learns from each attempt.
 ///
 /// A value behind the gateway's lock. A flight has a critical section before an attempt (``enter(_:of:at:)``) and one
-/// after it (``settle(_:_:now:)``, ``failed(_:_:isOurs:of:until:_:now:)``, ``limited(retryAfter:of:until:_:now:)``). What
-/// a critical section requires outside of the lock it leaves in ``duties``.
+/// after it, and leaves in ``duties`` what it requires outside of the lock.
 struct Admission {
   var limit: CatalogLimit
   var circuit = UpstreamCircuit()
@@ -56,7 +55,8 @@ struct Admission {
   struct Duties: Sendable {
     /// The turns to hand to the flights that wait for them.
     var grants: [CatalogLimit.Grant] = []
-    var pacing: PacingTask?
+    /// The pacing task to start, which grants turns at the pacer's times, by its number.
+    var pacing: (route: UpstreamRoute, number: Int)?
     /// The group of replicas, if the limit must settle with them.
     var needs: (any QuotaGroup)?
     /// That the circuit has opened or closed, or that a probe has failed.
@@ -83,13 +83,13 @@ struct Admission {
   }
 
   /// Returns the pacing task to start; nil if none is needed, or if one wakes in time.
-  private mutating func startsPacing(by route: UpstreamRoute?) -> PacingTask? {
+  private mutating func startsPacing(by route: UpstreamRoute?) -> (route: UpstreamRoute, number: Int)? {
     if pacingRoute == nil, let route { pacingRoute = route }
     guard let opening = limit.opening, let pacingRoute else { return nil }
     if let pacesAt, opening > pacesAt - Self.leastGain { return nil }
     pacesAt = opening
     pacingTask += 1
-    return PacingTask(route: pacingRoute, number: pacingTask)
+    return (pacingRoute, pacingTask)
   }
 
   /// The time by which a turn must be earlier than the pacing task wakes, so that another task starts: 5 ms. News of the
@@ -97,7 +97,7 @@ struct Admission {
   private static let leastGain = Duration.milliseconds(5)
 
   /// Returns the group if the limit must settle with the other replicas now; otherwise nil.
-  mutating func needs(now: Duration) -> (any QuotaGroup)? {
+  private mutating func needs(now: Duration) -> (any QuotaGroup)? {
     guard let quotaGroup, limit.needsStore(now: now) else { return nil }
     return quotaGroup
   }
@@ -113,8 +113,7 @@ extension Admission {
     case queued(QueueTicket)
     /// The turn would come too late, or the queue is full.
     case rejected(retryAfter: Duration)
-    /// The circuit refuses the request, or may do so later: then it need not wait for a turn. The permit is the turn that it
-    /// has already.
+    /// The circuit refuses the request, also before it waits for a turn. The permit is the turn that it has already.
     case circuitOpen(UpstreamCircuit.Refusal, ConcurrencyPermit?)
     /// Too little time is left to send anything.
     case tooLate
@@ -124,10 +123,13 @@ extension Admission {
   mutating func enter(_ flight: borrowing Flight, of driver: FlightDriver, at time: CacheTime) -> Result {
     let now = time.elapsed
     if flight.number > 1 { counts.retries += 1 }
-    guard var request = request(of: driver.miss, by: flight.payer, now: now) else { return .tooLate }
+    let patience = driver.miss.end - now - leastTime
+    guard patience >= .zero else { return .tooLate }
     if flight.number == 1 { retryBudget.earn() }
     if let refusal = circuit.refusal(for: flight.subject, now: now) { return .circuitOpen(refusal, nil) }
+    var request = CatalogLimit.Request(flight.payer)
     (request.isRepeated, request.isRetry) = (flight.number > 1, flight.limited != nil)
+    (request.waited, request.patience) = (driver.miss.waited, patience)
     switch limit.acquire(request, waiter: driver, now: now) {
     case .granted(let permit): return launch(flight, permit, at: time, on: driver.gateway)
     case .refused(let retryAfter): return .rejected(retryAfter: retryAfter)
@@ -138,18 +140,13 @@ extension Admission {
   /// Gives a flight that waits for its turn a place in the queue of another caller. Returns the turn if that caller may
   /// send at once.
   mutating func addPlace(of miss: CatalogMiss, for ticket: QueueTicket, now: Duration) -> CatalogLimit.Grant? {
+    var request = CatalogLimit.Request(miss.payer)
+    (request.waited, request.patience) = (miss.waited, miss.end - now - leastTime)
     // The circuit would refuse the caller when its turn comes.
-    guard let request = request(of: miss, by: miss.payer, now: now),
+    guard request.patience >= .zero,
       circuit.refusal(for: CircuitSubject(miss.call, for: miss.payer), now: now) == nil
     else { return nil }
     return limit.addPlace(for: ticket, of: request, now: now)
-  }
-
-  /// Returns the request for a turn; nil if too little time is left to send anything.
-  private func request(of miss: CatalogMiss, by payer: QuotaCaller, now: Duration) -> CatalogLimit.Request? {
-    var request = CatalogLimit.Request(payer)
-    (request.waited, request.patience) = (miss.waited, miss.end - now - leastTime)
-    return request.patience >= .zero ? request : nil
   }
 
   /// Lets a request with a turn pass the circuit, gives it the current token, and counts it.
@@ -202,14 +199,7 @@ extension Admission {
     if head.provesToken { accepted(attempt.token, at: head.receivedAt) }
   }
 
-  /// Changes what the end of an attempt changes.
-  ///
-  /// - Parameter permit: The attempt's turn; nil if it was released before.
-  mutating func settle(_ attempt: CatalogAttempt, _ permit: ConcurrencyPermit?, now: Duration) {
-    noteHead(of: attempt)
-    release(permit, .answered, now: now)
-  }
-
+  /// Releases a turn; nil if it was released before.
   mutating func release(_ permit: ConcurrencyPermit?, _ outcome: ConcurrencyOutcome, now: Duration) {
     limitChanged(granting: permit.map { limit.release($0, outcome, now: now) } ?? [], now: now)
   }
@@ -236,9 +226,7 @@ extension Admission {
 
 /// After an attempt without a response for the callers.
 extension Admission {
-  /// Learns from an attempt without a response, and decides about another one.
-  ///
-  /// - Parameter isOurs: Whether the failure shows nothing about Apple.
+  /// Learns from an attempt without a response, and decides about another one. `isOurs`: it shows nothing about Apple.
   mutating func failed(
     _ attempt: CatalogAttempt, _ error: UpstreamError, isOurs: Bool, of flight: borrowing Flight, until end: Duration,
     _ permit: ConcurrencyPermit?, now: Duration
@@ -284,16 +272,9 @@ extension Admission {
   }
 }
 
-/// A task that grants turns at the pacer's times.
-struct PacingTask: Sendable {
-  let route: UpstreamRoute
-  let number: Int
-}
-
-/// One attempt to send a request: its turn at the upstream, what it is sent with, and what the state must learn from it. The
-/// state learns from a complete response in one critical section, at the end of the attempt.
-///
-/// The turn is released exactly once: when the response is complete or cancelled, or with this object.
+/// One attempt to send a request: its turn at the upstream, what it is sent with, and what the state must learn from it, in
+/// one critical section at its end. The turn is released exactly once: when the response is complete or cancelled, or with
+/// this object.
 final class CatalogAttempt: @unchecked Sendable {
   // Sendable by confinement to the flight that sends the request. Any thread may release the turn.
   private let permit: ConcurrencyPermit
@@ -301,7 +282,6 @@ final class CatalogAttempt: @unchecked Sendable {
   private let isReleased = Atomic(false)
   let pass: UpstreamCircuit.Pass
   let token: ProxyToken
-  /// The span of the attempt; nil if the request has none.
   let span: SpanContext?
   let start: CacheTime
   /// What the head of the response shows; nil before there is one, and when the state knows it.

@@ -1,41 +1,33 @@
 import Bytes
-public import HTTP1
-public import HTTPCache
-public import HTTPMessages
-public import HTTPTypes
-public import Memory
-public import Tracing
+package import HTTP1
+package import HTTPCache
+package import HTTPMessages
+package import HTTPTypes
+package import Memory
+package import Tracing
 import UpstreamAdmission
 
 /// One validated request of a caller, with everything that the phases need to know about it. Immutable: whatever waits
 /// for a response keeps one reference to it.
-public final class CatalogCall: Sendable {
-  /// The resource that the request names.
-  public let target: CatalogTarget
-  /// The request's method.
-  public let method: HTTPRequest.Method
-  /// The directives of the request's `Cache-Control`.
-  public let directives: RequestDirectives
-  /// The request's preconditions, which describe the response that the caller already has.
-  public let preconditions: Preconditions
+package final class CatalogCall: Sendable {
+  package let target: CatalogTarget
+  package let method: HTTPRequest.Method
+  package let directives: RequestDirectives
+  /// What describes the response that the caller already has.
+  package let preconditions: Preconditions
   /// The content coding that the caller prefers.
-  public let coding: ContentCoding
+  package let coding: ContentCoding
   /// The end-to-end fields to send upstream, without the credential.
-  public let fields: FieldLines
-
-  /// The server's span of the request, or nil to send no trace context. It is not part of the key: requests of
-  /// different traces share a response.
-  public let span: SpanContext?
-
+  package let fields: FieldLines
+  /// The server's span of the request, or nil to send no trace context. It is not part of the key: requests of different
+  /// traces share a response.
+  package let span: SpanContext?
   /// The address that memory for the call is charged to; nil for the server itself.
   let holder: MemoryBudget.Holder?
-
   let key: CacheKey
 
-  /// Creates a call.
-  ///
   /// - Parameter fields: The result of ``HeaderPolicy/requestFields(for:from:hasContent:acceptsGzip:)``.
-  public init(
+  package init(
     _ method: HTTPRequest.Method, _ target: CatalogTarget, directives: RequestDirectives, preconditions: Preconditions,
     coding: ContentCoding, fields: FieldLines, span: SpanContext? = nil, holder: MemoryBudget.Holder? = nil
   ) {
@@ -45,12 +37,10 @@ public final class CatalogCall: Sendable {
     key = CacheKey(target.cacheKey)
   }
 
-  /// Whether the cache may store or serve the response.
   var isCacheable: Bool { target.isStorable && (method == .get || method == .head) && !directives.noStore }
 }
 
-/// The result of a call.
-public enum CatalogReply: Sendable {
+package enum CatalogReply: Sendable {
   /// Apple's response, fresh or from the cache.
   case response(Response)
   /// An error of this server, because there is no response from Apple.
@@ -69,9 +59,7 @@ final class CatalogMiss: Sendable {
   let reason: ForwardReason
   /// How long the call has waited for its turn on its event loop.
   let waited: Duration
-  /// The deadline.
   let end: Duration
-  /// The route to the upstream from the caller's loop.
   let route: UpstreamRoute
 
   /// - Parameter lookup: Nil for a call without the cache: for a user, for `/v1/test`, or with `no-store`.
@@ -92,7 +80,6 @@ final class CatalogMiss: Sendable {
 }
 
 extension Lookup {
-  /// The stored response, fresh or stale. Nil without one.
   var stored: Selection? {
     switch self {
     case .validate(let selection, _), .hit(let selection), .staleWhileRevalidate(let selection): selection

@@ -12,12 +12,12 @@ extension CatalogGateway {
       withAdmission { $0.quotaGroup }?.tell(news)
     }
     if duties.isAcceptedAgain { observer.noticed(.tokenAccepted) }
-    if let pacing = duties.pacing { start(pacing) }
+    if let (route, number) = duties.pacing { startPacing(by: route, number) }
     duties.needs?.settleSoon()
     for grant in duties.grants { grant.waiter.take(.granted(grant.permit)) }
   }
 
-  /// Releases a turn with the outcome, and grants the free turns to waiting requests.
+  /// Releases a turn, and grants the free turns to waiting requests.
   func release(_ permit: ConcurrencyPermit, _ outcome: ConcurrencyOutcome) {
     let now = clock.elapsed
     withAdmission { $0.release(permit, outcome, now: now) }
@@ -31,7 +31,8 @@ extension CatalogGateway {
       if let isShareable = attempt.isShareable {
         state.unsharedTargets.note(call.key, isShareable: isShareable, now: now)
       }
-      state.admission.settle(attempt, permit, now: now)
+      state.admission.noteHead(of: attempt)
+      state.admission.release(permit, .answered, now: now)
     }
   }
 
@@ -41,16 +42,14 @@ extension CatalogGateway {
   }
 
   /// Ends a flight's wait for its turn with an outcome, unless the turn has come. On any thread.
-  func endWait(for ticket: QueueTicket, _ outcome: FlightDriver.Turn) {
+  func leaveQueue(_ ticket: QueueTicket, _ outcome: FlightDriver.Turn) {
     withAdmission { $0.limit.cancel(ticket) }?.take(outcome)
   }
 
-  private func start(_ pacing: PacingTask) {
-    let task = Task(executorPreference: pacing.route.executor) {
-      await self.pace(pacing.route.upstream, pacing.number)
-    }
+  private func startPacing(by route: UpstreamRoute, _ number: Int) {
+    let task = Task(executorPreference: route.executor) { await self.pace(route.upstream, number) }
     let earlier = withAdmission { admission -> Task<Void, Never>? in
-      guard admission.pacingTask == pacing.number else { return task }
+      guard admission.pacingTask == number else { return task }
       defer { admission.pacing = task }
       return admission.pacing
     }
@@ -96,9 +95,7 @@ extension CatalogGateway {
     withAdmission { $0.quotaGroup = group }
   }
 
-  /// Follows the group from now on.
-  ///
-  /// - Parameter seed: A number that differs among replicas.
+  /// Follows the group from now on. `seed` differs among replicas.
   package func join(_ replicas: Int, seed: UInt64) {
     let now = clock.elapsed
     withAdmission { admission in
@@ -112,9 +109,7 @@ extension CatalogGateway {
     change { admission, now in admission.limit.leave(seed: seed, now: now) }
   }
 
-  /// Uses what the store has replied to a settlement; nil if it did not reply in time.
-  ///
-  /// - Parameter report: What the settlement has reported.
+  /// Uses what the store has replied to a settlement with this report; nil if it did not reply in time.
   package func use(_ reply: QuotaReply?, to report: QuotaReport) {
     change { admission, now in
       guard let reply else { return report.turns == nil ? [] : admission.limit.missTurns(now: now) }
@@ -135,9 +130,7 @@ extension CatalogGateway {
     withAdmission { $0.limit.pauseForRefusal(now: now) }
   }
 
-  /// Takes another replica's news about the circuit.
-  ///
-  /// - Parameter spread: A number from 0 to 1 that differs among replicas and news.
+  /// Takes another replica's news about the circuit. `spread` is from 0 to 1, and differs among replicas and news.
   package func learn(_ news: CircuitNews, of replica: UInt64, spread: Double) {
     let now = clock.elapsed
     let (wasOpen, isOpen) = withAdmission { admission in

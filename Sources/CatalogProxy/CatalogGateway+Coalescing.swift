@@ -1,14 +1,12 @@
 import HTTPCache
 import HTTPMessages
-import HTTPTypes
 import UpstreamAdmission
 
 /// Phase 4: concurrent requests for the same resource share one upstream request, which no single caller owns.
 extension CatalogGateway {
-  /// Lets a caller wait for the result of the request's flight, and starts the flight if it does not exist. If the caller
-  /// may have a stale response, the wait ends after `staleAfter`, and the flight continues.
-  ///
-  /// - Parameter isAgain: Whether the caller has waited for another flight before, and is counted already.
+  /// Lets a caller wait for the result of the request's flight, which starts if it does not exist. If the caller may have a
+  /// stale response, the wait ends after `staleAfter`, and the flight continues. `isAgain`: the caller has waited for another
+  /// flight before, and is counted already.
   @inline(never)
   func coalesce(_ waiter: CatalogWaiter, at now: CacheTime, isAgain: Bool = false) {
     let miss = waiter.miss
@@ -36,9 +34,13 @@ extension CatalogGateway {
     }
     switch joining {
     case .joined(let ticket, let driver, let isWaiting):
-      driver?.begin(after: admitted)
+      driver?.begin(after: admitted.take())
       if !isWaiting { return leave(ticket) }
-      if hasStale { waiter.waits(atMost: endWait(of: ticket, by: miss.route)) }
+      guard hasStale else { return }
+      waiter.waits(
+        atMost: miss.route.upstream.alarm(after: configuration.staleAfter) {
+          self.withState { $0.coalescer.keep(ticket) }?.resume(.late)
+        })
     case .unshared: waiter.fly(.single)
     case .late: waiter.resume(.late)
     }
@@ -51,13 +53,6 @@ extension CatalogGateway {
     case unshared
     /// A waiter has left the flight with a stale response, and this caller may have it as well.
     case late
-  }
-
-  /// Ends the wait of one caller after `staleAfter`.
-  private func endWait(of ticket: FlightTicket, by route: UpstreamRoute) -> any CancellableWork {
-    route.upstream.alarm(after: configuration.staleAfter) {
-      self.withState { $0.coalescer.keep(ticket) }?.resume(.late)
-    }
   }
 
   /// Removes a caller that has gone from its flight.
@@ -78,25 +73,15 @@ extension CatalogGateway {
       return
     }
     // If only one caller may have the outcome, the first that waits gets it.
+    let isForOne = if case .response(let response, _, _) = outcome { !response.isShareable } else { false }
     for waiter in followers {
-      let isForNone = isTaken && outcome.isForOne
-      if waiter.resume(isForNone ? .unshared : outcome, isElsewhere: true) { isTaken = true }
+      if waiter.resume(isForOne && isTaken ? .unshared : outcome, isElsewhere: true) { isTaken = true }
     }
   }
 
-  /// Returns whether a caller must not have the outcome of its flight.
-  func needsOwnRequest(_ miss: CatalogMiss, _ outcome: Outcome) -> Bool {
-    switch outcome {
-    case .unshared: true
-    case .found(let response): !isUsable(response, for: miss.call)
-    default: false
-    }
-  }
-
-  /// Returns whether a follower joins the next flight, or begins it. The failure is about the rights and the deadline of the
-  /// caller that would have paid for the request. This caller may have others.
-  func mayJoinAgain(_ miss: CatalogMiss, _ outcome: Outcome) -> Bool {
-    guard case .failure(let failure, _) = outcome else { return false }
+  /// Returns whether a follower joins the next flight, or begins it: the failure is about the rights and the deadline of the
+  /// caller that would have paid, and this one may have others.
+  func mayJoinAgain(_ miss: CatalogMiss, _ failure: UpstreamFailure) -> Bool {
     switch failure.error.shortage {
     case .queue, .queueTime, .circuit: return miss.end - clock.elapsed > leastTime
     default: return false
@@ -125,9 +110,8 @@ extension GatewayState {
     admission.limitChanged(granting: grant.map { [$0] } ?? [], by: miss.route, now: now)
   }
 
-  /// Gives a flight that begins to wait for its turn the places of the callers that have joined it before.
-  ///
-  /// - Returns: The turn if one of them may send at once. The flight is then charged to it.
+  /// Gives a flight that begins to wait for its turn the places of the callers that have joined it before. Returns the turn
+  /// if one of them may send at once. The flight is then charged to it.
   private mutating func addPlaces(
     for ticket: QueueTicket, to flight: inout Flight, now: Duration
   ) -> ConcurrencyPermit? {
@@ -139,12 +123,5 @@ extension GatewayState {
       }
     }
     return nil
-  }
-}
-
-extension Outcome {
-  /// Whether only one of the waiting callers may have the outcome.
-  fileprivate var isForOne: Bool {
-    if case .response(let response, _, _) = self { !response.isShareable } else { false }
   }
 }

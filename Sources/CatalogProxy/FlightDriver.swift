@@ -8,7 +8,7 @@ import UpstreamAdmission
 /// without a task, because a task keeps its frames for as long as that takes. Tasks are for what is rare: content that has
 /// not arrived, a pause before another attempt, and `/v1/test`.
 ///
-/// Confined to the loop of the flight's first caller, the leader. Only ``cancel()`` may run on any thread.
+/// Confined to the loop of the flight's first caller, the leader. Any thread may call ``cancel()`` and ``take(_:)``.
 final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable {
   // Sendable by confinement; what `cancel` uses is behind a lock.
   let gateway: CatalogGateway
@@ -29,7 +29,6 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     var current: Wait?
   }
 
-  /// What the flight waits for.
   private enum Wait: Sendable {
     case store(any SharedLookup)
     case turn(QueueTicket)
@@ -53,9 +52,7 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
   var miss: CatalogMiss { leader.miss }
   var nextHop: String { gateway.configuration.nextHop }
 
-  /// Begins.
-  ///
-  /// - Parameter admitted: What admission has decided about the request; nil if it has not been asked yet.
+  /// Begins. `admitted`: what admission has decided about the request; nil if it has not been asked yet.
   func begin(after admitted: consuming Admission.Result? = nil) {
     if let admitted { return go(on: event(after: admitted)) }
     go(on: perform(flight.begin(asksStore: flight.id != nil && miss.route.shared != nil)))
@@ -65,7 +62,6 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     resume { evaluate(result) }
   }
 
-  /// Goes on after a wait.
   private func resume(_ event: () -> Flight.Event?) {
     flight.isCancelled = cancellation.withLock { state in
       state.current = nil
@@ -110,14 +106,14 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
   /// Waits until the content has arrived, or as much of it as the server keeps, so that the request takes its turn when it
   /// can be sent at Apple's pace.
   private func collect() async -> Flight.Event {
-    guard let content = flight.content else { return .collected }
-    var arriving = PartialContent(
-      content.reader, length: nil, upTo: CatalogGateway.contentAhead, gateway.configuration.memory,
+    guard let arriving = flight.arriving else { return .collected }
+    var content = PartialContent(
+      arriving, length: nil, upTo: CatalogGateway.contentAhead, gateway.configuration.memory,
       chargedTo: miss.call.holder, for: .request)
     do throws(ContentError) {
-      if case .refused = try await arriving.read() { return .failed(.overMemory) }
+      if case .refused = try await content.read() { return .failed(.overMemory) }
     } catch { return .interrupted(byCaller: true) }
-    flight.content = WatchedContent(arriving.readAgain())
+    flight.content = content.readAgain()
     return .collected
   }
 
@@ -133,19 +129,19 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
       shared.count(.skipped)
       return .notFound(validating: miss.stored?.response)
     }
-    waits(
-      for: .store(
-        shared.look(up: key, patience: gateway.sharedPatience(of: miss)) { finding in
-          self.resume {
-            // A flight that has no callers any more needs no response.
-            self.flight.isCancelled
-              ? .interrupted(byCaller: true) : self.gateway.event(after: finding, of: self.miss, key, from: shared)
-          }
-        }))
+    // Half of the time that is left, so that this replica can still send a request of its own.
+    let patience = max(miss.end - gateway.clock.elapsed, .zero) / 2
+    let lookup = shared.look(up: key, patience: patience) { finding in
+      self.resume {
+        // A flight that has no callers any more needs no response.
+        self.flight.isCancelled
+          ? .interrupted(byCaller: true) : self.gateway.event(after: finding, of: self.miss, key, from: shared)
+      }
+    }
+    waits(for: .store(lookup))
     return nil
   }
 
-  /// Returns the event after admission has decided, or nil if the request waits for its turn.
   private func event(after result: Admission.Result) -> Flight.Event? {
     switch result {
     case .ready(let attempt):
@@ -156,7 +152,7 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
       waits(for: .turn(ticket))
       // A request with less time left is not sent, so its turn would be lost.
       let patience = miss.end - gateway.leastTime - gateway.clock.elapsed
-      alarm = miss.route.upstream.alarm(after: patience) { self.gateway.endWait(for: ticket, .timedOut) }
+      alarm = miss.route.upstream.alarm(after: patience) { self.gateway.leaveQueue(ticket, .timedOut) }
       return nil
     case .rejected(let retryAfter):
       guard let limited = flight.limited else { return .failed(.overloaded(retryAfter: retryAfter)) }
@@ -285,12 +281,8 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     gateway.share(outcome, of: miss, as: key, at: shared)
   }
 
-  /// Waits in a task for an event.
-  ///
-  /// - Parameter isForStored: Whether the work is to read what is stored, so that it goes on without callers.
-  func wait(
-    isForStored: Bool = false, _ work: @escaping @Sendable () async -> Flight.Event
-  ) -> Flight.Event? {
+  /// Waits in a task for an event. `isForStored`: the work is to read what is stored, and goes on without callers.
+  func wait(isForStored: Bool = false, _ work: @escaping @Sendable () async -> Flight.Event) -> Flight.Event? {
     // Under the lock, so that the task cannot have gone on to another wait before it is known.
     waits {
       let task = Task(executorPreference: miss.route.executor) {
@@ -302,9 +294,7 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     return nil
   }
 
-  private func waits(for wait: Wait) {
-    waits { wait }
-  }
+  private func waits(for wait: Wait) { waits { wait } }
 
   private func waits(_ begin: () -> sending Wait) {
     let cancelled = cancellation.withLock { state -> Wait? in
@@ -326,7 +316,7 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
   private func end(_ wait: Wait) {
     switch wait {
     case .store(let lookup): lookup.cancel()
-    case .turn(let ticket): gateway.endWait(for: ticket, .cancelled)
+    case .turn(let ticket): gateway.leaveQueue(ticket, .cancelled)
     // Apple works on a request that was sent, so it keeps its turn, and its response is stored.
     case .response(let call): call.cancelUnlessSent()
     case .task(let task): task.cancel()

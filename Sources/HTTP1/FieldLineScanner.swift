@@ -123,10 +123,10 @@ public struct FieldLine: Sendable, Equatable {
 
   /// Stores two ranges within a head, which is far below 4 GiB.
   package init(name: Range<Int>, value: Range<Int>) {
-    nameStart = UInt32(clamping: name.lowerBound)
-    nameEnd = UInt32(clamping: name.upperBound)
-    valueStart = UInt32(clamping: value.lowerBound)
-    valueEnd = UInt32(clamping: value.upperBound)
+    nameStart = UInt32(truncatingIfNeeded: name.lowerBound)
+    nameEnd = UInt32(truncatingIfNeeded: name.upperBound)
+    valueStart = UInt32(truncatingIfNeeded: value.lowerBound)
+    valueEnd = UInt32(truncatingIfNeeded: value.upperBound)
   }
 
   /// Creates a line from its name, and from its content with surrounding white space.

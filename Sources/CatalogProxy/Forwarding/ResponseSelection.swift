@@ -15,7 +15,6 @@ enum ResponseSelection {
     }
   }
 
-  /// Returns whether a canonical path names only what is the same for all users.
   static func isSameForAll(path: [UInt8], _ kind: CatalogTarget.Kind) -> Bool {
     let segments = path.split(separator: UInt8(ascii: "/"))
     switch kind {

@@ -1,6 +1,6 @@
 import Access
 import Bytes
-public import CatalogProxy
+import CatalogProxy
 import EventLoop
 import HTTP1
 import HTTPCache
