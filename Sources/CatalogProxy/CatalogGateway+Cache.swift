@@ -136,13 +136,15 @@ extension CatalogGateway {
   }
 
   func passThrough(_ response: UpstreamResponse, to call: CatalogCall, _ status: CacheStatus) -> Response {
-    var fields = HTTPFields(policy.responseFields(response.fields, version: response.version))
-    fields[.cacheControl] = call.target.wantsUserToken || call.target.kind == .test ? "no-store" : "private, no-cache"
-    fields[.cacheStatus] = status.fieldValue
-    fields[.xContentTypeOptions] = "nosniff"
+    var encoded = FieldSection.empty
+    encoded.append(policy.responseFields(response.fields, version: response.version)) { _, _ in true }
+    let isUncacheable = call.target.wantsUserToken || call.target.kind == .test
+    encoded.append("Cache-Control", isUncacheable ? "no-store" : "private, no-cache")
+    encoded.append(HTTPField(name: .cacheStatus, value: status.fieldValue))
+    encoded.append("X-Content-Type-Options", "nosniff")
     // Apple's content is data. A browser that opens it runs nothing, whatever it contains.
-    fields[.contentSecurityPolicy] = "default-src 'none'; frame-ancestors 'none'"
-    var passed = Response(response.status, fields: fields)
+    encoded.append("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+    var passed = Response(response.status, encoded: encoded)
     (passed.stream, passed.streamLength) = (response.content, response.contentLength)
     return passed
   }

@@ -14,8 +14,7 @@ import Testing
       upstream.append(HTTPField(name: try #require(HTTPField.Name(name)), value: value))
     }
     let fields = policy.responseFields(upstream)
-    return Dictionary(
-      HTTPFields(fields).map { ($0.name.canonicalName, $0.value) }, uniquingKeysWith: { "\($0), \($1)" })
+    return fields.byName
   }
 
   @Test("only fields that describe the representation or that Apple's support needs are forwarded")

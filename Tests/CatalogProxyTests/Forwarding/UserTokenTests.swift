@@ -92,7 +92,7 @@ import Testing
           Issue.record("\(reply)")
           continue
         }
-        #expect((response.fields[.cacheControl] == "no-store") == (user != nil))
+        #expect((response.encoded.fields[.cacheControl] == "no-store") == (user != nil))
         #expect(reply.cacheStatus?.contains("bypass") == (user != nil))
       }
       let sent = ground.upstream.requests.dropFirst(count).map { $0.fields.text(of: "music-user-token") }
