@@ -5,30 +5,23 @@ import Glibc
 ///
 /// It tries cached addresses of a name at once. Unless they are very new, it looks the name up in parallel and also tries
 /// new addresses, so a changed address costs no more than one that does not respond. After a failure it looks the name up
-/// first.
-///
-/// Confined to its loop. It stays alive until it has reported, even if its owner drops it.
+/// first. It stays alive until it has reported, even if its owner drops it.
 public final class Connector: ChannelDelegate {
   /// The result of a connection attempt.
   public typealias ConnectResult = Result<Channel, ConnectError>
 
   /// The time after which the next address is tried as well (RFC 8305 §5, "Connection Attempt Delay").
   static let attemptDelay = Duration.milliseconds(250)
-
   /// The age up to which cached addresses are used without looking up the name again.
   static let freshness = Duration.seconds(1)
-
   /// The age up to which cached addresses are tried before the look-up has finished.
   static let lifetime = Duration.seconds(30)
-
   /// The time after which a slow look-up makes the connector try addresses past their lifetime.
   static let patience = Duration.seconds(1)
-
   /// The time by which the deadline of each attempt exceeds the connector's deadline, so that the timer ends them all.
   private static let margin = Duration.seconds(1)
-
   /// The bytes of the kernel's buffer in each direction (it reserves twice as much for itself): at 50 ms to the peer, 2.6
-  /// MB/s. By default, the kernel buffers megabytes of a response with a slow reader.
+  /// MB/s. By default, it buffers megabytes of a response with a slow reader.
   public static let socketBuffer = 131_072
 
   private let loop: IOLoop
@@ -36,7 +29,6 @@ public final class Connector: ChannelDelegate {
   private let host: String
   private let port: UInt16
   private let deadline: Deadline
-
   private let timer: Channel
   private var hasStarted = false
   private var order = AddressOrder()
@@ -60,7 +52,7 @@ public final class Connector: ChannelDelegate {
     timer.sleep(until: loop.now, self)
   }
 
-  /// Whether the connector waits for the first look-up of the name and has tried no address.
+  /// Whether the connector waits for a look-up and has tried no address.
   public var isWaitingForName: Bool { isResolving && attempts.isEmpty && failures.isEmpty }
 
   /// Gives up without a report.
@@ -198,7 +190,6 @@ extension Descriptor {
   /// The milliseconds after which the kernel closes a connection with unacknowledged bytes (tcp(7)), so that a peer
   /// that vanished is noticed within 5 s.
   private static let unacknowledged: Int32 = 4500
-
   /// The seconds of silence after which the kernel probes the peer.
   private static let keepAliveIdle: Int32 = 30
 

@@ -28,15 +28,14 @@ public struct Descriptor: ~Copyable, Sendable {
   public static func areAvailable(_ count: Int) -> Bool { SpareDescriptors(count).isComplete }
 }
 
-/// Descriptors that are kept open, so that their owner can free one when the process or the system has no others left.
+/// Descriptors that are kept open, so that their owner can free one when the system has no others left.
 public struct SpareDescriptors: ~Copyable, Sendable {
   private let wanted: Int
   private var kept: [Int32] = []
-
   /// Whether none is in use.
   public var isComplete: Bool { kept.count == wanted }
 
-  /// Keeps so many descriptors, or fewer if there are not enough.
+  /// Keeps so many descriptors, or as many as there are.
   public init(_ count: Int) {
     wanted = count
     refill()
@@ -87,39 +86,22 @@ extension Descriptor {
   }
 }
 
-extension SocketAddress {
-  var family: Int32 {
-    switch self {
-    case .ip(let address, _): address.isIPv4 ? AF_INET : AF_INET6
-    case .unix: AF_UNIX
-    }
-  }
-}
-
 /// The error of a system call on a socket.
 public struct SocketError: Error, Equatable, CustomStringConvertible {
   /// The name of the call, as in its manual page.
   public let call: String
-
   /// The `errno` after the call.
   public let code: Int32
 
   /// Creates an error with the present `errno`, directly after the failed call.
-  public init(during call: String) {
-    self.call = call
-    self.code = errno
-  }
+  public init(during call: String) { self.init(call: call, code: errno) }
 
   /// Creates an error with a given code.
-  public init(call: String, code: Int32) {
-    self.call = call
-    self.code = code
-  }
+  public init(call: String, code: Int32) { (self.call, self.code) = (call, code) }
 
   /// The error as text, such as `bind: Address already in use`.
   public var description: String {
     // strerror is thread-safe in glibc since 2.32, and never returns null.
-    let text = unsafe String(cString: strerror(code))
-    return "\(call): \(text)"
+    "\(call): \(unsafe String(cString: strerror(code)))"
   }
 }

@@ -4,11 +4,11 @@ import Glibc
 import HeapModule
 import Locks
 
-/// A thread that serves many descriptors. The loop waits until some are ready, resumes their waiters, and runs the
-/// tasks that prefer it until they wait again. It is a task executor, so `async` code never leaves the thread.
+/// A thread that serves many descriptors. The loop waits until some are ready, resumes their waiters, and runs the tasks
+/// that prefer it until they wait again. It is a task executor, so `async` code never leaves the thread.
 ///
-/// Everything except `isCurrent`, `enqueue`, `post`, `performAndWait`, `stop`,
-/// `stopAndWait`, `connectionsWithoutDeadline`, `lag` and `presentTurn` is confined to it.
+/// Everything is confined to it, except `isCurrent`, `enqueue`, `post`, `performAndWait`, `stop`, `stopAndWait`,
+/// `connectionsWithoutDeadline`, `lag` and `presentTurn`.
 public final class IOLoop: TaskExecutor, @unchecked Sendable {
   // Sendable: state for other threads is in `mailbox`, behind its lock; everything else is confined to the thread.
 
@@ -20,7 +20,6 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
 
   /// The moment when the present turn began.
   public private(set) var now = Deadline.now
-
   /// Whether several descriptors were ready at the beginning of the present turn, so that others follow the present one.
   public private(set) var servesSeveral = false
 
@@ -44,24 +43,19 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   private var thread: Thread?
 
   let deadlineCount = DeadlineCount()
-
   /// See ``DeadlineCount``: always 0, unless this program has a defect. Any thread may read it.
   public var connectionsWithoutDeadline: Int { deadlineCount.atEndOfTurn }
 
   private let lagRecord = LoopLagRecord()
   private var lap = Lap()
-
   /// The times for which the loop kept events waiting. Any thread may read it.
   public var lag: LoopLag { lagRecord.reading }
-
   /// The length so far of the present turn, or zero while the loop waits. Any thread may read it.
   public var presentTurn: Duration { lagRecord.presentTurn }
-
-  /// The number of waits of the loop, which shows whether a loop spins or rests.
+  /// The number of waits of the loop, which shows whether it spins or rests.
   private(set) var turns = 0
   /// The number of entries in the heap, including those of closed channels.
   var timerCount: Int { timers.count }
-
   var channelCount: Int { slots.count - freeSlots.count }
 
   private struct TimerEntry: Comparable {
@@ -106,11 +100,9 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   private static let few = 16
 
   /// Whether the calling thread is the loop's thread.
-  public var isCurrent: Bool {
-    unsafe cplatform_current_loop() == Unmanaged.passUnretained(self).toOpaque()
-  }
+  public var isCurrent: Bool { unsafe cplatform_current_loop() == Unmanaged.passUnretained(self).toOpaque() }
 
-  /// Runs a job of a task that prefers this loop on the loop's thread.
+  /// Runs a job of a task that prefers this loop.
   public func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
     if isCurrent {
@@ -120,13 +112,12 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     }
   }
 
-  /// Runs `action` on the loop's thread, in the order of the calls. Returns false without running it if the loop has
-  /// ended.
+  /// Runs `action` on the loop's thread, in the order of the calls. Returns false if the loop has ended.
   @discardableResult
   public func post(_ action: @escaping @Sendable () -> Void) -> Bool { mailbox.post(.action(action)) }
 
-  /// Runs `action` on the loop's thread and waits for it. Does nothing if the loop has ended. Do not call it on a loop:
-  /// two loops that wait for each other would wait forever.
+  /// Runs `action` on the loop's thread, unless the loop has ended, and waits for it. Do not call it on a loop: two loops
+  /// that wait for each other would wait forever.
   public func performAndWait(_ action: @escaping @Sendable () -> Void) {
     let done = DispatchSemaphore(value: 0)
     let isPosted = post {
@@ -146,7 +137,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     thread?.join()
   }
 
-  /// Stops a debug build on any other thread. Every method that is confined to the loop calls it first.
+  /// Stops a debug build on any other thread. The entries of what is confined to the loop call it first.
   public func assertCurrent() { assert(isCurrent, "called from outside the event loop") }
 
   /// How long a descriptor that becomes ready now has to wait; zero if the loop serves all of them in each turn.
@@ -192,10 +183,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
 
   /// Looks at a listener's channel after each crowd of ready descriptors: the poller reports ready descriptors in turn,
   /// so a new connection would have to wait for all busy ones.
-  func lookEarly(at channel: Channel) {
-    assertCurrent()
-    doors.append(channel.token)
-  }
+  func lookEarly(at channel: Channel) { doors.append(channel.token) }
 
   func poller(of rank: Rank) -> any Poller {
     lowerRanks.isEmpty || rank == .first ? poller : lowerRanks[rank.rawValue - 1].poller
@@ -210,13 +198,12 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     }
     let token = SlotToken(index: index, generation: generations[Int(index)])
     let channel = Channel(consume descriptor, isConnection: isConnection, loop: self, token: token)
-    if isConnection { deadlineCount.opened() }
+    if isConnection { deadlineCount.changed(from: nil, to: .never) }
     slots[Int(index)] = channel
     return channel
   }
 
   func free(_ channel: Channel) {
-    assertCurrent()
     let index = Int(channel.token.index)
     slots[index] = nil
     generations[index] &+= 1
@@ -226,10 +213,8 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   /// Ensures that the channel's wait ends at its deadline. Most deadlines are moved before they pass, so an entry that
   /// is early enough stays as it is, and is corrected when it fires.
   func schedule(_ channel: Channel) {
-    assertCurrent()
     guard channel.deadline < channel.queuedDeadline else { return }
-    // Short connections leave entries that fire long after their close, so the loop discards them when they are the
-    // majority.
+    // Short connections leave entries that fire long after their close. The loop discards them when they are the majority.
     if timers.count > 2 * slots.count + 64 { discardStaleTimers() }
     // In the next turn at the earliest: otherwise a wait that begins again would keep the loop in this one for ever.
     let deadline = max(channel.deadline, Deadline(nanoseconds: now.nanoseconds &+ 1))
@@ -358,11 +343,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
       timers.removeMin()
       guard let channel = channel(first.token), channel.queuedDeadline == first.deadline else { continue }
       channel.queuedDeadline = .never
-      if channel.deadline <= now {
-        channel.end(.timedOut)
-      } else {
-        schedule(channel)
-      }
+      if channel.deadline <= now { channel.end(.timedOut) } else { schedule(channel) }
     }
   }
 
@@ -370,11 +351,8 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
 
   /// Returns the milliseconds until the first deadline, rounded up so that it passes, or -1 without one.
   private func timeout(at now: Deadline) -> Int32 {
-    guard endings.isEmpty else { return 0 }
-    let first = firstDeadline
-    guard first != .never else { return -1 }
-    let left = first.nanoseconds.subtractingReportingOverflow(now.nanoseconds)
-    guard !left.overflow else { return 0 }
-    return Int32(clamping: (left.partialValue + 999_999) / 1_000_000)
+    guard endings.isEmpty, firstDeadline > now else { return 0 }
+    guard firstDeadline != .never else { return -1 }
+    return Int32(clamping: (firstDeadline.nanoseconds - now.nanoseconds + 999_999) / 1_000_000)
   }
 }

@@ -10,14 +10,12 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
   public protocol Owner: AnyObject {
     /// Receives an accepted connection; the descriptor is non-blocking.
     func listener(_ listener: Listener, accepted descriptor: consuming Descriptor, from peer: SocketAddress)
-    /// Frees a descriptor for a connection, because the process or the system has none left. Returns false if the owner has
-    /// none to free.
-    func freeDescriptor(for listener: Listener) -> Bool
+    /// Receives the error if accept lacks descriptors or memory. Returns whether the owner has freed a descriptor. Otherwise
+    /// the listener retries after `Listener.backOff`.
+    func listener(_ listener: Listener, cannotAccept error: SocketError) -> Bool
     /// Takes freed descriptors back, because no connection waits. accept(2) first takes a descriptor and then a connection,
     /// so the last one was freed for nothing.
     func takeBackDescriptor(from listener: Listener)
-    /// Receives an error of accept for lack of descriptors or memory. The listener retries after `Listener.backOff`.
-    func listener(_ listener: Listener, pausedAfter error: SocketError)
   }
 
   /// The address of the socket, with the port that the system picked if 0 was requested.
@@ -25,7 +23,6 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
 
   /// The pause after accepting fails for lack of descriptors. Meanwhile connections wait in the kernel's queue.
   public static let backOff = Duration.milliseconds(100)
-
   /// The most connections accepted at once, so that a flood of new connections does not starve the present ones.
   private static let batch = 64
 
@@ -35,17 +32,14 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
     case ownSocket
     /// A Unix-domain socket that the listeners of all loops share, and its file for the one listener that removes it.
     case file(SocketFile?)
-    /// A socket that the service manager also has, and keeps open for the next process. The listeners of all loops
-    /// share it.
+    /// A socket that the listeners of all loops share, and that the service manager keeps open for the next process.
     case passed(ListenerGroup)
   }
 
-  /// Whether more connections probably wait in the kernel's queue: in this turn of the loop or in the one before there was
-  /// a whole batch.
+  /// Whether more connections probably wait: in this turn of the loop or in the one before there was a whole batch.
   public var isCrowded: Bool { channel.map { $0.loop.turns - crowdedTurn <= 1 } ?? false }
-  /// The last turn of the loop in which there was a whole batch.
+  /// The last turn with a whole batch.
   private var crowdedTurn = -1
-
   private let origin: Origin
   private var descriptor: Descriptor?
   private var channel: Channel?
@@ -84,13 +78,13 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
     }
   }
 
-  /// Refuses further connection requests. Connections that the kernel has acknowledged can still be accepted.
+  /// Refuses further connection requests. Those that the kernel has acknowledged can still be accepted.
   ///
-  /// Closing a listener resets the connections in its queue, so a drain takes three steps: this function, a round
-  /// trip's time for pending TCP handshakes, and `acceptRestAndClose`.
+  /// Closing a listener resets the connections in its queue, so a drain takes three steps: this function, a round trip's
+  /// time for pending TCP handshakes, and `acceptRestAndClose`.
   ///
-  /// A passed socket stays open in the service manager, and its queue is the next process's: the listener only closes
-  /// its own descriptor. A filter or shutdown(2) would affect the next process, because it acts on the socket.
+  /// A passed socket stays open in the service manager, and its queue is the next process's, which a filter or shutdown(2)
+  /// would affect: the listener only closes its own descriptor.
   public func refuseConnectionRequests() {
     guard let channel else { return }
     channel.loop.assertCurrent()
@@ -115,17 +109,15 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
   /// Passes a connection to the owner, or to the listener in the group whose turn it is.
   private func deal(_ descriptor: consuming Descriptor, from peer: SocketAddress) {
     guard case .passed(let group) = origin, let member = group.next(), member.listener !== self else {
-      return handOver(descriptor, from: peer)
+      owner?.listener(self, accepted: descriptor, from: peer)
+      return
     }
     let raw = descriptor.relinquish()
-    let isPosted = member.loop.post { member.listener.handOver(Descriptor(owning: raw), from: peer) }
+    let isPosted = member.loop.post {
+      member.listener.owner?.listener(member.listener, accepted: Descriptor(owning: raw), from: peer)
+    }
     // The loop has ended, and so has the connection.
     if !isPosted { _ = Descriptor(owning: raw) }
-  }
-
-  /// Passes a connection to the owner. Without an owner the connection closes.
-  private func handOver(_ descriptor: consuming Descriptor, from peer: SocketAddress) {
-    owner?.listener(self, accepted: descriptor, from: peer)
   }
 
   /// Accepts waiting connections. Returns false if the system lacks the resources to accept.
@@ -134,22 +126,20 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
     for _ in 0..<limit {
       var storage = sockaddr_storage()
       let raw = unsafe storage.withPointer { unsafe cplatform_accept(channel.raw, $0, $1) }
-      if raw >= 0 {
+      guard raw < 0 else {
         deal(Descriptor(owning: raw), from: SocketAddress(storage))
         continue
       }
-      let code = errno
-      switch code {
+      let error = SocketError(during: "accept")
+      switch error.code {
       case EAGAIN, EWOULDBLOCK:
         owner?.takeBackDescriptor(from: self)
         return true
       case EINTR, ECONNABORTED, EPROTO, EPERM, ENOPROTOOPT, EOPNOTSUPP, ENETDOWN, ENETUNREACH, EHOSTDOWN, EHOSTUNREACH:
         continue  // an error of this connection, which ended before it was accepted (accept(2), "Error handling")
       default:
-        if code == EMFILE || code == ENFILE, owner?.freeDescriptor(for: self) == true { continue }
         // EMFILE, ENFILE, ENOBUFS, ENOMEM. An unexpected error pauses the listener too, so that the loop does not spin.
-        owner?.listener(self, pausedAfter: SocketError(call: "accept", code: code))
-        return false
+        guard owner?.listener(self, cannotAccept: error) == true else { return false }
       }
     }
     crowdedTurn = channel.loop.turns
@@ -157,21 +147,8 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
   }
 }
 
-extension sockaddr_storage {
-  @unsafe fileprivate mutating func withPointer(
-    _ body: (UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Int32
-  ) -> Int32 {
-    var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
-    return unsafe withUnsafeMutablePointer(to: &self) { pointer in
-      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { unsafe body($0, &length) }
-    }
-  }
-}
-
-/// The listeners of all loops on one passed socket, which get its connections in turn.
-///
-/// Each loop may accept a connection from the common queue. Without turns, the loop that wakes first would take all
-/// connections that wait after a restart, and keep them.
+/// The listeners of all loops on one passed socket, which get its connections in turn. Without turns, the loop that wakes
+/// first would take all connections that wait after a restart, and keep them.
 final class ListenerGroup: Sendable {
   typealias Member = (loop: IOLoop, listener: Listener)
 

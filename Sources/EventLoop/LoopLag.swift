@@ -3,9 +3,8 @@ import Synchronization
 
 /// The times for which a loop kept ready events and passed deadlines waiting.
 ///
-/// A turn's events wait at most for the end of the turn before, so a long turn is a delay for them. A turn that begins
-/// long after the deadline that the loop waited for is one too: the system gave the thread no processor. The loop
-/// records each turn with the readings of its clock, and without a system call.
+/// A turn's events wait at most for the end of the turn before, so a long turn is a delay for them. A turn that begins long
+/// after the deadline that the loop waited for is one too: the system gave the thread no processor.
 public struct LoopLag: Sendable {
   /// The longest delay of the present minute and of the one before.
   public private(set) var longest = Duration.zero
@@ -57,6 +56,11 @@ final class LoopLagRecord: Sendable {
   /// The beginning of the turn in progress in nanoseconds; 0 while the loop waits.
   private let turnBegan = Atomic<UInt64>(0)
 
+  private var presentBeginning: Deadline? {
+    let nanoseconds = turnBegan.load(ordering: .relaxed)
+    return nanoseconds == 0 ? nil : Deadline(nanoseconds: nanoseconds)
+  }
+
   func turnBegan(at now: Deadline) { turnBegan.store(now.nanoseconds, ordering: .relaxed) }
 
   func turnEnded(from began: Deadline, to ended: Deadline, due: Deadline) {
@@ -64,14 +68,10 @@ final class LoopLagRecord: Sendable {
     lag.withLock { $0.add(from: began, to: ended, due: due) }
   }
 
-  var presentTurn: Duration {
-    let began = turnBegan.load(ordering: .relaxed)
-    return began == 0 ? .zero : Deadline.now.duration(since: Deadline(nanoseconds: began))
-  }
+  var presentTurn: Duration { presentBeginning.map { Deadline.now.duration(since: $0) } ?? .zero }
 
   var reading: LoopLag {
-    let began = turnBegan.load(ordering: .relaxed)
-    let lag = lag.withLock { $0 }
-    return lag.reading(at: .now, turnBegan: began == 0 ? nil : Deadline(nanoseconds: began))
+    let began = presentBeginning
+    return lag.withLock { $0 }.reading(at: .now, turnBegan: began)
   }
 }

@@ -1,24 +1,20 @@
 import Glibc
 
-/// A listening socket that a service manager has opened and passed to this process (sd_listen_fds(3)).
-///
-/// The service manager keeps the socket, so connections that are not accepted yet wait for the next process.
+/// A listening socket that a service manager has opened and passed to this process (sd_listen_fds(3)). It keeps the socket,
+/// so connections that are not accepted yet wait for the next process.
 public struct PassedSocket: Sendable, Hashable {
   /// The kernel's number. The listeners that open the socket own it from then on.
   let descriptor: Int32
-
   /// The name that the service manager gives the socket (`FileDescriptorName=`), or nil for none.
   public let name: String?
-
   /// The address of the socket.
   public let address: SocketAddress
 
   /// The number of the first passed descriptor, SD_LISTEN_FDS_START.
   private static let first: Int32 = 3
 
-  /// Takes the passed sockets, and removes their variables from the environment, so that no child believes that they
-  /// are for it. Call it once, while there is one thread. Throws if a descriptor is not a listening stream socket, or a
-  /// variable is invalid.
+  /// Takes the passed sockets, and removes their variables from the environment, so that no child believes that they are
+  /// for it. Call it once, while there is one thread. Throws if a descriptor or a variable is invalid.
   public static func take() throws(PassedSocketError) -> [PassedSocket] {
     let process = takeVariable("LISTEN_PID")
     let number = takeVariable("LISTEN_FDS")
@@ -34,13 +30,11 @@ public struct PassedSocket: Sendable, Hashable {
         "LISTEN_FDNAMES has \(list.count) names, and LISTEN_FDS counts \(count) descriptors; set both, or only the last."
       )
     }
-    var sockets: [PassedSocket] = []
-    for index in 0..<count {
-      // The manual page's word for a socket without a name.
+    return try (0..<count).map { index throws(PassedSocketError) in
+      // `unknown` is the manual page's word for a socket without a name.
       let name = list?[Int(index)]
-      sockets.append(try PassedSocket(first + index, name: name == "" || name == "unknown" ? nil : name))
+      return try PassedSocket(first + index, name: name == "" || name == "unknown" ? nil : name)
     }
-    return sockets
   }
 
   /// Checks a descriptor, makes it non-blocking, and closes it on exec.
@@ -102,8 +96,8 @@ public struct PassedSocketError: Error, Equatable, CustomStringConvertible {
 }
 
 extension Listener {
-  /// Opens listeners on a socket that is bound already, with a descriptor for each loop. The loops get its connections in
-  /// turn. It keeps its backlog; connections inherit the other options.
+  /// Opens listeners on a bound socket, with a descriptor for each loop. It keeps its backlog; connections inherit the other
+  /// options.
   static func open(_ socket: PassedSocket, _ opening: Opening) throws(SocketError) -> [Listener] {
     let descriptor = Descriptor(owning: socket.descriptor)
     if socket.address.ipAddress != nil { try setOptions(of: descriptor, opening) }

@@ -109,15 +109,11 @@ final class PollPoller: Poller {
       if new.isEmpty { return }
       positions[watched] = entries.count
       entries.append(pollfd(fd: watched, events: new.pollEvents, revents: 0))
-      tokens.append(token)
-      return
+      return tokens.append(token)
     }
-    if new.isEmpty {
-      remove(at: position)
-    } else {
-      entries[position].events = new.pollEvents
-      tokens[position] = token
-    }
+    guard !new.isEmpty else { return remove(at: position) }
+    entries[position].events = new.pollEvents
+    tokens[position] = token
   }
 
   private func remove(at position: Int) {
@@ -135,9 +131,7 @@ final class PollPoller: Poller {
       unsafe poll(buffer.baseAddress, nfds_t(buffer.count), milliseconds)
     }
     guard count > 0 else { return }
-    for (position, entry) in entries.enumerated() where entry.revents != 0 {
-      ready.append(tokens[position])
-    }
+    for (position, entry) in entries.enumerated() where entry.revents != 0 { ready.append(tokens[position]) }
   }
 }
 
@@ -148,9 +142,8 @@ extension Interest {
   }
 }
 
-/// The order in which a loop serves ready channels, so that a few costly ones, or many of one client, delay no other.
-///
-/// A loop with poll(2) has one list of descriptors, and serves all channels alike.
+/// The order in which a loop serves ready channels, so that a few costly ones, or many of one client, delay no other. A loop
+/// with poll(2) serves all channels alike.
 public enum Rank: Int, Sendable {
   /// In each turn, the loop serves all of these that are ready, or a crowd.
   case first
@@ -159,8 +152,8 @@ public enum Rank: Int, Sendable {
   /// At last come connections that have to wait for others, because their client has more work than its share.
   case last
 
-  /// The number of channels of this rank that the loop serves in a turn at most. Each turn costs one more system call for
-  /// each rank with a ready channel.
+  /// The most channels of this rank that the loop serves in a turn. Each turn costs one more system call for each rank with
+  /// a ready channel.
   var most: Int { self == .second ? 16 : IOLoop.crowd }
 }
 
@@ -211,8 +204,7 @@ struct Lap {
   /// The last lap, or the present one if it is longer already.
   var length: Duration { max(last, began.map { Deadline.now.duration(since: $0) } ?? .zero) }
 
-  /// Returns whether a lap begins. Then call `end` when the loop serves what is ready from now on. Without a crowd, every
-  /// turn serves all.
+  /// Returns whether a lap begins: then call `end` when the loop serves what is ready from now on.
   mutating func begins(isCrowded: Bool, at now: Deadline) -> Bool {
     guard began == nil else { return false }
     guard isCrowded else {

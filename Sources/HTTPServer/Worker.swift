@@ -22,7 +22,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   /// The present router, replaced as a whole on reload.
   var router: Router
   var tls: TLSContext?
-  /// Strict-Transport-Security in responses over TLS, as the fields of a response that has no others; empty to omit it.
+  /// Strict-Transport-Security in responses over TLS, as the fields of a response that has no others.
   var strictTransportSecurity: HTTPFields
   private(set) var stage = Stage.serving
 
@@ -125,22 +125,15 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     }
   }
 
-  func freeDescriptor(for listener: Listener) -> Bool {
-    loop.assertCurrent()
-    return spares.freeOne()
-  }
-
-  func takeBackDescriptor(from listener: Listener) {
-    loop.assertCurrent()
-    spares.refill()
-  }
-
-  func listener(_ listener: Listener, pausedAfter error: SocketError) {
-    loop.assertCurrent()
+  func listener(_ listener: Listener, cannotAccept error: SocketError) -> Bool {
+    if error.code == EMFILE || error.code == ENFILE, spares.freeOne() { return true }
     observer.noticed(.acceptPaused(error))
+    return false
   }
 
-  /// Closes a connection beyond the limits, after a refusal if it can be sent without waiting.
+  func takeBackDescriptor(from listener: Listener) { spares.refill() }
+
+  /// Closes a connection beyond the limits, after a refusal if it can be sent at once.
   private func reject(_ descriptor: consuming Descriptor, _ detail: String) {
     guard tls == nil else { return }
     let channel = loop.open(descriptor)
@@ -159,7 +152,6 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   }
 
   func forget(_ connection: Connection) {
-    loop.assertCurrent()
     let last = connections.removeLast()
     if last !== connection {
       connections[connection.place] = last
@@ -179,9 +171,9 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   static let few = 6
 
   /// Whether the address has its share of the connections that may be deprioritised, and the loop reads them so late that it
-  /// refuses their requests. Its callers open another connection for each request that waits, until the limit of
-  /// connections is everybody's. A response would say more than a reset, but costs more than the refusal of a request on a
-  /// kept connection: with it, floods of ten times the capacity grew until the kernel's queue was full.
+  /// refuses their requests. Its callers open another connection for each request that waits, up to the limit for all. A
+  /// response instead of a reset would cost more than the refusal of a request on a kept connection: with it, floods of ten
+  /// times the capacity grew until the kernel's queue was full.
   private func hasTooManyDeprioritised(_ address: MemoryBudget.Holder?) -> Bool {
     guard stage == .serving, let address, let count = deprioritisedOfAddress[address] else { return false }
     let share = limits.connections / Self.partDeprioritised / loops / deprioritisedOfAddress.count
@@ -199,20 +191,17 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   /// Closes idle connections once no request can be on its way to them. Before, only HTTP/2 announces its end (RFC 9113
   /// §6.8), and busy connections close after their response.
   func drain(to stage: Stage) {
-    loop.assertCurrent()
     self.stage = stage
     for connection in connections where stage == .closing || connection.http2 != nil { connection.closeIfIdle() }
   }
 
   func acceptRestAndCloseListeners() {
-    loop.assertCurrent()
     for listener in listeners { listener.acceptRestAndClose() }
     listeners = []
   }
 
   /// Ends busy connections: a request in progress gets an error that the server is shutting down.
   func abandonConnections() {
-    loop.assertCurrent()
     // A connection in the middle of a turn waits for nothing that could be cancelled.
     sendAll()
     for connection in connections { connection.abandon() }
@@ -233,16 +222,14 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   private static let spareRequests = 8
 
   func takeBack(_ request: Request) {
-    loop.assertCurrent()
     guard requests.count < Self.spareRequests else { return }
     request.reset()
     requests.append(request)
   }
 
-  /// Sends the responses of a connection at the end of the turn, right after those of others. A client or proxy on this
-  /// machine that waits for them then wakes up once for all; waking it takes as long as a cached response.
+  /// Sends the responses of a connection at the end of the turn, right after those of others. A peer on this machine then
+  /// wakes up once for all; waking it takes as long as a cached response.
   func sendSoon(_ connection: Connection) {
-    loop.assertCurrent()
     guard loop.servesSeveral else { return connection.sendAndRest() }
     if unsent.isEmpty { loop.atEndOfTurn { self.sendAll() } }
     unsent.append(connection)
@@ -263,7 +250,6 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     _ response: Response, contentLength: Int?, isChunked: Bool, id: RequestID, version: HTTPVersion, keepAlive: Bool,
     to output: inout [UInt8]
   ) {
-    loop.assertCurrent()
     let date = self.date.present()
     idText.removeAll(keepingCapacity: true)
     idText.append(id)
