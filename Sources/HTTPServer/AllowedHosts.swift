@@ -22,18 +22,14 @@ public struct AllowedHosts: Sendable {
   /// The setting that lists further names, for the error message.
   private let setting: String
 
-  /// Creates a set of host names.
-  /// - Parameters:
-  ///   - names: DNS names, in addition to those that are always allowed.
-  ///   - setting: The path of the setting that contains them.
+  /// Creates a set of DNS names, in addition to those that are always allowed. `setting` is the path of their setting.
   public init(names: [String] = [], setting: String) {
     self.names = Set(names.map { Self.withoutRoot(Array($0.utf8)[...]).map(\.lowercased) })
     self.setting = setting
   }
 
-  /// Returns the error for a request with a host that is not allowed, or nil if the host is allowed.
-  ///
-  /// The host is that of the request target, else of `Host` (RFC 9112 §3.2.2). Any page can send `X-Forwarded-Host`.
+  /// Returns the error for a request with a host that is not allowed. The host is that of the request target, else of `Host`
+  /// (RFC 9112 §3.2.2). Any page can send `X-Forwarded-Host`.
   func refusal(of request: Request) -> ErrorResponse? {
     guard !request.comesByTrustedProxy, !request.authority.isEmpty, !allows(request.authority) else { return nil }
     return ErrorResponse(
@@ -46,7 +42,7 @@ public struct AllowedHosts: Sendable {
   public static let alwaysAllowed =
     "an IP address, a name without a dot, or a name that ends in .localhost, .local, .internal or .svc"
 
-  /// Returns whether the server accepts requests for this authority, with or without a port.
+  /// Returns whether the server accepts requests for this authority.
   func allows(_ authority: ArraySlice<UInt8>) -> Bool {
     if authority.first == UInt8(ascii: "[") {
       let address = authority.dropFirst().prefix { $0 != UInt8(ascii: "]") }

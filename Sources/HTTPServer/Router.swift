@@ -8,7 +8,6 @@ import Locks
 public final class Router: Sendable {
   private let routes: [Route]
   private let hosts: AllowedHosts?
-  /// What a 404 says.
   private let missingPath: String
   /// Changes every response last.
   let finish: @Sendable (inout Response, Request) -> Void
@@ -18,7 +17,6 @@ public final class Router: Sendable {
   let refusalFields: [StaticString]
 
   /// Creates a router.
-  ///
   /// - Parameters:
   ///   - routes: The routes, tried in order.
   ///   - hosts: The host names that requests may have, checked first; nil for any.
@@ -73,7 +71,7 @@ public final class Router: Sendable {
       end: method == .trace ? .message : .nothing)
   }
 
-  /// Returns the error for a method that no route has. CONNECT would make the connection a tunnel, so it closes.
+  /// Returns the error for a method that no route has. CONNECT would make a tunnel, so the connection closes.
   private static func refusal(of method: RequestHead.Method) -> ErrorResponse? {
     switch method {
     case .connect:
@@ -110,9 +108,8 @@ public struct Route: Sendable {
 
   /// Creates a route of all paths that begin with `path`. `reply` decides which paths and methods exist. It may set the
   /// request's route to a more specific template.
-  ///
   /// - Parameters:
-  ///   - patterns: The patterns of the existing paths, for descriptions of the server.
+  ///   - patterns: The patterns of the existing paths.
   ///   - isRefusedEarly: Whether a loop that is behind may refuse requests of a client with much waiting work, unseen by
   ///     `reply`, except `OPTIONS`. Their route is then `path`.
   public init(
@@ -127,10 +124,7 @@ public struct Route: Sendable {
 
   /// The value of `Allow` (RFC 9110 §10.2.1).
   var allow: String {
-    let methods = operations.flatMap { operation -> [String] in
-      operation.method == .get ? ["GET", "HEAD"] : ["POST"]
-    }
-    return (methods + ["OPTIONS"]).joined(separator: ", ")
+    (operations.map { $0.method == .get ? "GET, HEAD" : "POST" } + ["OPTIONS"]).joined(separator: ", ")
   }
 }
 
@@ -153,7 +147,6 @@ public struct Operation: Sendable {
   /// Nil for any method.
   let method: RequestHead.Method?
   let action: Action
-  /// Whether a loop that is behind may refuse requests of a client with much waiting work, unseen by the handler.
   var isRefusedEarly = false
 
   enum Action: Sendable {
@@ -179,11 +172,9 @@ public struct Operation: Sendable {
   }
 }
 
-/// A handler's response to a request: immediate, or after a wait.
+/// A handler's response to a request: immediate, or after work that waits.
 public enum Reply: Sendable {
-  /// The response.
   case immediate(Response)
-  /// The response after work that waits.
   case deferred(DeferredWork)
 }
 
@@ -208,9 +199,8 @@ public struct DeferredWork: Sendable {
   }
 
   /// Creates the work of one request, which needs no task. A task keeps memory, and costs as much as a small response.
-  ///
-  /// - Parameter instead: Returns a response without the work, if there is one. The server calls it when it has more work
-  ///   than it can do, and responds with 503 if it returns nil.
+  /// - Parameter instead: Returns a response without the work, if there is one, when the server has more work than it can
+  ///   do. Otherwise it responds with 503.
   public init(instead: (@Sendable () -> Response?)? = nil, begin: @escaping Begin) {
     self.instead = instead
     self.begin = begin
@@ -232,7 +222,7 @@ public struct DeferredWork: Sendable {
 public enum HeadReply: Sendable {
   /// The response, which does not depend on the content.
   case immediate(Response)
-  /// The handler for the content. The `Request` is not available to it, so the handler must copy what it needs.
+  /// The handler for the content, without the `Request`: it must copy what it needs.
   case read(@Sendable (_ content: [UInt8]) -> Reply)
 }
 

@@ -9,7 +9,7 @@ public import TLS
 ///
 /// Its methods may be called on any thread except a loop's. Methods that block say so.
 public final class Server: Sendable {
-  /// The configuration of a server.
+  /// What a server is made of.
   public struct Configuration: Sendable {
     /// The endpoint to listen on.
     public var endpoint: Endpoint
@@ -29,15 +29,14 @@ public final class Server: Sendable {
     public var isTrustedProxy: @Sendable (IPAddress) -> Bool = { _ in false }
     /// The field of trusted proxies that names the client.
     public var forwardedField = ForwardedHops.Field.forwardedFor
-    /// Whether trusted proxies begin each connection with a PROXY header. The server then closes a trusted proxy's
-    /// connection without one. It never reads a PROXY header from another peer.
+    /// Whether trusted proxies, and no others, begin each connection with a PROXY header. One without it is closed.
     public var requiresProxyHeader = false
     /// Whether a successor may listen on the same TCP address while this server drains.
     public var reusesPort = false
     /// The time that a connection request may take to arrive during a drain, or nil for a default: 20 ms if all
     /// addresses are loopback or Unix-domain, else 200 ms for a slow round trip.
     public var roundTrip: Duration?
-    /// The number of descriptors that each loop keeps for connections when the process or the system has no others left.
+    /// The descriptors that each loop keeps for connections when the process or the system has no others left.
     public var spareDescriptors = 0
     /// The observer of every response.
     public var observer: any ExchangeObserver
@@ -105,8 +104,7 @@ public final class Server: Sendable {
   ///
   /// The order matters (each step was measured to lose connections without the previous one). First the server ignores
   /// connection requests. A round trip later, it accepts all waiting connections and closes the listeners. From then on
-  /// it keeps each idle connection until one more request, with `Connection: close` in its response, or for four round
-  /// trips, at least 1 s. Over HTTP/2 the same time passes between the two GOAWAY frames (RFC 9113 §6.8).
+  /// idle connections have the time of ``Connection/drainGrace`` for one more request.
   public func drain(timeout: Duration) {
     beginDrain()
     onEachLoop { worker in worker.listeners.forEach { $0.refuseConnectionRequests() } }
@@ -115,18 +113,15 @@ public final class Server: Sendable {
     onEachLoop { $0.drain(to: .closing) }
     guard !count.waitForNone(timeout: timeout) else { return }
     onEachLoop { $0.abandonConnections() }
-    // The last responses are in the sockets, or their peers do not read: only the time of a linger is useful.
+    // The last responses are in the sockets, or their peers do not read.
     _ = count.waitForNone(timeout: .seconds(1))
   }
 
   /// The number of open connections, and of all connections since the start, including the open ones.
   public var connections: (open: Int, accepted: Int) { count.totals }
 
-  /// The number of connections on its loops, including those to an upstream, without a deadline at the end of each
-  /// loop's last turn. It is always 0, unless this program has a defect.
-  public var connectionsWithoutDeadline: Int {
-    workers.map(\.loop.connectionsWithoutDeadline).reduce(0, +)
-  }
+  /// As ``IOLoop/connectionsWithoutDeadline``, over all its loops, including connections to an upstream.
+  public var connectionsWithoutDeadline: Int { workers.map(\.loop.connectionsWithoutDeadline).reduce(0, +) }
 
   /// The delays of each loop.
   public var loopLags: [LoopLag] { workers.map(\.loop.lag) }
@@ -147,9 +142,8 @@ public enum ServerNotice: Sendable {
   case acceptPaused(SocketError)
   /// A connection that only waited was ended, so that another address gets its place or its memory.
   case connectionRecycled(SocketAddress)
-  /// A connection was refused because there are too many in total.
+  /// A connection was refused because there are too many, in total or from its address.
   case tooManyConnections(SocketAddress)
-  /// A connection was refused because its address has too many.
   case tooManyConnectionsFromAddress(SocketAddress)
   /// A connection was refused because `ServerLimits.memory` is exhausted.
   case tooLittleMemoryForConnection(SocketAddress)
@@ -166,9 +160,8 @@ public enum ServerNotice: Sendable {
   case proxyHeaderRefused(SocketAddress, ProxyHeaderError)
   /// A request from an untrusted peer had a proxy's fields, which were ignored.
   case forwardingIgnored(SocketAddress)
-  /// The client of an HTTP/2 connection has broken the protocol, caused work for nothing, or was too slow.
   case http2Misconduct(SocketAddress, HTTP2Misconduct)
-  /// A trusted proxy sent the one of `Forwarded` and `X-Forwarded-For` that does not count, alone or with another client.
-  /// The request counts for the unknown caller.
+  /// A trusted proxy sent the one of `Forwarded` and `X-Forwarded-For` that does not count, alone or with another client, so
+  /// the request counts for the unknown caller.
   case forwardingContradictory(SocketAddress)
 }

@@ -20,8 +20,8 @@ public struct ServerLimits: Sendable, Equatable {
   public var body = Duration.seconds(120)
   /// Time without progress in writing a response.
   public var writeProgress = Duration.seconds(30)
-  /// Time for a handler that waits, until its response or the next part of it. It is longer than the handlers' own
-  /// timeouts, which have more specific errors.
+  /// Time for a handler that waits, until its response or the next part of it: longer than the handlers' own timeouts,
+  /// which have more specific errors.
   public var work = Duration.seconds(120)
   /// Time for a handler to end after it was cancelled. Then its connection is closed.
   public var cancelledWork = Duration.seconds(10)
@@ -33,8 +33,7 @@ public struct ServerLimits: Sendable, Equatable {
   /// Wait up to which expensive work, a TLS handshake or a request that waits for an upstream, counts as prompt. It is
   /// shorter than the wait for Apple's response.
   public var promptWork = Duration.milliseconds(100)
-  /// Longest wait of such work when more arrives than the server can do. A longer wait serves no more, and the response
-  /// of Apple comes on top of it. Cheap work, such as health checks, does not wait behind such work.
+  /// Longest wait of such work when more arrives than the server can do. A longer wait serves no more.
   public var lateWork = Duration.milliseconds(150)
   /// Time for which events may wait for the loop while it begins expensive work: some turns of a busy loop.
   public var promptTurn = Duration.milliseconds(20)
@@ -49,8 +48,8 @@ public struct ServerLimits: Sendable, Equatable {
   public var lingerBytes = 1_048_576
   /// Maximum of bytes per read, and the size of the buffers that a loop lends.
   public var receiveBuffer = 16_384
-  /// Maximum of response bytes collected before a write. Pipelined requests cost one write, and a client that never
-  /// reads makes the server hold no more than this and one response.
+  /// Maximum of response bytes collected before a write: a client that never reads makes the server hold no more than this
+  /// and one response.
   public var sendBuffer = 65_536
 
   /// The limits of the HTTP/1.1 codec.

@@ -5,13 +5,11 @@ import Memory
 /// The expensive work that waits for its turn.
 ///
 /// A TLS handshake costs as much processor time as fifty requests for a cached token, or three hundred with RSA-4096, and
-/// a request that goes to Apple as much as twenty. So they wait until the cheap work of a turn is done. Handshakes and
-/// requests share the time, so a flood of one kind leaves half of the time to the other.
+/// a request that goes to Apple as much as twenty. So they wait until the cheap work of a turn is done, and share the time:
+/// a flood of one kind leaves half of it to the other.
 struct ExpensiveWork<Element> {
   enum Kind: Int {
-    case handshake
-    /// A request that waits for an upstream.
-    case request
+    case handshake, request
   }
 
   private var queues = [TurnQueue<Element>(), TurnQueue<Element>()]
@@ -33,9 +31,7 @@ struct ExpensiveWork<Element> {
     return self[kind].next(at: now, limits: limits).map { ($0.element, kind, $0.isTimely) }
   }
 
-  mutating func charge(_ time: Duration, to kind: Kind) {
-    lead += kind == .handshake ? time : .zero - time
-  }
+  mutating func charge(_ time: Duration, to kind: Kind) { lead += kind == .handshake ? time : .zero - time }
 }
 
 /// Expensive work of one kind, in a line for each client address. They take turns, so a long line delays only itself.
@@ -48,7 +44,7 @@ struct TurnQueue<Element> {
   private struct Line {
     typealias Work = (element: Element, since: Deadline, arrival: Deadline)
 
-    /// The first, apart from the others: most lines have no others, and so need no memory of their own.
+    /// Apart from the others, because most lines have none, and so need no memory of their own.
     private var first: Work?
     private var others = Deque<Work>()
     var lateness = Lateness()
@@ -103,7 +99,7 @@ struct TurnQueue<Element> {
     lines[address, default: Line()].append((element, now, arrival ?? now))
   }
 
-  /// Removes the next work. Returns it, and whether to do it; nil if none waits.
+  /// Removes the next work. Returns it, and whether to do it.
   mutating func next(at now: Deadline, limits: ServerLimits) -> (element: Element, isTimely: Bool)? {
     guard let address = nextAddress(), let line = lines.index(forKey: address),
       let (element, since, arrival) = lines.values[line].popFirst()
@@ -141,7 +137,7 @@ struct TurnQueue<Element> {
     return spell.done >= Self.leastDone && elapsed > limits.promptWork && elapsed * count > limits.burst * spell.done
   }
 
-  /// The least work that shows a pace: a pause of the process between two pieces does not.
+  /// The least work that shows a pace.
   private static var leastDone: Int { 16 }
 
   /// How much work is done in the time that is late. Before a whole such period has passed, the beginning shows it.

@@ -1,7 +1,7 @@
 import EventLoop
 import HTTP2
 
-/// How long the client of an HTTP/2 connection may take: values without a clock, with the limits of HTTP/1.1.
+/// How long the client of an HTTP/2 connection may take, with the limits of HTTP/1.1.
 ///
 /// While streams are open, or bytes are pending, the connection looks at all of them a few times within the shortest
 /// limit. So a frame or a part of content costs no timer, and a limit is exceeded by a quarter at most.
@@ -31,8 +31,8 @@ struct HTTP2Deadlines {
     case writing
   }
 
-  /// Begins the idle time: when a stream ends, and when that time is over. A connection that then still waits for the rest
-  /// of a frame, or for the reader of its last bytes, would otherwise wait until a moment that has passed.
+  /// Begins the idle time: when a stream ends, and when that time is over, for a connection that then still waits for the
+  /// rest of a frame, or for the reader of its last bytes.
   mutating func beginIdleTime(at now: Deadline) { idleSince = now }
 
   /// Notes what the connection waits for, and returns the time of the next look at it.
@@ -64,11 +64,7 @@ struct StreamDeadlines {
   private var sent: (bytes: Int, since: Deadline)
   private var workSince: Deadline?
 
-  init(at now: Deadline) {
-    began = now
-    received = (0, now)
-    sent = (0, now)
-  }
+  init(at now: Deadline) { (began, received, sent) = (now, (0, now), (0, now)) }
 
   struct Waits {
     /// Whether the client's content is incomplete.
@@ -96,10 +92,8 @@ struct StreamDeadlines {
     if !waits.isWorking || waits.sent != sent.bytes { workSince = nil }
     if waits.isWorking, workSince == nil { workSince = now }
     if !waits.isSending || waits.sent != sent.bytes { sent = (waits.sent, now) }
-    if waits.isReceiving {
-      if now >= began.advanced(by: limits.body) { return .content }
-      if now >= received.since.advanced(by: limits.bodyProgress) { return .content }
-    }
+    let contentEnd = min(began.advanced(by: limits.body), received.since.advanced(by: limits.bodyProgress))
+    if waits.isReceiving, now >= contentEnd { return .content }
     if now >= sent.since.advanced(by: limits.writeProgress), waits.isSending { return .reader }
     if let workSince, now >= workSince.advanced(by: limits.work) { return .work }
     return .nothing
