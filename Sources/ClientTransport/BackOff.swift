@@ -1,7 +1,6 @@
 package import EventLoop
 
-/// The pause before the next attempt at a connection. It doubles after each failed attempt up to a bound. Jitter prevents
-/// many clients from returning at the same moment.
+/// The pause before the next attempt at a connection, doubled by each failure up to a bound. Jitter keeps clients apart.
 package struct BackOff {
   /// The earliest time of the next attempt.
   package private(set) var until = Deadline(nanoseconds: 0)

@@ -38,8 +38,7 @@ extension ByteTransportOwner {
   package func transportDrained(_ transport: ByteTransport) {}
 }
 
-/// A connected socket with or without TLS, driven by events of its loop, without a task. The bytes that are written in one
-/// turn of the loop go out together at its end.
+/// A connected socket with or without TLS, without a task. Bytes that are written in a turn of the loop go out at its end.
 package final class ByteTransport: ChannelDelegate {
   package let channel: Channel
   /// The receiver of the transport's events, until the transport has ended.
@@ -86,8 +85,7 @@ package final class ByteTransport: ChannelDelegate {
   /// An upper bound of the bytes of a connection: TLS session, HTTP/2 session and the read buffer.
   package static let cost = 131_072
 
-  /// Charges the connection, and the kernel's receive buffer while reading is off. The client asks the budget before it
-  /// dials, so the budget refuses nothing here.
+  /// Charges the connection, and the kernel's receive buffer while reading is off. The client has asked the budget before.
   private func account() { hold.force(to: isReading ? Self.cost : Self.cost + 2 * Connector.socketBuffer) }
 
   package var now: Deadline { channel.loop.now }
@@ -118,8 +116,7 @@ package final class ByteTransport: ChannelDelegate {
     input.removeAll(keepingCapacity: input.capacity <= Self.keptCapacity)
   }
 
-  /// Removes `count` bytes from the front of `unread`, and returns them: the buffer itself if they fill much of it, so that
-  /// long content is not copied.
+  /// Removes and returns the first `count` bytes of `unread`: the buffer itself, without a copy, if they fill much of it.
   package func take(_ count: Int) -> [UInt8] {
     channel.loop.assertCurrent()
     guard consumed == 0, count == input.count, count >= Self.readSize / 2 else {
@@ -191,7 +188,12 @@ package final class ByteTransport: ChannelDelegate {
   }
 
   private func flush() throws(ByteTransportEnd) {
-    collect()
+    // The transport does not use the output while the owner appends to it.
+    var collected: [UInt8] = []
+    swap(&collected, &output)
+    owner?.transportWillSend(self, &collected)
+    collected += output
+    output = collected
     guard isOpen else { return }
     try encrypt()
     guard sent < outgoing.count else { return }
@@ -215,15 +217,6 @@ package final class ByteTransport: ChannelDelegate {
   private func send() throws(ByteTransportEnd) -> Int {
     let bytes = outgoing
     do { return try channel.send(bytes.span.extracting(sent...)) } catch { throw .failed(error) }
-  }
-
-  /// Lets the owner append to the output. The transport does not use the output meanwhile.
-  private func collect() {
-    var collected: [UInt8] = []
-    swap(&collected, &output)
-    owner?.transportWillSend(self, &collected)
-    collected += output
-    output = collected
   }
 
   private func encrypt() throws(ByteTransportEnd) {

@@ -5,8 +5,7 @@ import Glibc
 public enum Readiness: Sendable {
   /// The descriptor may be readable or writable; the caller has to try.
   case ready
-  case timedOut
-  case cancelled
+  case timedOut, cancelled
 }
 
 /// The receiver of events of a channel that no task waits on: a listener, or an idle connection.
@@ -18,7 +17,6 @@ public protocol ChannelDelegate: AnyObject {
 /// A non-blocking descriptor on its event loop, with reads, writes, and waits that end at a deadline.
 public final class Channel: @unchecked Sendable {
   // Sendable by confinement, which `IOLoop.assertCurrent` checks in debug builds.
-
   /// The event loop of this channel.
   public let loop: IOLoop
   let token: SlotToken
@@ -36,9 +34,7 @@ public final class Channel: @unchecked Sendable {
   /// What the poller watches. It may be more than what is wanted, see `register`.
   private var registered: Interest = []
   /// When the loop serves this channel among all those that are ready.
-  public var rank = Rank.first {
-    didSet { if rank != oldValue { moveRegistration(from: oldValue) } }
-  }
+  public var rank = Rank.first { didSet { if rank != oldValue { moveRegistration(from: oldValue) } } }
   private var waiter = Waiter.none
 
   // Safe: `end` removes the waiter before it resumes it, so a continuation is resumed exactly once.
@@ -50,9 +46,7 @@ public final class Channel: @unchecked Sendable {
 
   init(_ descriptor: consuming Descriptor?, isConnection: Bool, loop: IOLoop, token: SlotToken) {
     self.descriptor = consume descriptor
-    self.isConnection = isConnection
-    self.loop = loop
-    self.token = token
+    (self.isConnection, self.loop, self.token) = (isConnection, loop, token)
   }
 
   /// The kernel's number, or -1 after `close`. Use it only for socket options. Only the channel may close it.
@@ -284,21 +278,5 @@ public final class Channel: @unchecked Sendable {
     isOpen = false
     loop.free(self)
     end(.cancelled)
-  }
-}
-
-extension IOLoop {
-  /// Suspends the task for `duration`. On the loop.
-  /// - Throws: `CancellationError` if the task is cancelled first.
-  public func pause(for duration: Duration) async throws(CancellationError) {
-    guard duration > .zero else { return }
-    let timer = openTimer()
-    defer { timer.close() }
-    let readiness = await withTaskCancellationHandler {
-      await timer.wait(for: [], until: now.advanced(by: duration))
-    } onCancel: {
-      post { timer.cancel() }
-    }
-    guard readiness == .timedOut, !Task.isCancelled else { throw CancellationError() }
   }
 }

@@ -24,6 +24,31 @@ public struct Descriptor: ~Copyable, Sendable {
 
   deinit { close(raw) }
 
+  /// The type of a stream socket, as SO_TYPE has it.
+  static var stream: Int32 { Int32(SOCK_STREAM.rawValue) }
+
+  /// Returns a new stream socket, non-blocking and with close-on-exec from the start.
+  static func socket(family: Int32) throws(SocketError) -> Descriptor {
+    let type = stream | Int32(SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+    let raw = Glibc.socket(family, type, 0)
+    guard raw >= 0 else { throw SocketError(during: "socket") }
+    return Descriptor(owning: raw)
+  }
+
+  /// Returns the value of a socket's option (SOL_SOCKET), or nil if the call fails.
+  static func option(_ name: Int32, of raw: Int32) -> Int32? {
+    var value: Int32 = 0
+    var length = socklen_t(MemoryLayout<Int32>.size)
+    return unsafe getsockopt(raw, SOL_SOCKET, name, &value, &length) == 0 ? value : nil
+  }
+
+  borrowing func set(_ level: Int32, _ option: Int32, _ value: Int32) throws(SocketError) {
+    var value = value
+    guard unsafe setsockopt(raw, level, option, &value, socklen_t(MemoryLayout<Int32>.size)) == 0 else {
+      throw SocketError(during: "setsockopt")
+    }
+  }
+
   /// Returns whether the system grants `count` further descriptors at once.
   public static func areAvailable(_ count: Int) -> Bool { SpareDescriptors(count).isComplete }
 }
@@ -57,33 +82,6 @@ public struct SpareDescriptors: ~Copyable, Sendable {
   }
 
   deinit { for raw in kept { close(raw) } }
-}
-
-extension Descriptor {
-  /// The type of a stream socket, as SO_TYPE has it.
-  static var stream: Int32 { Int32(SOCK_STREAM.rawValue) }
-
-  /// Returns a new stream socket, non-blocking and with close-on-exec from the start.
-  static func socket(family: Int32) throws(SocketError) -> Descriptor {
-    let type = stream | Int32(SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
-    let raw = Glibc.socket(family, type, 0)
-    guard raw >= 0 else { throw SocketError(during: "socket") }
-    return Descriptor(owning: raw)
-  }
-
-  /// Returns the value of a socket's option (SOL_SOCKET), or nil if the call fails.
-  static func option(_ name: Int32, of raw: Int32) -> Int32? {
-    var value: Int32 = 0
-    var length = socklen_t(MemoryLayout<Int32>.size)
-    return unsafe getsockopt(raw, SOL_SOCKET, name, &value, &length) == 0 ? value : nil
-  }
-
-  borrowing func set(_ level: Int32, _ option: Int32, _ value: Int32) throws(SocketError) {
-    var value = value
-    guard unsafe setsockopt(raw, level, option, &value, socklen_t(MemoryLayout<Int32>.size)) == 0 else {
-      throw SocketError(during: "setsockopt")
-    }
-  }
 }
 
 /// The error of a system call on a socket.

@@ -11,11 +11,9 @@ import Locks
 /// `connectionsWithoutDeadline`, `lag` and `presentTurn`.
 public final class IOLoop: TaskExecutor, @unchecked Sendable {
   // Sendable: state for other threads is in `mailbox`, behind its lock; everything else is confined to the thread.
-
   /// The system interface for readiness events.
   public enum PollerKind: String, Sendable, CaseIterable {
-    case epoll
-    case poll
+    case epoll, poll
   }
 
   /// The moment when the present turn began.
@@ -39,17 +37,16 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   /// The listeners' channels, which the loop looks at early in a crowd.
   private var doors: [SlotToken] = []
   private var isStopped = false
-  /// The loop's thread, set before any other object knows the loop.
+  /// Set before any other object knows the loop.
   private var thread: Thread?
 
   let deadlineCount = DeadlineCount()
   /// See ``DeadlineCount``: always 0, unless this program has a defect. Any thread may read it.
   public var connectionsWithoutDeadline: Int { deadlineCount.atEndOfTurn }
-
   private let lagRecord = LoopLagRecord()
   private var lap = Lap()
   /// The times for which the loop kept events waiting. Any thread may read it.
-  public var lag: LoopLag { lagRecord.reading }
+  package var lag: LoopLag { lagRecord.reading }
   /// The length so far of the present turn, or zero while the loop waits. Any thread may read it.
   public var presentTurn: Duration { lagRecord.presentTurn }
   /// The number of waits of the loop, which shows whether it spins or rests.
@@ -85,7 +82,8 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
       let first = try EpollPoller(atMost: Rank.first.most)
       poller = first
       for rank in [Rank.second, .last] {
-        let poller = try EpollPoller(atMost: rank.most, within: first, token: .poller(of: rank))
+        let poller = try EpollPoller(atMost: rank.most)
+        try first.update(poller.descriptor.raw, from: [], to: .read, token: .poller(of: rank))
         lowerRanks.append(LowerRank(rank, poller: poller, marker: mailbox.writeEnd))
       }
     case .poll:
@@ -116,8 +114,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   @discardableResult
   public func post(_ action: @escaping @Sendable () -> Void) -> Bool { mailbox.post(.action(action)) }
 
-  /// Runs `action` on the loop's thread, unless the loop has ended, and waits for it. Do not call it on a loop: two loops
-  /// that wait for each other would wait forever.
+  /// Runs `action` on the loop's thread, unless it has ended, and waits. On a loop, two that do so would wait forever.
   public func performAndWait(_ action: @escaping @Sendable () -> Void) {
     let done = DispatchSemaphore(value: 0)
     let isPosted = post {
@@ -141,13 +138,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   public func assertCurrent() { assert(isCurrent, "called from outside the event loop") }
 
   /// How long a descriptor that becomes ready now has to wait; zero if the loop serves all of them in each turn.
-  public var backlog: Duration {
-    assertCurrent()
-    // By index: a loop over the elements would copy them, for each ready connection.
-    var longest = lap.length
-    for index in lowerRanks.indices { longest = max(longest, lowerRanks[index].delay) }
-    return longest
-  }
+  public var backlog: Duration { max(backlog(of: .first), backlog(of: .second), backlog(of: .last)) }
 
   /// The part of `backlog` that a channel of `rank` waits.
   public func backlog(of rank: Rank) -> Duration {
@@ -155,19 +146,22 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     return lowerRanks.isEmpty || rank == .first ? lap.length : lowerRanks[rank.rawValue - 1].delay
   }
 
-  /// Takes ownership of a descriptor, which must be non-blocking, and returns its channel.
-  public func open(_ descriptor: consuming Descriptor) -> Channel {
-    makeChannel(consume descriptor, isConnection: false)
-  }
-
-  /// Takes ownership of a connection's socket. From the end of the present turn until it closes, the connection must
-  /// always have a deadline.
-  public func openConnection(_ descriptor: consuming Descriptor) -> Channel {
-    makeChannel(consume descriptor, isConnection: true)
-  }
-
   /// Returns a channel without a descriptor, for waits that only a deadline or `cancel` ends. The caller must close it.
-  public func openTimer() -> Channel { makeChannel(nil, isConnection: false) }
+  public func openTimer() -> Channel { open(nil) }
+
+  /// Suspends the task for `duration`. On the loop.
+  /// - Throws: `CancellationError` if the task is cancelled first.
+  public func pause(for duration: Duration) async throws(CancellationError) {
+    guard duration > .zero else { return }
+    let timer = openTimer()
+    defer { timer.close() }
+    let readiness = await withTaskCancellationHandler {
+      await timer.wait(for: [], until: now.advanced(by: duration))
+    } onCancel: {
+      post { timer.cancel() }
+    }
+    guard readiness == .timedOut, !Task.isCancelled else { throw CancellationError() }
+  }
 
   /// Runs `action` at the end of the present turn, so that the output of many descriptors can be sent together.
   public func atEndOfTurn(_ action: @escaping () -> Void) {
@@ -181,15 +175,16 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     nextEndings.append(action)
   }
 
-  /// Looks at a listener's channel after each crowd of ready descriptors: the poller reports ready descriptors in turn,
-  /// so a new connection would have to wait for all busy ones.
+  /// Looks at a listener's channel after each crowd of ready descriptors, because the poller reports them in turn.
   func lookEarly(at channel: Channel) { doors.append(channel.token) }
 
   func poller(of rank: Rank) -> any Poller {
     lowerRanks.isEmpty || rank == .first ? poller : lowerRanks[rank.rawValue - 1].poller
   }
 
-  private func makeChannel(_ descriptor: consuming Descriptor?, isConnection: Bool) -> Channel {
+  /// Takes ownership of a descriptor, which must be non-blocking, and returns its channel. From the end of the present turn
+  /// until it closes, a connection must always have a deadline.
+  public func open(_ descriptor: consuming Descriptor?, isConnection: Bool = false) -> Channel {
     assertCurrent()
     let index = freeSlots.popLast() ?? UInt32(slots.count)
     if index == slots.count {
@@ -210,8 +205,8 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     freeSlots.append(channel.token.index)
   }
 
-  /// Ensures that the channel's wait ends at its deadline. Most deadlines are moved before they pass, so an entry that
-  /// is early enough stays as it is, and is corrected when it fires.
+  /// Ensures that the channel's wait ends at its deadline. Most deadlines are moved before they pass, so an entry that is
+  /// early enough stays, and is corrected when it fires.
   func schedule(_ channel: Channel) {
     guard channel.deadline < channel.queuedDeadline else { return }
     // Short connections leave entries that fire long after their close. The loop discards them when they are the majority.
@@ -313,7 +308,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   }
 
   /// Runs all tasks that need not wait, including those that they start or resume. The loop does so after each ready
-  /// descriptor; an action at the end of a turn calls it to measure the tasks that it has resumed.
+  /// descriptor; an action at the end of a turn may, to measure the tasks that it has resumed.
   public func runTasks() {
     assertCurrent()
     while nextJob < jobs.count {
@@ -330,7 +325,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     while !endings.isEmpty {
       swap(&endings, &presentEndings)
       for action in presentEndings { action() }
-      // Both arrays keep their memory: a copy of one would need another allocation in each turn.
+      // Both arrays keep their memory.
       presentEndings.removeAll(keepingCapacity: true)
       runTasks()
     }

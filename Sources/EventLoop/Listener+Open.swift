@@ -2,9 +2,8 @@ import CPlatform
 import Glibc
 
 extension Listener {
-  /// The length of the kernel's queue of connections to accept, at most `net.core.somaxconn`. A loop accepts this many in
-  /// some 30 ms. In a longer queue, clients give up before the server sees them; the kernel drops further connection
-  /// requests, which costs nothing, and clients repeat them after a second.
+  /// The length of the kernel's queue, at most `net.core.somaxconn`: what a loop accepts in some 30 ms. In a longer one,
+  /// clients give up before the server sees them; the kernel drops further requests, and clients repeat them after 1 s.
   private static let backlog: Int32 = 512
 
   /// Opens an endpoint, with one listener per address for each of `loops` loops. Each TCP listener of an address has its own
@@ -14,7 +13,7 @@ extension Listener {
   ///     peer a little later, also for connections that the server has already closed.
   ///   - reusesPort: Whether another process of the same user may listen on the same TCP address, if it also says so.
   /// - Throws: If the name does not resolve, or an address is in use, not this machine's or not permitted.
-  public static func open(
+  package static func open(
     _ endpoint: Endpoint, loops: Int, writeProgress: Duration = .seconds(30), reusesPort: Bool = false
   ) throws(ListenError) -> [[Listener]] {
     let opening = Opening(
@@ -32,7 +31,7 @@ extension Listener {
   }
 
   /// Checks whether an endpoint could be opened, without listening: it takes no connection from another server.
-  public static func check(_ endpoint: Endpoint, reusesPort: Bool) throws(ListenError) {
+  package static func check(_ endpoint: Endpoint, reusesPort: Bool) throws(ListenError) {
     do {
       switch endpoint {
       case .tcp(let host, let port):
@@ -86,17 +85,15 @@ extension Listener {
   /// The bytes that the kernel buffers for a peer that does not read (it reserves twice as much for itself). By default it
   /// buffers megabytes, and keeps them after the connection is closed.
   private static let sendBuffer: Int32 = 65_536
-  /// The bytes that the kernel buffers while the server does not read (it also reserves twice as much), by default
-  /// megabytes: more than the longest header section.
+  /// The same while the server does not read: more than the longest header section.
   private static let receiveBuffer: Int32 = 32_768
 
   /// The common options of the listeners of one endpoint.
   struct Opening {
     let loops: Int
     var reusesPort = false
-    /// The milliseconds for which sent bytes may stay unacknowledged, or a peer's window closed, before the kernel
-    /// drops the connection (TCP_USER_TIMEOUT, tcp(7)). It limits what a closed connection leaves in the kernel. An
-    /// open connection has the server's own deadline, which must come first.
+    /// The milliseconds for which sent bytes may stay unacknowledged, or a peer's window closed, before the kernel drops the
+    /// connection (TCP_USER_TIMEOUT, tcp(7)), also a closed one. The server's own deadline must come first.
     var unacknowledged: Int32 = 35_000
   }
 
@@ -115,11 +112,7 @@ extension Listener {
     let addresses = try addresses(of: host, port: port)
     // A port that the system picks for the first address may be in use on the next.
     for _ in 0..<attempts where port == 0 {
-      do {
-        return try openTCP(addresses, opening)
-      } catch let error as SocketError where error.code == EADDRINUSE {
-        continue
-      }
+      do { return try openTCP(addresses, opening) } catch let error as SocketError where error.code == EADDRINUSE {}
     }
     return try openTCP(addresses, opening)
   }
@@ -137,8 +130,7 @@ extension Listener {
     return found
   }
 
-  /// Calls `open` with each address. Throws if this machine has none of them: `localhost` is also ::1 in many containers
-  /// without IPv6.
+  /// Calls `open` with each address. This machine must have one: `localhost` is also ::1 in containers without IPv6.
   private static func onOwn(_ addresses: [SocketAddress], _ open: (SocketAddress) throws -> Void) throws {
     var hasOne = false
     var failure = SocketError(call: "socket", code: EAFNOSUPPORT)
@@ -283,17 +275,13 @@ private func lstat(_ path: String) -> stat? {
   return unsafe Glibc.lstat(path, &status) == 0 ? status : nil
 }
 
-/// The error when a listener cannot be opened.
-public struct ListenError: Error, Equatable, CustomStringConvertible {
-  /// The endpoint that failed.
-  public let endpoint: Endpoint
+package struct ListenError: Error, Equatable, CustomStringConvertible {
+  package let endpoint: Endpoint
   /// The reason, and how to fix it.
-  public let reason: String
-  /// Whether another process listens there.
-  public var isTaken = false
-  /// Whether a later attempt may succeed although nothing else changes: another program listens on the address, or the
-  /// machine does not have it yet.
-  public var isTemporary = false
+  package let reason: String
+  package var isTaken = false
+  /// Whether a later attempt may succeed: another program listens on the address, or the machine has no such one yet.
+  package var isTemporary = false
 
   init(_ endpoint: Endpoint, _ error: any Error) {
     self.endpoint = endpoint
@@ -307,6 +295,5 @@ public struct ListenError: Error, Equatable, CustomStringConvertible {
     }
   }
 
-  /// One sentence for the operator.
-  public var description: String { "Cannot listen on \(endpoint): \(reason)." }
+  package var description: String { "Cannot listen on \(endpoint): \(reason)." }
 }

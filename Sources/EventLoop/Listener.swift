@@ -3,15 +3,13 @@ import Glibc
 import Locks
 
 /// A listening socket on one event loop, which passes each accepted connection to its owner.
-public final class Listener: ChannelDelegate, @unchecked Sendable {
+package final class Listener: ChannelDelegate, @unchecked Sendable {
   // Sendable: made on one thread, passed once to its loop by `start`, and confined to the loop from then on.
-
   /// The receiver of a listener's connections. The listener calls its methods on the loop.
-  public protocol Owner: AnyObject {
+  package protocol Owner: AnyObject {
     /// Receives an accepted connection; the descriptor is non-blocking.
     func listener(_ listener: Listener, accepted descriptor: consuming Descriptor, from peer: SocketAddress)
-    /// Receives the error if accept lacks descriptors or memory. Returns whether the owner has freed a descriptor. Otherwise
-    /// the listener retries after `Listener.backOff`.
+    /// Receives the error if accept lacks descriptors or memory. Returns whether a descriptor was freed, else it backs off.
     func listener(_ listener: Listener, cannotAccept error: SocketError) -> Bool
     /// Takes freed descriptors back, because no connection waits. accept(2) first takes a descriptor and then a connection,
     /// so the last one was freed for nothing.
@@ -19,10 +17,10 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
   }
 
   /// The address of the socket, with the port that the system picked if 0 was requested.
-  public let address: SocketAddress
+  package let address: SocketAddress
 
   /// The pause after accepting fails for lack of descriptors. Meanwhile connections wait in the kernel's queue.
-  public static let backOff = Duration.milliseconds(100)
+  package static let backOff = Duration.milliseconds(100)
   /// The most connections accepted at once, so that a flood of new connections does not starve the present ones.
   private static let batch = 64
 
@@ -37,7 +35,7 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
   }
 
   /// Whether more connections probably wait: in this turn of the loop or in the one before there was a whole batch.
-  public var isCrowded: Bool { channel.map { $0.loop.turns - crowdedTurn <= 1 } ?? false }
+  package var isCrowded: Bool { channel.map { $0.loop.turns - crowdedTurn <= 1 } ?? false }
   /// The last turn with a whole batch.
   private var crowdedTurn = -1
   private let origin: Origin
@@ -47,12 +45,10 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
 
   init(_ descriptor: consuming Descriptor, at address: SocketAddress, _ origin: Origin) {
     self.descriptor = consume descriptor
-    self.address = address
-    self.origin = origin
+    (self.address, self.origin) = (address, origin)
   }
 
-  /// Starts to accept, on `loop`'s thread.
-  public func start(on loop: IOLoop, for owner: any Owner) {
+  package func start(on loop: IOLoop, for owner: any Owner) {
     loop.assertCurrent()
     guard let descriptor = descriptor.take() else { return }
     self.owner = owner
@@ -65,8 +61,7 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
     }
   }
 
-  /// Handles waiting connections, or the end of the backoff.
-  public func channel(_ channel: Channel, became readiness: Readiness) {
+  package func channel(_ channel: Channel, became readiness: Readiness) {
     channel.loop.assertCurrent()
     if channel.raw < 0 {
       if case .passed(let group) = origin { group.leave(self) }
@@ -85,7 +80,7 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
   ///
   /// A passed socket stays open in the service manager, and its queue is the next process's, which a filter or shutdown(2)
   /// would affect: the listener only closes its own descriptor.
-  public func refuseConnectionRequests() {
+  package func refuseConnectionRequests() {
     guard let channel else { return }
     channel.loop.assertCurrent()
     switch origin {
@@ -99,7 +94,7 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
   }
 
   /// Accepts all waiting connections, and closes the listener.
-  public func acceptRestAndClose() {
+  package func acceptRestAndClose() {
     channel?.loop.assertCurrent()
     _ = accept(atMost: .max)
     channel?.close()

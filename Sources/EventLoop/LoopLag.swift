@@ -5,16 +5,16 @@ import Synchronization
 ///
 /// A turn's events wait at most for the end of the turn before, so a long turn is a delay for them. A turn that begins long
 /// after the deadline that the loop waited for is one too: the system gave the thread no processor.
-public struct LoopLag: Sendable {
+package struct LoopLag: Sendable {
   /// The longest delay of the present minute and of the one before.
-  public private(set) var longest = Duration.zero
+  package private(set) var longest = Duration.zero
   /// The time spent in turns since the start.
-  public private(set) var busy = Duration.zero
+  package private(set) var busy = Duration.zero
   /// The number of delays longer than ``tolerance`` since the start.
-  public private(set) var lateTurns = 0
+  package private(set) var lateTurns = 0
 
   /// The delay above which a turn counts as late: 100 ms, the time in which a health check must have its response.
-  public static let tolerance = Duration.milliseconds(100)
+  package static let tolerance = Duration.milliseconds(100)
   /// The time after which a longest delay is forgotten, at the latest twice that: 60 s, so that each scrape sees it.
   static let period = Duration.seconds(60)
 

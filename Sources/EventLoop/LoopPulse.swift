@@ -1,10 +1,10 @@
 import Locks
 
 /// Signs of life of all event loops, for a watchdog.
-public enum LoopPulse {
+package enum LoopPulse {
   /// Calls `beat` after each interval until the loops end, on the first of `loops`. A task goes from loop to loop, so a loop
   /// that hangs ends the calls. `beat` must not block.
-  public static func start(on loops: [IOLoop], every interval: Duration, _ beat: @escaping @Sendable () -> Void) {
+  package static func start(on loops: [IOLoop], every interval: Duration, _ beat: @escaping @Sendable () -> Void) {
     guard let first = loops.first else { return }
     Task(executorPreference: first) {
       while (try? await first.pause(for: interval)) != nil {

@@ -4,15 +4,12 @@ import Locks
 
 /// A resolver that finds the addresses of names without blocking its event loop, and caches them.
 ///
-/// The system's resolver blocks, so each look-up has its own thread. Concurrent requests for the same name share one
-/// look-up, so a resolver that hangs blocks one thread for each name.
+/// The system's resolver blocks, so each look-up has a thread, which concurrent requests for the same name share.
 public final class NameResolver: @unchecked Sendable {
   // Sendable by confinement to its loop, except `init`: another thread returns its result by `loop.post`.
-
   /// A function that looks up a name, on a thread that may block.
   public typealias LookUp = @Sendable (_ host: String, _ port: UInt16) throws(ResolutionError) -> [SocketAddress]
-  /// The result of a look-up.
-  public typealias Resolution = Result<[SocketAddress], ResolutionError>
+  typealias Resolution = Result<[SocketAddress], ResolutionError>
 
   struct Memory {
     let addresses: [SocketAddress]
@@ -77,8 +74,7 @@ public struct ResolutionError: Error, Sendable, Equatable {
   public init(reason: String) { self.reason = reason }
 }
 
-/// Returns the TCP addresses of `host`, a name or an address. Blocks, so call it at start and not on an event loop's
-/// thread.
+/// Returns the TCP addresses of `host`, a name or an address. Blocks, so do not call it on an event loop.
 func resolve(_ host: String, port: UInt16) throws(ResolutionError) -> [SocketAddress] {
   if let addresses = SocketAddress.loopback(named: host, port: port) { return addresses }
   var hints = unsafe addrinfo()

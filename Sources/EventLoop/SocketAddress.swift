@@ -7,18 +7,10 @@ public enum SocketAddress: Sendable, Hashable, CustomStringConvertible {
   case ip(IPAddress, port: UInt16)
   /// A Unix-domain socket. The path is empty for a client that did not bind a path.
   case unix(path: String)
-
   /// The IP address, or nil for a Unix-domain socket.
-  public var ipAddress: IPAddress? {
-    guard case .ip(let address, _) = self else { return nil }
-    return address
-  }
-
+  public var ipAddress: IPAddress? { if case .ip(let address, _) = self { address } else { nil } }
   /// The TCP port, or nil for a Unix-domain socket.
-  public var port: UInt16? {
-    guard case .ip(_, let port) = self else { return nil }
-    return port
-  }
+  public var port: UInt16? { if case .ip(_, let port) = self { port } else { nil } }
 
   /// The address as text, such as `127.0.0.1:8080`, `[::1]:8080` or `unix:/run/server.sock`.
   public var description: String {
@@ -74,9 +66,7 @@ public enum SocketAddress: Sendable, Hashable, CustomStringConvertible {
   }
 
   /// Calls `body` with the address in the kernel's format.
-  func withSocketAddress<Result>(
-    _ body: (UnsafePointer<sockaddr>, socklen_t) -> Result
-  ) throws(SocketError) -> Result {
+  func withSocketAddress<Result>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> Result) throws(SocketError) -> Result {
     switch self {
     case .ip(let address, let port) where address.isIPv4:
       var place = sockaddr_in()
@@ -137,7 +127,7 @@ extension sockaddr_un {
 }
 
 /// The address of a listener.
-public enum Endpoint: Sendable, Hashable, CustomStringConvertible {
+package enum Endpoint: Sendable, Hashable, CustomStringConvertible {
   /// A TCP port. `host` is an address, a name, or `*` for IPv6 and IPv4, whichever exist. Of a name's addresses, only
   /// those of this machine are used. For port 0 the system picks a free port, the same for all addresses.
   case tcp(host: String, port: UInt16)
@@ -146,8 +136,7 @@ public enum Endpoint: Sendable, Hashable, CustomStringConvertible {
   /// Sockets that the service manager has opened.
   case passed([PassedSocket])
 
-  /// The endpoint as text, in the form of ``SocketAddress/description``.
-  public var description: String {
+  package var description: String {
     switch self {
     case .tcp(let host, let port): host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
     case .unix(let path): "unix:\(path)"
@@ -156,8 +145,7 @@ public enum Endpoint: Sendable, Hashable, CustomStringConvertible {
   }
 }
 
-/// An IPv4 or IPv6 address. An IPv4 address mapped into IPv6 (RFC 4291 §2.5.5.2) equals the IPv4 address, so that a
-/// rule for one form also covers the other.
+/// An IPv4 or IPv6 address. An IPv4 address equals its mapping into IPv6 (RFC 4291 §2.5.5.2), so that a rule covers both.
 public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
   /// The 128 bits of an IPv6 address, or of an IPv4 address as `::ffff:a.b.c.d`.
   public let bits: UInt128
@@ -187,10 +175,8 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
 
   /// Whether this is an IPv4 address.
   public var isIPv4: Bool { bits >> 32 == 0xffff }
-
   /// Whether this is an address of the local machine only: `127.0.0.0/8` or `::1`.
   public var isLoopback: Bool { isIPv4 ? UInt8(truncatingIfNeeded: bits >> 24) == 127 : bits == 1 }
-
   /// The smallest range that a provider assigns to one customer: an IPv4 address, or the /64 of an IPv6 address.
   public var rateLimitPrefix: IPAddress { isIPv4 ? self : IPAddress(bits: (bits >> 64) << 64) }
 
@@ -213,8 +199,7 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
   }
 }
 
-/// A range of IP addresses in CIDR notation (RFC 4632, RFC 4291 §2.3): `10.0.0.0/8`, `2001:db8::/32`, or a single
-/// address.
+/// A range of IP addresses in CIDR notation (RFC 4632, RFC 4291 §2.3): `10.0.0.0/8`, `2001:db8::/32`, or one address.
 public struct AddressRange: Sendable, Hashable, CustomStringConvertible {
   /// The range as it was written.
   public let description: String
@@ -226,8 +211,8 @@ public struct AddressRange: Sendable, Hashable, CustomStringConvertible {
   /// Parses a range. Returns nil if `text` is not a range, or has bits set beyond its prefix.
   public init?(_ text: String) {
     let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
-    guard let address = parts.first, let first = IPAddress(String(address)) else { return nil }
-    let width = address.utf8.contains(UInt8(ascii: ":")) ? 128 : 32
+    guard let first = IPAddress(String(parts[0])) else { return nil }
+    let width = parts[0].utf8.contains(UInt8(ascii: ":")) ? 128 : 32
     var length = width
     if parts.count == 2 {
       guard parts[1].utf8.allSatisfy({ (0x30...0x39).contains($0) }), let written = Int(parts[1]), written <= width

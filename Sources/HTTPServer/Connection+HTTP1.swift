@@ -204,8 +204,8 @@ extension Connection {
   /// Writes a response, except a body that is sent as `transport.body`. Returns the number of content bytes.
   private func write(_ response: Response, to request: Request, goesOn: Bool) -> Int {
     worker.appendHead(
-      response, contentLength: response.body.count, isChunked: false, id: request.id, version: request.head.version,
-      keepAlive: goesOn, to: &transport.output)
+      response, contentLength: response.body.count, id: request.id, version: request.head.version, keepAlive: goesOn,
+      to: &transport.output)
     guard request.method != .head, response.hasContent else { return 0 }
     if response.body.count < Self.leastShared { transport.output.append(contentsOf: response.body) }
     return response.body.count
@@ -214,7 +214,6 @@ extension Connection {
 
 extension Connection: ExchangeCarrier {
   var connection: Connection { self }
-
   func checkArrivedContent(of request: Request) throws(CloseReason) { _ = try endOfArrivedContent(of: request) }
 
   func readContent(of request: Request, atMost limit: Int, then reply: @escaping @Sendable ([UInt8]) -> Reply) {

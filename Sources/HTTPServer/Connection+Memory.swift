@@ -46,7 +46,6 @@ extension Connection {
     return request == nil && transport.input.isEmpty && http2 == nil ? .connection : .request
   }
 
-  /// The bytes that the connection makes the server hold at present.
   var heldBytes: Int {
     var bytes = Cost.connection + transport.heldBytes + sessionBytes
     if let certificate = peer.certificate { bytes += certificate.heldBytes }
@@ -61,7 +60,6 @@ extension Connection {
     return bytes
   }
 
-  /// The bytes that the sessions of TLS and HTTP/2 hold, rounded up.
   private var sessionBytes: Int {
     guard transport.tls != nil || http2 != nil else { return 0 }
     let bytes = (transport.tls?.memoryBytes ?? 0) + (http2?.session.heldBytes ?? 0)
@@ -86,8 +84,7 @@ extension Connection {
 
   private static let readerInterval = Duration.milliseconds(250)
 
-  /// Ends a connection without enough memory, after as much of a refusal as the socket accepts at once: a task for the
-  /// rest would need even more memory.
+  /// Ends a connection without enough memory, after as much of a refusal as can be sent without the memory of a task.
   func reject() {
     if state.takesRefusal, !transport.isPending {
       transport.borrowBuffers()

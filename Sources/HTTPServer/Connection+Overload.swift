@@ -3,10 +3,8 @@ import HTTPMessages
 import Memory
 import TLS
 
-/// The work that a connection may not begin at once: TLS handshakes, and requests that wait for an upstream. Everything
-/// else costs no more than a refusal or two.
+/// The work that a connection may not begin at once: TLS handshakes and requests that wait. The rest costs little.
 extension Connection: AwaitedTurn {
-  /// Whether the TLS handshake has not begun, and nothing comes before it.
   var awaitsHandshake: Bool { awaitedTLS != nil && !state.awaitsProxyHeader }
 
   /// Waits for the handshake's turn, and reads nothing meanwhile.
@@ -58,8 +56,7 @@ extension Connection: AwaitedTurn {
   }
 
   /// Returns the refusal of a request that its handler has not seen, if the loop is behind, and the line of the client's
-  /// address is full or the request is late already. The handler would take as long as the refusal to check access and
-  /// search the cache.
+  /// address is full or the request is late already. To check access and search the cache takes as long as the refusal.
   func earlyRefusal(of request: Request) -> Response? {
     guard worker.isBehind else { return nil }
     if worker.waiting[.request].refuses(request.client.holder, at: now, limits: worker.limits) {
@@ -77,8 +74,7 @@ extension Connection: AwaitedTurn {
     return worker.latenessOfDeprioritised.admits(delay, at: now, limits: worker.limits) ? nil : refuse(request)
   }
 
-  /// Returns the response to a request whose work is not begun, because more work of the client's address waits than the
-  /// server can do in time; nil if the work may wait.
+  /// Returns the response if more work of the client's address waits than the server can do in time.
   func responseInstead(of work: DeferredWork, for request: Request) -> Response? {
     guard worker.waiting[.request].refuses(request.client.holder, at: now, limits: worker.limits) else { return nil }
     return shed(work, of: request)
@@ -95,7 +91,6 @@ extension Connection: AwaitedTurn {
 
 /// What waits for its turn: a connection before its TLS handshake, or the work of a request.
 protocol AwaitedTurn: AnyObject {
-  /// Takes the turn, unless it comes too late.
   func isDue(isTimely: Bool)
 }
 
@@ -116,8 +111,7 @@ extension Worker {
   var isBehind: Bool { hasBacklog || Deadline.now.duration(since: loop.now) > limits.promptTurn }
 
   /// Does expensive work for as long as the rest of the turn took, so that cheap and expensive work have half of the time
-  /// each. A loop that is behind does only one piece: begun requests also cost time later, and more of them than the loop
-  /// can complete would make all of them late.
+  /// each. A loop that is behind does only one piece: begun requests also cost time later, and too many make all late.
   private func takeTurns() {
     let began = Deadline.now
     let end = began.advanced(by: began.duration(since: loop.now))

@@ -6,8 +6,7 @@ import HTTPTypes
 import Memory
 import TLS
 
-/// A connection, from the accepted descriptor to its close: it connects its `transport`, its `state`, and its request or
-/// HTTP/2 streams with the loop and the handlers.
+/// A connection, from the accepted descriptor to its close: its bytes, its state, and its request or HTTP/2 streams.
 ///
 /// A connection that waits has no task and no buffer. When bytes arrive, `serve` reads, responds and writes everything
 /// that needs no wait, which is all of most turns. Then the connection waits again, also if a head or content is
@@ -28,7 +27,6 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   /// The content that the connection reads, until it is complete.
   var content: PendingContent?
   var http2: HTTP2Streams?
-  /// What goes on for the connection besides its turns.
   var activity = Activity.none
   let hold: MemoryHold
   /// The TLS context until the handshake begins.
@@ -51,10 +49,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   }
 
   init(_ channel: Channel, peer: SocketAddress, counted: IPAddress?, hold: MemoryHold, arrival: Int, worker: Worker) {
-    self.worker = worker
-    self.hold = hold
-    self.counted = counted
-    self.arrival = arrival
+    (self.worker, self.hold, self.counted, self.arrival) = (worker, hold, counted, arrival)
     transport = Transport(channel, buffers: worker.buffers, memory: worker.configuration.memory)
     state = ConnectionState(limits: worker.sharedLimits)
     self.peer = Peer(peer, isTrusted: counted == nil)
@@ -63,10 +58,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   var channel: Channel { transport.channel }
   var now: Deadline { transport.channel.loop.now }
 
-  /// Reads the bytes that have come with the connection. Without this, a flood of new connections would become a queue
-  /// of accepted ones, in which established connections wait too.
-  ///
-  /// A TLS handshake waits for its turn, and without the client's first message it would hold a session for nothing.
+  /// Reads the bytes that have come with the connection. Without this, a flood of new connections would become a queue of
+  /// accepted ones, in which established connections wait too. A TLS handshake waits for the client's first message.
   func start(_ context: TLSContext?) {
     awaitedTLS = context
     state.opened(
@@ -132,7 +125,6 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   /// How long a server that is shutting down keeps an idle connection: four round trips, and at least a second, because a
   /// relay hides the client's round trip, and a busy machine or a lost packet also delays a request.
   var drainGrace: Duration { max(.seconds(1), (channel.roundTrip ?? .zero) * 4) }
-  /// The drain grace if the server is closing its connections, else nil.
   var grace: Duration? { worker.stage == .closing ? drainGrace : nil }
 
   /// Cancels the present wait, or over HTTP/2 those of the streams, because the server's drain timeout has passed.
@@ -143,8 +135,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     flushHTTP2()
   }
 
-  /// Reads, and handles everything that needs no wait. If more has arrived than one read takes, the loop reports the
-  /// connection again, after the other connections.
+  /// Reads once, and handles everything that needs no wait. The loop reports more bytes after the other connections.
   private func serve() {
     transport.borrowBuffers()
     do throws(CloseReason) { try receive() } catch { return end(error) }
@@ -172,10 +163,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     closeOrAwaitNext()
   }
 
-  func closeOrAwaitNext() {
-    guard transport.peerHasFinished else { return rest() }
-    closeWhenRead()
-  }
+  func closeOrAwaitNext() { transport.peerHasFinished ? closeWhenRead() : rest() }
 
   /// Ends the connection, after the last bytes if the peer may have them.
   func end(_ reason: CloseReason) {

@@ -13,8 +13,7 @@ struct ConnectionState {
     case head(until: Deadline)
     /// A request has its whole head, and its response is not complete.
     case exchange
-    /// The server reads content without a task: for the response, or because the next request follows it. A slow client
-    /// makes progress, but is not served forever.
+    /// The server reads content without a task, for the response or the next request. A slow client is not served forever.
     case content(progress: Deadline, end: Deadline, isForResponse: Bool)
     case http2(GoAway)
     /// The last response has been sent, and further bytes are discarded.
@@ -27,27 +26,18 @@ struct ConnectionState {
   enum Occupation: Equatable {
     /// No code runs for the connection: it waits for readiness or its deadline.
     case resting
-    /// Its turn or its task runs.
     case busy
     /// Its task waits until the peer takes what was sent.
     case sending
-    /// A request waits for its handler, or the task for a part of the response. If it `watchesHangup`, received bytes stay
-    /// unread, and only the peer's end is relevant.
+    /// A handler or a response's content is awaited. With `watchesHangup`, bytes stay unread, and only the peer's end counts.
     case working(watchesHangup: Bool)
   }
 
   enum Action: Equatable {
-    case nothing
-    case read
+    case nothing, read
     case wait(until: Deadline)
     case end(CloseReason)
-    case close
-    case closeWhenRead
-    case discardInput
-    case refuseProxyHeader
-    case expireHandshake
-    case announceGoAway
-    case sendGoAway
+    case close, closeWhenRead, discardInput, refuseProxyHeader, expireHandshake, announceGoAway, sendGoAway
     /// End the streams and the connection that have taken too long.
     case checkHTTP2
     /// Find out whether readiness means bytes or the peer's end, and report it by `peerActed`.
@@ -155,8 +145,7 @@ struct ConnectionState {
     if case .content(_, _, isForResponse: false) = phase { .finished(lingers: true) } else { .refused(refusal) }
   }
 
-  /// Lets an idle connection stay open for `grace`, because the server is shutting down: a client may be sending a request,
-  /// which a close would lose. The response announces the close.
+  /// Keeps an idle connection open for `grace` in a server that shuts down: a close would lose a request on its way.
   mutating func drainBegan(at now: Deadline, grace: Duration) -> Action {
     let deadline = now.advanced(by: grace)
     if case .http2(let goAway) = phase {
@@ -250,7 +239,6 @@ struct ConnectionState {
   }
 
   mutating func watchEnded() { if isWorking { occupation = .working(watchesHangup: false) } }
-
   mutating func workEnded() { occupation = .busy }
 
   private mutating func interrupted(_ readiness: Readiness, at now: Deadline) -> Action {
@@ -281,7 +269,6 @@ struct ConnectionState {
   }
 
   func cancelledWorkDeadline(at now: Deadline) -> Deadline { now.advanced(by: limits.values.cancelledWork) }
-
   func writeDeadline(at now: Deadline) -> Deadline { now.advanced(by: limits.values.writeProgress) }
 
   /// Begins the one deadline of a header section, however slowly its bytes arrive.

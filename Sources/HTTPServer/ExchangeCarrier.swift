@@ -1,6 +1,6 @@
 import EventLoop
 import HTTP1
-public import HTTPMessages
+package import HTTPMessages
 import HTTPTypes
 import Memory
 import TLS
@@ -112,7 +112,6 @@ extension ExchangeCarrier {
   }
 }
 
-/// The step of a request that has to wait.
 enum ExchangeStep {
   /// The response is complete, or its request's content is still to come.
   case done
@@ -141,33 +140,23 @@ enum CloseReason: Error, Equatable {
 /// What carries exchanges: a connection of HTTP/1.1 one after the other, a stream of HTTP/2 one.
 protocol ExchangeCarrier: AnyObject {
   var connection: Connection { get }
-
   /// Checks the content that has arrived and that no operation reads. Throws the refusal of malformed framing.
   func checkArrivedContent(of request: Request) throws(CloseReason)
-
   /// Reads the whole content, and then follows the reply to it. The request keeps only what the response needs.
   func readContent(of request: Request, atMost limit: Int, then reply: @escaping @Sendable ([UInt8]) -> Reply)
-
   /// Responds after the work of the request. Called once.
   func workEnded(_ work: RequestWork, _ response: consuming Response)
-
   /// Keeps a body that is charged as a shared array until it is sent.
   func keep(charged body: [UInt8])
-
   /// Sends a whole response. Returns the number of content bytes, and whether the connection serves another request.
   func send(_ response: Response, to request: Request) throws(CloseReason) -> (bytes: Int, goesOn: Bool)
-
   /// Sends the head of a response with content in parts. Returns whether the connection serves another request.
   func sendHead(of response: Response, _ framing: StreamFraming, to request: Request) throws(CloseReason) -> Bool
-
   /// Waits for the next part of the response. Throws also if the client has gone.
   func part(of content: any ContentReader) async throws(CloseReason) -> [UInt8]?
-
   /// Sends a part, and waits until there is room for another one.
   func send(_ part: [UInt8], _ framing: StreamFraming) async throws(CloseReason)
-
   func endContent(_ framing: StreamFraming)
-
   func conclude(_ request: Request, goesOn: Bool) throws(CloseReason)
 }
 
@@ -203,14 +192,13 @@ extension Connection {
   /// The status in logs for a response that the client did not wait for. nginx uses the same number.
   static let clientClosedRequest = 499
 
-  /// Records a request whose client has not waited for the response.
   func recordGone(_ request: Request) {
     worker.observer.completed(request, Response(.init(code: Self.clientClosedRequest)), bytes: 0)
   }
 }
 
 /// An observer of responses and notices. The server calls it on an event loop, so it must not block.
-public protocol ExchangeObserver: Sendable {
+package protocol ExchangeObserver: Sendable {
   /// Returns the observer for one loop, once per loop, so that loops need share no state.
   func forOneLoop() -> any ExchangeObserver
   /// The number of bytes of each path that the observer records.
@@ -223,8 +211,6 @@ public protocol ExchangeObserver: Sendable {
 }
 
 extension ExchangeObserver {
-  /// Returns this observer.
-  public func forOneLoop() -> any ExchangeObserver { self }
-  /// No path is recorded.
-  public var recordedPathBytes: Int { 0 }
+  package func forOneLoop() -> any ExchangeObserver { self }
+  package var recordedPathBytes: Int { 0 }
 }

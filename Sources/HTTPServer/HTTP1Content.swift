@@ -10,7 +10,6 @@ final class HTTP1Content: ContentReader, @unchecked Sendable {
   private let end: Deadline
   private var mustContinue: Bool
   private var isCancelled = false
-  /// Whether the handler has requested content.
   private(set) var isBegun = false
   private(set) var isFinished: Bool
   /// The reason why reading failed, for the connection.

@@ -15,8 +15,7 @@ public struct ClientAddress: Sendable {
   /// The holder that memory is charged to; nil for a trusted proxy, and for a peer behind a Unix-domain socket.
   public let holder: MemoryBudget.Holder?
 
-  /// All requests whose client is not known, as one caller. The holder is the unspecified address, which no peer has
-  /// (RFC 4291 §2.5.2).
+  /// All requests without a known client, as one caller, with the unspecified address as holder (RFC 4291 §2.5.2).
   static let unknown = ClientAddress(name: "unknown", rateLimitPrefix: "unknown", holder: 0)
 }
 
@@ -79,8 +78,7 @@ extension Connection {
 
   /// Returns the caller's span; nil if the fields are malformed or repeated (W3C Trace Context §4.3).
   private func parent(of request: Request) -> SpanContext? {
-    guard case .single(let value) = request.field("traceparent"),
-      var parent = SpanContext(traceparent: value.span)
+    guard case .single(let value) = request.field("traceparent"), var parent = SpanContext(traceparent: value.span)
     else { return nil }
     guard peer.isTrusted else { return parent }
     var reader = TraceState.Reader()

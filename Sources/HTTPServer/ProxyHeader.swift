@@ -40,7 +40,6 @@ extension Span<UInt8> {
 extension ProxyHeader {
   /// The maximum length of a line, including its CRLF: two full IPv6 addresses.
   private static let longestLine = 107
-
   private static let prefix = Array("PROXY ".utf8)
 
   static func parseText(_ bytes: Span<UInt8>) throws(ProxyHeaderError) -> ProxyHeader? {
@@ -97,8 +96,7 @@ extension ProxyHeader {
   }
 }
 
-/// Version 2: a signature, version and command, family and transport, the length of the rest, two addresses and two ports,
-/// and then further details, each with type and length.
+/// Version 2: a signature, version and command, family and transport, a length, addresses, ports, and typed extensions.
 extension ProxyHeader {
   /// The first bytes, with which no other protocol begins.
   private static let signature = Array("\r\n\r\n\0\r\nQUIT\n".utf8)
@@ -180,12 +178,7 @@ extension ProxyHeader {
 
 /// The reason why a connection has no valid PROXY header.
 public enum ProxyHeaderError: Error, Sendable, Equatable, CustomStringConvertible {
-  case missing
-  case malformedText
-  case malformedBinary
-  case tooLong
-  case wrongChecksum
-  case incomplete
+  case missing, malformedText, malformedBinary, tooLong, wrongChecksum, incomplete
 
   /// A clause for the log that describes the fault.
   public var description: String {

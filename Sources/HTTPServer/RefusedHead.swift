@@ -32,7 +32,6 @@ final class RefusedHead {
     isComplete = !error.leavesLinesClear || names.isEmpty
   }
 
-  /// The number of bytes that it makes the server hold.
   var heldBytes: Int { line.capacity + values.reduce(0) { $0 + $1.value.capacity } }
 
   func read(_ bytes: Span<UInt8>) {

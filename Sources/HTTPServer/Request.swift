@@ -7,8 +7,7 @@ public import TLS
 public import Telemetry
 public import Tracing
 
-/// A request while the server handles it: its head and its client. The event loop reuses the object for another request,
-/// so nothing may keep it after the response.
+/// A request while the server handles it. The event loop reuses the object: nothing may keep it after the response.
 public final class Request {
   /// The identifier of the request in logs and in `X-Request-ID`.
   public internal(set) var id: RequestID
@@ -58,8 +57,7 @@ public final class Request {
     trace = RequestTrace(own, parent: parent, isParentTrusted: isParentTrusted)
   }
 
-  /// Creates a request that no client has sent, from a complete head, to find out what the server would decide about it.
-  /// Throws the error that a client would get for this head.
+  /// Creates a request from a complete head that no client has sent. Throws the error that a client would get.
   public convenience init(head: [UInt8], limits: HTTP1Limits, trace: RequestTrace, loop: IOLoop) throws(ErrorResponse) {
     self.init(limits: limits, own: trace.traceID, loop: loop)
     self.trace = trace
@@ -84,7 +82,6 @@ public final class Request {
   /// The time since the first byte of the request.
   public var duration: Duration { Deadline.now.duration(since: received) }
 
-  /// Clears the request for reuse, but keeps its storage.
   func reset() {
     parser.reset()
     bytes.removeAll(keepingCapacity: true)
@@ -93,12 +90,10 @@ public final class Request {
     route = nil
     router = nil
     arrival = nil
-    isHTTP2 = false
     clientCertificate = nil
   }
 
-  /// Drops the head before a wait, except the lines of the field that the router reads last, and facts that need no bytes,
-  /// such as the method. The handler has copied what it needs.
+  /// Drops the head before a wait, except the field that the router reads last, and what needs no bytes (the method).
   func forgetHead() {
     guard forgottenBytes == 0 else { return }
     forgottenPath = recordedPath
@@ -107,7 +102,6 @@ public final class Request {
     bytes = parser.head.forget(head.span, except: router?.lastingField)
   }
 
-  /// Lets the router change the response last.
   func finish(_ response: inout Response) { router?.finish(&response, self) }
 
   /// The beginning of the path, as long as the observer records it; empty if the head could not be parsed.
@@ -118,27 +112,18 @@ public final class Request {
     return Array(path.prefix(recordedPathBytes))
   }
 
-  /// The maximum number of bytes that the request makes the server hold.
   var heldBytes: Int { bytes.capacity + forgottenBytes + forgottenPath.capacity + parser.head.storageBytes }
 
   /// Copies the head before the receive buffer drops its bytes.
   func keep(_ head: Span<UInt8>) { bytes.append(copying: head) }
 
   /// Keeps only the values of some fields of a head that the parser has refused.
-  func keepRefused(_ values: [(name: StaticString, value: [UInt8])]) {
-    bytes = parser.head.forget(keeping: values)
-  }
+  func keepRefused(_ values: [(name: StaticString, value: [UInt8])]) { bytes = parser.head.forget(keeping: values) }
 
-  /// Returns whether the path equals `path`, byte for byte.
-  public func hasPath(_ path: StaticString) -> Bool {
-    let bytes = bytes
-    return bytes.span.equals(parser.head.path, path)
-  }
-
-  /// Returns whether the path begins with `path`, byte for byte.
-  func hasPath(below path: StaticString) -> Bool {
-    let bytes = bytes
-    return bytes.span.equals(parser.head.path.prefix(path.utf8CodeUnitCount), path)
+  /// Returns whether the path equals `path`, byte for byte, or begins with it.
+  public func hasPath(_ path: StaticString, orBelow: Bool = false) -> Bool {
+    let (bytes, own) = (bytes, parser.head.path)
+    return bytes.span.equals(orBelow ? own.prefix(path.utf8CodeUnitCount) : own, path)
   }
 
   /// The bytes of the path, still percent-encoded.

@@ -23,7 +23,6 @@ final class RequestWork: AwaitedTurn, @unchecked Sendable {
     carrier.connection.worker.lineUp(self, .request, of: request.client.holder, since: request.arrival)
   }
 
-  /// Begins the work when its turn comes, unless that is too late.
   func isDue(isTimely: Bool) {
     guard isTimely else { return end(carrier.connection.shed(work, of: request)) }
     // A client that has gone meanwhile receives no response.

@@ -13,8 +13,7 @@ final class Transport {
   var input: [UInt8] = []
   var consumed = 0
   var output: [UInt8] = []
-  /// A handler's own array, sent after `outgoing` without a copy, and charged as a shared array while it is here. The
-  /// socket or TLS has accepted its first `bodySent` bytes.
+  /// A handler's own array, charged as shared, and sent after `outgoing` without a copy: `bodySent` bytes of it so far.
   var body: [UInt8] = []
   private var bodySent = 0
   /// Bytes for the socket, which has accepted the first `sent` of them.
@@ -27,9 +26,7 @@ final class Transport {
   private(set) var peerHasFinished = false
 
   init(_ channel: Channel, buffers: BufferPool, memory: MemoryBudget) {
-    self.channel = channel
-    self.buffers = buffers
-    self.memory = memory
+    (self.channel, self.buffers, self.memory) = (channel, buffers, memory)
   }
 
   var unread: Int { input.count - consumed }
@@ -58,8 +55,7 @@ final class Transport {
     consumed = 0
   }
 
-  /// Returns buffers before a wait. Bytes to keep are copied into memory of their size, so that a peer that sends or reads
-  /// little makes the server hold little.
+  /// Returns buffers before a wait. Bytes to keep are copied into memory of their size: few bytes hold little memory.
   func releaseBuffers() {
     if consumed > 0 || input.isEmpty || input.capacity >= buffers.size {
       let rest = input.copy(from: consumed)
@@ -144,8 +140,7 @@ final class Transport {
 }
 
 extension Transport {
-  /// Writes as much of the responses as the socket accepts at once. Returns false if bytes are left. The end of the TLS
-  /// session goes with them if they are the last and the peer has finished.
+  /// Writes what the socket accepts at once. Returns false if bytes are left. The last end TLS if the peer has finished.
   func flushAtOnce(isLast: Bool = false) throws(CloseReason) -> Bool {
     if let tls {
       if !output.isEmpty {
@@ -170,8 +165,7 @@ extension Transport {
     do { try tls.send(plaintext.span.extracting(range), outgoing: &outgoing) } catch { throw .failedTLS(error) }
   }
 
-  /// Sends as much of `outgoing` and `body` as the socket accepts at once. Returns false if bytes are left. TLS encrypts
-  /// only as much of `body` as the socket is about to accept.
+  /// As `flushAtOnce`, without `output`. TLS encrypts only as much of `body` as the socket is about to accept.
   func transmitAtOnce() throws(CloseReason) -> Bool {
     while isPending {
       if let tls, outgoing.isEmpty {
@@ -213,8 +207,7 @@ extension Transport {
     if bodySent == body.count { dropBody() }
   }
 
-  /// Keeps what is left of `outgoing` in memory of its size. Not at each step: a long response to a slow reader would be
-  /// copied again and again.
+  /// Keeps the rest of `outgoing` in memory of its size, but does not copy a long response at each step of a slow reader.
   private func keepRest() {
     guard !outgoing.isEmpty, sent > outgoing.count / 2 || outgoing.capacity > outgoing.count * 2 else { return }
     let rest = outgoing.copy(from: sent)
@@ -289,8 +282,7 @@ final class BufferPool {
   private let largest: Int
   private var buffers: [[UInt8]] = []
 
-  /// The most spare buffers, as many as a loop uses at once: two for each connection with unsent responses over TLS, and
-  /// four for the one that it serves.
+  /// As many as a loop uses at once: two for each connection with unsent responses over TLS, four for the one it serves.
   static let spares = Worker.mostUnsent * 2 + 4
 
   init(_ limits: ServerLimits) {
@@ -306,7 +298,6 @@ final class BufferPool {
     return buffer
   }
 
-  /// Takes a buffer, and leaves `rest` in its place.
   func takeBack(_ buffer: inout [UInt8], leaving rest: consuming [UInt8] = []) {
     var returned = consume rest
     swap(&buffer, &returned)

@@ -5,8 +5,7 @@ import Memory
 /// The expensive work that waits for its turn.
 ///
 /// A TLS handshake costs as much processor time as fifty requests for a cached token, or three hundred with RSA-4096, and
-/// a request that goes to Apple as much as twenty. So they wait until the cheap work of a turn is done, and share the time:
-/// a flood of one kind leaves half of it to the other.
+/// a request to Apple as much as twenty. So they wait until the cheap work of a turn is done, and each kind gets half.
 struct ExpensiveWork<Element> {
   enum Kind: Int {
     case handshake, request
@@ -40,7 +39,6 @@ struct ExpensiveWork<Element> {
 /// each line gets its share of what the server does in `ServerLimits.lateWork`, and more is refused before it costs anything
 /// else. That ends when none was refused for the length of a burst.
 struct TurnQueue<Element> {
-  /// The work of one address, in order of arrival.
   private struct Line {
     typealias Work = (element: Element, since: Deadline, arrival: Deadline)
 
@@ -99,7 +97,6 @@ struct TurnQueue<Element> {
     lines[address, default: Line()].append((element, now, arrival ?? now))
   }
 
-  /// Removes the next work. Returns it, and whether to do it.
   mutating func next(at now: Deadline, limits: ServerLimits) -> (element: Element, isTimely: Bool)? {
     guard let address = nextAddress(), let line = lines.index(forKey: address),
       let (element, since, arrival) = lines.values[line].popFirst()
@@ -171,9 +168,8 @@ private struct Throughput {
 
 /// Decides whether work that has waited is still worth doing, as CoDel does for packets (RFC 8289).
 ///
-/// A burst may wait: the server does its work, and the wait ends. If work is late for longer than `ServerLimits.burst`,
-/// there is a standing queue: more arrives than the server can do. Then only a short queue is useful, because a longer
-/// one makes everything late and serves no more.
+/// A burst may wait. If work is late for longer than `ServerLimits.burst`, more arrives than the server can do: then only a
+/// short queue is useful, because a longer one makes everything late and serves no more.
 struct Lateness {
   private var lateSince: Deadline?
   private var lastSeen = Deadline(nanoseconds: 0)

@@ -11,7 +11,6 @@ import Tracing
 /// A server's part on one event loop: its listeners, its connections, and the objects that busy connections borrow.
 final class Worker: Listener.Owner, @unchecked Sendable {
   // Sendable by confinement: made by the server, then used only on its loop.
-
   let loop: IOLoop
   private let loops: Int
   let sharedLimits: SharedLimits
@@ -19,7 +18,6 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   let observer: any ExchangeObserver
   let configuration: Server.Configuration
 
-  /// The present router, replaced as a whole on reload.
   var router: Router
   var tls: TLSContext?
   /// Strict-Transport-Security in responses over TLS, as the fields of a response that has no others.
@@ -60,16 +58,12 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   private(set) var spares: SpareDescriptors
 
   init(loop: IOLoop, of loops: Int, configuration: Server.Configuration, router: Router, count: ConnectionCount) {
-    self.loop = loop
-    self.loops = loops
+    (self.loop, self.loops, self.configuration, self.router, self.count) = (loop, loops, configuration, router, count)
     sharedLimits = SharedLimits(configuration.limits)
     buffers = BufferPool(configuration.limits)
     observer = configuration.observer.forOneLoop()
-    self.configuration = configuration
-    self.tls = configuration.tls
+    tls = configuration.tls
     strictTransportSecurity = configuration.strictTransportSecurity.map { [.strictTransportSecurity: $0] } ?? [:]
-    self.router = router
-    self.count = count
     spares = SpareDescriptors(configuration.spareDescriptors)
   }
 
@@ -109,7 +103,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
       observer.noticed(.tooLittleMemoryForConnection(peer))
       return reject(descriptor, ErrorResponse.overMemory.detail)
     }
-    let channel = loop.openConnection(descriptor)
+    let channel = loop.open(descriptor, isConnection: true)
     let connection = Connection(channel, peer: peer, counted: counted, hold: hold, arrival: arrivals, worker: self)
     arrivals += 1
     connection.place = connections.count
@@ -140,9 +134,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     var output: [UInt8] = []
     let id = RequestID(ids.next())
     let refusal = ErrorResponse(.overloaded, detail, retryAfter: 1, end: .connection).response(id: id)
-    appendHead(
-      refusal, contentLength: refusal.body.count, isChunked: false, id: id, version: .http11, keepAlive: false,
-      to: &output)
+    appendHead(refusal, contentLength: refusal.body.count, id: id, keepAlive: false, to: &output)
     _ = try? channel.send((output + refusal.body).span)
     channel.shutdownWriting()
     // Unread bytes would turn the close into a reset, and the response would be lost.
@@ -188,8 +180,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     deprioritisedOfAddress[address] = count > 1 ? count - 1 : nil
   }
 
-  /// Closes idle connections once no request can be on its way to them. Before, only HTTP/2 announces its end (RFC 9113
-  /// §6.8), and busy connections close after their response.
+  /// Closes idle connections once no request can be on its way; before, only HTTP/2 announces its end (RFC 9113 §6.8).
   func drain(to stage: Stage) {
     self.stage = stage
     for connection in connections where stage == .closing || connection.http2 != nil { connection.closeIfIdle() }
@@ -215,6 +206,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     request.clientCertificate = connection.peer.certificate
     request.received = connection.now
     request.isSecure = connection.transport.tls != nil
+    request.isHTTP2 = connection.http2 != nil
     return request
   }
 
@@ -245,10 +237,9 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   /// The most connections with responses that wait for each other. More would wait longer, and save little.
   static let mostUnsent = 16
 
-  /// Appends the head of a response in the format of HTTP/1.1.
   func appendHead(
-    _ response: Response, contentLength: Int?, isChunked: Bool, id: RequestID, version: HTTPVersion, keepAlive: Bool,
-    to output: inout [UInt8]
+    _ response: Response, contentLength: Int?, isChunked: Bool = false, id: RequestID, version: HTTPVersion = .http11,
+    keepAlive: Bool, to output: inout [UInt8]
   ) {
     let date = self.date.present()
     idText.removeAll(keepingCapacity: true)

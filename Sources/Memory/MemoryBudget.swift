@@ -31,12 +31,10 @@ public final class MemoryBudget: Sendable {
 
   /// The maximum number of charged bytes.
   public let limit: Int
-  /// The bytes that only holders with at most ``smallHolding`` may take, so that health checks, tokens and short responses
-  /// continue when the budget refuses everything else.
+  /// The bytes that only holders with at most ``smallHolding`` may take: for health checks, tokens and short responses.
   public let reserve: Int
   /// The most bytes of a holder that takes from the reserve: a few requests at once, or over TLS at least a handshake.
-  public let smallHolding: Int
-
+  let smallHolding: Int
   private let state = Locked(State())
   private let isWorthTrimming: @Sendable () -> Void
 
@@ -197,8 +195,7 @@ public enum Heap {
   /// size of freed blocks, and keeps blocks of up to 32 MiB. Call it once, at the start.
   public static func returnLargeBlocks() { cplatform_return_large_blocks() }
 
-  /// Returns free pages to the system, also between blocks in use. Other threads cannot allocate for a moment, so call it
-  /// after a burst, and not on a loop.
+  /// Returns free pages to the system. Other threads cannot allocate meanwhile: call it after a burst, and not on a loop.
   public static func trim() { cplatform_trim_heap() }
 }
 

@@ -22,17 +22,14 @@ struct HTTP2Deadlines {
   }
 
   enum Expiry {
-    case nothing
-    /// No stream was open for the time of an idle connection.
-    case idle
+    case nothing, idle
     /// A frame or a header block did not arrive in time.
     case frame
     /// The client has read nothing.
     case writing
   }
 
-  /// Begins the idle time: when a stream ends, and when that time is over, for a connection that then still waits for the
-  /// rest of a frame, or for the reader of its last bytes.
+  /// Begins the idle time: when a stream ends, and again for a connection that then still waits for its peer.
   mutating func beginIdleTime(at now: Deadline) { idleSince = now }
 
   /// Notes what the connection waits for, and returns the time of the next look at it.
@@ -67,9 +64,8 @@ struct StreamDeadlines {
   init(at now: Deadline) { (began, received, sent) = (now, (0, now), (0, now)) }
 
   struct Waits {
-    /// Whether the client's content is incomplete.
     var isReceiving = false
-    /// Whether the server could process more content at once. Otherwise the client may have to wait for its window.
+    /// Whether the client need not wait for its window.
     var wantsContent = false
     var received = 0
     /// Whether content waits for the client's windows or its reading.
@@ -80,10 +76,7 @@ struct StreamDeadlines {
   }
 
   enum Expiry {
-    case nothing
-    case content
-    case reader
-    case work
+    case nothing, content, reader, work
   }
 
   /// Notes the progress since the last look, and returns what has taken too long.
@@ -101,19 +94,17 @@ struct StreamDeadlines {
 }
 
 /// What the client of an HTTP/2 connection has done wrong, for metrics and the log.
-public enum HTTP2Misconduct: String, Sendable, CaseIterable {
+package enum HTTP2Misconduct: String, Sendable, CaseIterable {
   /// It has broken the protocol (RFC 9113 §5.4.1).
   case protocolError = "protocol_error"
   /// It has opened streams and cut them short, or made the server do so (CVE-2023-44487, CVE-2025-8671).
   case resets
   /// It has sent frames for nothing: SETTINGS, PING, empty DATA, and others.
   case idleFrames = "idle_frames"
-  /// It has sent a header section that is larger than the server's limit, that HPACK expands beyond it, or that has too
-  /// many frames (CVE-2024-28182).
+  /// It has sent a header section beyond the server's limit, also by HPACK or in too many frames (CVE-2024-28182).
   case headerSection = "header_section"
   /// It has not completed a frame or a header block in time.
   case slowFrame = "slow_frame"
-  /// It has not completed the content of a request in time.
   case slowContent = "slow_content"
   /// It has not read a response in time, or given no window for it.
   case slowReader = "slow_reader"

@@ -41,12 +41,8 @@ final class HTTP2Stream: @unchecked Sendable {
   private var room: (() -> Void)?
 
   init(_ id: HTTP2StreamID, of streams: HTTP2Streams) {
-    self.id = id
-    self.streams = streams
-    connection = streams.connection
-    let request = connection.worker.lendRequest(to: connection)
-    request.isHTTP2 = true
-    self.request = request
+    (self.id, self.streams, connection) = (id, streams, streams.connection)
+    request = connection.worker.lendRequest(to: connection)
     deadlines = StreamDeadlines(at: connection.now)
   }
 
@@ -174,8 +170,7 @@ final class HTTP2Stream: @unchecked Sendable {
     workHold = hold
     forgetHead(of: request)
     connection.state.workBegan()
-    let hasContent = content != nil || !isReceived
-    self.work = RequestWork(work, of: request, hasContent ? openContent() : nil, on: self)
+    self.work = RequestWork(work, of: request, content != nil || !isReceived ? openContent() : nil, on: self)
   }
 
   private func send(_ response: Response, _ content: any ContentReader, to request: Request) {
@@ -223,9 +218,7 @@ final class HTTP2Stream: @unchecked Sendable {
   }
 
   /// Ends the request, because the server's drain timeout has passed. A whole response stays for its reader.
-  func abandon() {
-    if !hasResponded || copying != nil { giveUp(.draining) }
-  }
+  func abandon() { if !hasResponded || copying != nil { giveUp(.draining) } }
 
   /// Responds with an error, or resets the stream if the response has begun.
   private func giveUp(_ error: ErrorResponse) {
@@ -249,10 +242,7 @@ final class HTTP2Stream: @unchecked Sendable {
       connection.recordGone(request)
       giveBack(request)
     }
-    if let content {
-      content.discardHeld()
-      content.fail(.broken("The client closed the connection."))
-    }
+    content?.breakOff()
     work?.cancel()
     copying?.cancel()
     room.take()?()
@@ -310,9 +300,7 @@ extension HTTP2Stream: ExchangeCarrier {
     let worker = connection.worker
     do throws(HTTP2Error) {
       try session.submitResponse(status: response.status.code, on: id, hasContent: hasContent) { output in
-        worker.appendHead(
-          response, contentLength: length, isChunked: false, id: request.id, version: .http11, keepAlive: true,
-          to: &output)
+        worker.appendHead(response, contentLength: length, id: request.id, keepAlive: true, to: &output)
       }
     } catch { throw .brokenOff }
     if response.end == .connection { streams.sendGoAway() }
@@ -337,7 +325,6 @@ extension HTTP2Stream: ExchangeCarrier {
   }
 
   func endContent(_ framing: StreamFraming) { session.send([], on: id, isLast: true) }
-
   func conclude(_ request: Request, goesOn: Bool) { giveBack(request) }
 }
 

@@ -71,7 +71,6 @@ extension HTTP2Streams: HTTP2SessionDelegate {
   /// Records the request, so that no volume of such requests is invisible.
   func lostRequest(_ closure: HTTP2StreamClosure) {
     let request = connection.worker.lendRequest(to: connection)
-    request.isHTTP2 = true
     connection.identify(request)
     let status =
       switch closure.cause {
@@ -84,9 +83,7 @@ extension HTTP2Streams: HTTP2SessionDelegate {
   }
 
   func receivedContent(_ content: Span<UInt8>, on stream: HTTP2StreamID) { streams[stream]?.receive(content) }
-
   func receivedEnd(on stream: HTTP2StreamID) { streams[stream]?.receiveEnd() }
-
   func hasRoom(on stream: HTTP2StreamID) { streams[stream]?.hasRoom() }
 
   func streamClosed(_ stream: HTTP2StreamID, _ closure: HTTP2StreamClosure) {
@@ -96,8 +93,7 @@ extension HTTP2Streams: HTTP2SessionDelegate {
   }
 }
 
-/// The received content of a request on a stream, and its waiting reader. Unread content counts against the stream's
-/// window, so that the client sends no more of it.
+/// The received content of a request on a stream. What is unread counts against the stream's window.
 final class HTTP2Content: ContentReader, @unchecked Sendable {
   // Sendable by confinement, like the connection.
   private weak var stream: HTTP2Stream?
@@ -127,10 +123,10 @@ final class HTTP2Content: ContentReader, @unchecked Sendable {
     wake.take()?()
   }
 
-  /// Discards what no reader has taken. The content is then incomplete, even if it has arrived.
-  func discardHeld() {
-    guard !received.isEmpty else { return }
-    (received, isFinished) = ([], false)
+  /// Ends the content, because the client has gone. Without what no reader has taken, it is incomplete.
+  func breakOff() {
+    if !received.isEmpty { (received, isFinished) = ([], false) }
+    fail(.broken("The client closed the connection."))
   }
 
   func cancel() { fail(.cancelled) }
