@@ -2,26 +2,22 @@ import Glibc
 import JSON
 import TokenServer
 
-/// The result of `doctor`: one check for each subject, in the order in which they depend on each other.
-struct Diagnosis: Sendable {
+/// The report of `doctor`: one check for each subject, in the order in which they depend on each other.
+final class Diagnosis {
   /// The subject of a check. The raw value is its name in the output, and never changes.
-  enum Subject: String, Sendable, CaseIterable {
+  enum Subject: String, CaseIterable {
     // Of a machine that has the settings of a server.
     case settings
     /// Which callers have access; of a running server, whether this one has.
     case access
     case key
     case keyFiles = "key-files"
-    /// Only with TLS.
     case certificates
     case token
     case origin
-    /// Only if the server fetches keys of identity providers.
     case identityProviders = "identity-providers"
     case listeners
-    /// Only with a collector.
     case spanCollector = "span-collector"
-    /// Only with a store.
     case sharedStore = "shared-store"
     case dns
     case tcp
@@ -44,76 +40,75 @@ struct Diagnosis: Sendable {
     fileprivate static let ofSomeSettings: [Subject] = [
       .certificates, .identityProviders, .spanCollector, .sharedStore,
     ]
+    /// Those whose failure ends the checks behind them, which then have no result of their own.
+    fileprivate static let blocking: [Subject] = [
+      .settings, .token, .dns, .tcp, .proxy, .tls, .clock, .appleMusic, .server, .credential, .access,
+    ]
   }
 
-  enum Verdict: String, Sendable {
+  private enum Verdict: String {
     case pass
     case fail
     /// The check does not apply, or depends on one that failed.
     case skipped
+
+    /// The sign in front of a line, in colour by the escape sequences of ECMA-48 §8.3.117.
+    func sign(isColoured: Bool) -> String {
+      let (sign, colour) =
+        switch self {
+        case .pass: ("✓", 32)
+        case .fail: ("✗", 31)
+        case .skipped: ("–", 2)
+        }
+      return isColoured ? "\u{1B}[\(colour)m\(sign)\u{1B}[0m" : sign
+    }
   }
 
-  struct Check: Sendable {
+  private struct Check {
     let verdict: Verdict
     /// What was found, a sentence each. There is at least one.
     let evidence: [String]
     /// What to do about a failure. Nil if the evidence says it.
-    let fix: String?
+    var fix: String?
   }
 
   private let all: [Subject]
   private var checks: [Subject: Check] = [:]
-  /// The last failed check on which the checks without a result depend.
-  private var blocker: Subject?
 
-  init(of subjects: [Subject]) {
-    all = subjects
-  }
+  init(of subjects: [Subject]) { all = subjects }
 
   private var subjects: [Subject] { all.filter { checks[$0] != nil || !Subject.ofSomeSettings.contains($0) } }
+  func pass(_ subject: Subject, _ evidence: [String]) { checks[subject] = Check(verdict: .pass, evidence: evidence) }
+  func pass(_ subject: Subject, _ evidence: String) { pass(subject, [evidence]) }
 
-  mutating func pass(_ subject: Subject, _ evidence: [String]) {
-    checks[subject] = Check(verdict: .pass, evidence: evidence, fix: nil)
+  func skip(_ subject: Subject, because reason: String) {
+    checks[subject] = Check(verdict: .skipped, evidence: [reason])
   }
 
-  mutating func pass(_ subject: Subject, _ evidence: String) { pass(subject, [evidence]) }
-
-  mutating func skip(_ subject: Subject, because reason: String) {
-    checks[subject] = Check(verdict: .skipped, evidence: [reason], fix: nil)
-  }
-
-  /// Skips checks because another one has failed.
-  mutating func skip(_ subjects: Subject..., dependsOn other: Subject) {
+  func skip(_ subjects: Subject..., dependsOn other: Subject) {
     for subject in subjects { skip(subject, because: Self.dependence(on: other)) }
   }
 
   static func dependence(on other: Subject) -> String { "It depends on \(other.rawValue)." }
 
-  /// Records a failure, on which the checks that get no result depend if it `blocks`.
-  mutating func fail(_ subject: Subject, _ evidence: [String], fix: String?, blocks: Bool = true) {
+  func fail(_ subject: Subject, _ evidence: [String], fix: String? = nil) {
     checks[subject] = Check(verdict: .fail, evidence: evidence, fix: fix)
-    if blocks { blocker = subject }
   }
 
-  mutating func fail(_ subject: Subject, _ evidence: String, fix: String?, blocks: Bool = true) {
-    fail(subject, [evidence], fix: fix, blocks: blocks)
-  }
-
-  func has(_ verdict: Verdict, _ subject: Subject) -> Bool { checks[subject]?.verdict == verdict }
-
-  var isHealthy: Bool { checks.values.allSatisfy { $0.verdict != .fail } }
+  func fail(_ subject: Subject, _ evidence: String, fix: String? = nil) { fail(subject, [evidence], fix: fix) }
+  func hasFailed(_ subject: Subject) -> Bool { checks[subject]?.verdict == .fail }
+  var isHealthy: Bool { !all.contains(where: hasFailed) }
 
   private subscript(subject: Subject) -> Check {
-    let reason = blocker.map { Self.dependence(on: $0) } ?? "It depends on a check without a result."
-    return checks[subject] ?? Check(verdict: .skipped, evidence: [reason], fix: nil)
+    let blocker = all.last { Subject.blocking.contains($0) && hasFailed($0) }
+    let reason = blocker.map(Self.dependence) ?? "It depends on a check without a result."
+    return checks[subject] ?? Check(verdict: .skipped, evidence: [reason])
   }
 
-  /// The report, in colour on a terminal.
   func output(isJSON: Bool) -> [String] {
     isJSON ? [json] : lines(isColoured: Application.usesColour(on: STDOUT_FILENO))
   }
 
-  /// The report for people: a line for each check, and one for each further piece of evidence.
   private func lines(isColoured: Bool) -> [String] {
     let width = subjects.map(\.rawValue.count).max() ?? 0
     return subjects.flatMap { subject -> [String] in
@@ -136,18 +131,5 @@ struct Diagnosis: Sendable {
       ])
     }
     return JSONValue.object(of: [("healthy", .bool(isHealthy)), ("checks", .array(checks))]).ascii
-  }
-}
-
-extension Diagnosis.Verdict {
-  /// The sign in front of a line, in colour by the escape sequences of ECMA-48 §8.3.117.
-  fileprivate func sign(isColoured: Bool) -> String {
-    let (sign, colour) =
-      switch self {
-      case .pass: ("✓", 32)
-      case .fail: ("✗", 31)
-      case .skipped: ("–", 2)
-      }
-    return isColoured ? "\u{1B}[\(colour)m\(sign)\u{1B}[0m" : sign
   }
 }

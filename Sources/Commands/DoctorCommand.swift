@@ -7,8 +7,6 @@ import HTTPMessages
 import ServerSettings
 import TokenServer
 
-/// Finds out why tokens fail: checks settings, key, token and origin, and then the way to Apple Music. Or why a running
-/// server refuses a caller.
 struct DoctorCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "doctor", abstract: "Find out why tokens fail, or why a running server refuses a caller.",
@@ -23,30 +21,21 @@ struct DoctorCommand: ParsableCommand {
       start with the settings or a key, and 64 for wrong usage, without any report.
       """)
 
-  @Option(
-    help: ArgumentHelp("The address of a running server's admin listener, http:// only.", valueName: "url"))
+  @Option(help: ArgumentHelp("The address of a running server's admin listener, http:// only.", valueName: "url"))
   var url: String?
-
   @Option(
     help: ArgumentHelp("With --url: the file of a caller's API key or JWT; - is standard input.", valueName: "file"))
   var credentialFile: String?
-
   @Option(help: ArgumentHelp("With --url: the path that the caller requests. Default: /token.", valueName: "path"))
   var path: String?
-
   @Option(help: ArgumentHelp("The web origin whose pages use the server.", valueName: "origin"))
   var origin: String?
-
   @Option(help: ArgumentHelp("The file of a music user token to check; - is standard input.", valueName: "file"))
   var userTokenFile: String?
-
-  @Option(
-    help: ArgumentHelp("The music user token itself. Other users of the machine can see it.", valueName: "token"))
+  @Option(help: ArgumentHelp("The music user token itself. Other users of the machine can see it.", valueName: "token"))
   var userToken: String?
-
   @Flag(help: "Print a JSON object.")
   var json = false
-
   @OptionGroup var settings: SettingsOptions
 
   func validate() throws {
@@ -76,7 +65,6 @@ struct DoctorCommand: ParsableCommand {
 
   func run() throws { try result(input: STDIN_FILENO).finish() }
 
-  /// Makes all checks and returns the report. `descriptor` is that of standard input.
   func result(input descriptor: Int32) -> CommandResult {
     do { return try url.map { try report(on: $0, descriptor) } ?? report(descriptor) } catch {
       return CommandResult(error, otherwise: .failed)
@@ -90,8 +78,8 @@ struct DoctorCommand: ParsableCommand {
       throw CommandError(.usage, "--url takes the address of the admin listener, without a path.")
     }
     let credential = try credentialFile.map { try Self.callerSecret.read(file: $0, input: descriptor) }
-    var diagnosis = Diagnosis(of: Diagnosis.Subject.ofServer)
-    try ServerDiagnosis(url: url, credential: credential, origin: origin, path: path).run(&diagnosis)
+    let diagnosis = Diagnosis(of: Diagnosis.Subject.ofServer)
+    try ServerDiagnosis(url: url, credential: credential, origin: origin, path: path, diagnosis: diagnosis).run()
     return CommandResult(diagnosis.isHealthy ? .good : .failed, output: diagnosis.output(isJSON: json))
   }
 
@@ -100,50 +88,57 @@ struct DoctorCommand: ParsableCommand {
     let userToken =
       try userToken.map { try Self.userSecret.read(Array($0.utf8)) }
       ?? userTokenFile.map { try Self.userSecret.read(file: $0, input: descriptor) }
-    var diagnosis = Diagnosis(of: Diagnosis.Subject.ofMachine)
-    let warnings = examine(&diagnosis, userToken)
+    let diagnosis = Diagnosis(of: Diagnosis.Subject.ofMachine)
+    let warnings = examine(diagnosis, userToken)
     // serve ends with the same status for all three.
-    let isUnusable = [Diagnosis.Subject.settings, .access, .key].contains { diagnosis.has(.fail, $0) }
+    let isUnusable = [Diagnosis.Subject.settings, .access, .key].contains(where: diagnosis.hasFailed)
     let status: CommandResult.Status = isUnusable ? .configuration : diagnosis.isHealthy ? .good : .failed
     return CommandResult(status, output: diagnosis.output(isJSON: json), diagnostics: warnings.map { "Warning: \($0)" })
   }
 
-  /// Makes the checks in their order. One that has failed hides only what needs its result. Returns the warnings of the
-  /// settings.
-  private func examine(_ diagnosis: inout Diagnosis, _ userToken: String?) -> [String] {
+  /// Makes the checks. A failed one hides only what needs its result. Returns the warnings of the settings.
+  private func examine(_ diagnosis: Diagnosis, _ userToken: String?) -> [String] {
     if origin == nil { diagnosis.skip(.origin, because: "--origin names none.") }
     if userToken == nil { diagnosis.skip(.userToken, because: "--user-token-file names none.") }
     let draft = SettingsDraft(settings.input())
     guard draft.isComplete else {
-      diagnosis.fail(.settings, draft.errors.lines, fix: nil)
+      diagnosis.fail(.settings, draft.errors.lines)
       return draft.warnings
     }
     let files = draft.files.load()
-    judge(draft, files.errors, &diagnosis)
-    let keys = judgeKeys(in: files, &diagnosis)
-    LocalDiagnosis(draft: draft, tls: files.tls).run(&diagnosis)
-    let tokens = keys.flatMap { mint(with: $0, draft, &diagnosis) }
-    checkOrigin(draft, &diagnosis)
+    judge(draft, files.errors, diagnosis)
+    let keys = judgeKeys(in: files, diagnosis)
+    LocalDiagnosis(draft: draft, tls: files.tls, diagnosis: diagnosis).run()
+    let tokens = keys.flatMap { mint(with: $0, draft, diagnosis) }
+    checkOrigin(draft, diagnosis)
     if let access = draft.access, let keySets = files.keySets {
-      ProviderDiagnosis(clients: access.clients, files: keySets, proxies: draft.proxies).run(&diagnosis)
+      ProviderDiagnosis(clients: access.clients, files: keySets, proxies: draft.proxies).run(diagnosis)
     }
-    StoreDiagnosis.run(draft, files, &diagnosis)
-    CollectorDiagnosis.run(draft, files, &diagnosis)
-    checkUpstream(draft, files, tokens, userToken, &diagnosis)
+    StoreDiagnosis.run(draft, files, diagnosis)
+    CollectorDiagnosis.run(draft, files, diagnosis)
+    if let catalog = draft.catalog, let authorities = files.upstreamAuthorities {
+      UpstreamDiagnosis(settings: catalog, tokens: tokens, userToken: userToken, diagnosis: diagnosis).run(authorities)
+    } else {
+      let isInvalid = (draft.errors + files.errors).contains { $0.path.hasPrefix("catalog") }
+      let reason = "catalog.enabled is false, so the server sends nothing to Apple Music."
+      for subject in Diagnosis.Subject.ofMachine.drop(while: { $0 != .dns }) {
+        diagnosis.skip(subject, because: isInvalid ? Diagnosis.dependence(on: .settings) : reason)
+      }
+    }
     return draft.warnings + files.warnings
   }
 
-  private func judge(_ draft: SettingsDraft, _ fileErrors: [SettingsError], _ diagnosis: inout Diagnosis) {
+  private func judge(_ draft: SettingsDraft, _ fileErrors: [SettingsError], _ diagnosis: Diagnosis) {
     let errors =
       draft.errors.filter { $0 != draft.missingAccess } + fileErrors.filter { !$0.path.hasPrefix("musickit") }
     if errors.isEmpty, let summary = draft.summary {
       let subject = draft.missingAccess == nil ? "The configuration is" : "All settings except access are"
       diagnosis.pass(.settings, "\(subject) valid: \(summary)")
     } else {
-      diagnosis.fail(.settings, errors.lines, fix: nil, blocks: false)
+      diagnosis.fail(.settings, errors.lines)
     }
     if let error = draft.missingAccess {
-      diagnosis.fail(.access, error.description, fix: "Until then, serve does not start.", blocks: false)
+      diagnosis.fail(.access, error.description, fix: "Until then, serve does not start.")
     } else if let access = draft.access {
       let count = access.clients.count
       let clients = count > 0 ? [count == 1 ? "one client" : "\(count) clients"] : []
@@ -154,23 +149,19 @@ struct DoctorCommand: ParsableCommand {
     }
   }
 
-  private func judgeKeys(
-    in files: FileParts, _ diagnosis: inout Diagnosis
-  ) -> (active: SigningKey, next: SigningKey?)? {
-    let errors = files.errors.filter { $0.path.hasPrefix("musickit") }
-    guard errors.isEmpty, let keys = files.keys else {
-      if errors.isEmpty {
-        diagnosis.skip(.key, .token, .nextKey, dependsOn: .settings)
-      } else {
-        diagnosis.fail(.key, errors.lines, fix: nil, blocks: false)
-        diagnosis.skip(.token, .nextKey, dependsOn: .key)
-      }
+  private func judgeKeys(in files: FileParts, _ diagnosis: Diagnosis) -> (active: SigningKey, next: SigningKey?)? {
+    var errors = files.errors.filter { $0.path.hasPrefix("musickit") }.lines
+    // A signer that is only down leaves the settings right, so that the token fails.
+    if errors.isEmpty, let error = Self.failure(of: files.keys?.active.remote), !error.isTemporary {
+      errors = ["\(error)"]
+    }
+    guard errors.isEmpty else {
+      diagnosis.fail(.key, errors)
+      diagnosis.skip(.token, .nextKey, dependsOn: .key)
       return nil
     }
-    // A signer that is only down leaves the settings right, so that the token fails.
-    if let error = Self.failure(of: keys.active.remote), !error.isTemporary {
-      diagnosis.fail(.key, "\(error)", fix: nil, blocks: false)
-      for subject in [Diagnosis.Subject.token, .nextKey] { diagnosis.skip(subject, dependsOn: .key) }
+    guard let keys = files.keys else {
+      diagnosis.skip(.key, .token, .nextKey, dependsOn: .settings)
       return nil
     }
     let named = [("Key", keys.active)] + (keys.next.map { [("Next key", $0)] } ?? [])
@@ -180,43 +171,27 @@ struct DoctorCommand: ParsableCommand {
     return keys
   }
 
-  /// Lets a signer outside of the server sign once.
   private static func failure(of signer: RemoteSigner?) -> RemoteSignerError? {
     do throws(RemoteSignerError) { try signer?.probe() } catch { return error }
     return nil
   }
 
-  private func checkUpstream(
-    _ draft: SettingsDraft, _ files: FileParts, _ tokens: UpstreamDiagnosis.Tokens?, _ userToken: String?,
-    _ diagnosis: inout Diagnosis
-  ) {
-    guard let catalog = draft.catalog, let authorities = files.upstreamAuthorities else {
-      let isInvalid = (draft.errors + files.errors).contains { $0.path.hasPrefix("catalog") }
-      let reason = "catalog.enabled is false, so the server sends nothing to Apple Music."
-      for subject in Diagnosis.Subject.ofMachine.drop(while: { $0 != .dns }) {
-        diagnosis.skip(subject, because: isInvalid ? Diagnosis.dependence(on: .settings) : reason)
-      }
-      return
-    }
-    UpstreamDiagnosis(settings: catalog).run(tokens, userToken, authorities: authorities, &diagnosis)
-  }
-
   /// Mints a token with each key and inspects it. Returns nil if this fails.
   private func mint(
-    with keys: (active: SigningKey, next: SigningKey?), _ draft: SettingsDraft, _ diagnosis: inout Diagnosis
+    with keys: (active: SigningKey, next: SigningKey?), _ draft: SettingsDraft, _ diagnosis: Diagnosis
   ) -> UpstreamDiagnosis.Tokens? {
     guard let team = draft.musickit?.teamID, let settings = draft.token else {
       diagnosis.skip(.token, dependsOn: .settings)
+      if keys.next != nil { diagnosis.skip(.nextKey, dependsOn: .settings) }
       return nil
     }
     do {
-      let tokens = UpstreamDiagnosis.Tokens(
-        team: team, active: try Self.token(of: keys.active, team, settings),
-        next: try keys.next.map { try Self.token(of: $0, team, settings) })
+      let active = try Self.token(of: keys.active, team, settings)
+      let next = try keys.next.map { try Self.token(of: $0, team, settings) }
       diagnosis.pass(.token, "A new token passes every check of inspect, and the key signed it.")
-      return tokens
+      return (team, active, next)
     } catch {
-      diagnosis.fail(.token, "\(error)", fix: nil, blocks: false)
+      diagnosis.fail(.token, "\(error)")
       return nil
     }
   }
@@ -232,11 +207,11 @@ struct DoctorCommand: ParsableCommand {
       let failures = inspection.checks.filter { $0.verdict == .fail }.map(\.explanation)
       throw CommandError(.failed, failures.joined(separator: " "))
     }
-    return UpstreamDiagnosis.Token(key: key.keyID, text: token.text)
+    return (key.keyID, token.text)
   }
 
   /// Checks that a client has the origin, so that browsers let its pages read responses (the Fetch standard, §3.3).
-  private func checkOrigin(_ draft: SettingsDraft, _ diagnosis: inout Diagnosis) {
+  private func checkOrigin(_ draft: SettingsDraft, _ diagnosis: Diagnosis) {
     guard let origin else { return }
     guard let access = draft.access else {
       return diagnosis.skip(.origin, dependsOn: draft.missingAccess == nil ? .settings : .access)
@@ -249,24 +224,21 @@ struct DoctorCommand: ParsableCommand {
       guard AccessPolicy(clients: access.clients, anonymous: access.anonymous).mayRead(origin) else {
         return diagnosis.fail(
           .origin, "No client has the origin \(origin), so browsers hide every response from its pages (CORS).",
-          fix: "Add it to the origins of a client in access.clients.", blocks: false)
+          fix: "Add it to the origins of a client in access.clients.")
       }
       let shown = clients.prefix(8).map(\.id).joined(separator: ", ")
       let rest = clients.count > 8 ? " and \(clients.count - 8) more" : ""
       diagnosis.pass(.origin, "Pages of \(origin) may read responses, for the clients: \(shown)\(rest).")
     } catch {
-      diagnosis.fail(
-        .origin, "\(error)", fix: "Write it as the browser sends it, as in https://app.example.com.", blocks: false)
+      diagnosis.fail(.origin, "\(error)", fix: "Write it as the browser sends it, as in https://app.example.com.")
     }
   }
 }
 
 /// A secret text that a command reads from a file, from standard input, or from its arguments.
 struct CommandSecret {
-  /// The name for errors, such as `music user token`.
   let name: String
   let limit: Int
-  /// What the file should have.
   let content: String
 
   /// Reads a file, or the descriptor of standard input for `-`. Throws a sentence that does not quote the text.
@@ -297,8 +269,7 @@ struct CommandSecret {
 
   private var isPrivateKey: CommandError { CommandError(.usage, "The \(name) is a private key. Keep it secret.") }
 
-  /// Whether the text is a private key, which is as long as a token and has the same characters. Only PEM, or the first
-  /// bytes of a P-256 key in PKCS #8 or SEC 1, show the difference.
+  /// Whether the text is a private key, not a token: PEM, or the first bytes of a P-256 key in PKCS #8 or SEC 1.
   static func isKey(_ text: String) -> Bool {
     text.contains("PRIVATE KEY") || text.contains("-----") || text.hasPrefix("MIG") || text.hasPrefix("MHc")
   }

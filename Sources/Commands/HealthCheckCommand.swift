@@ -1,10 +1,13 @@
 import ArgumentParser
 import Bytes
+import Dispatch
 import EventLoop
+import Glibc
 import HTTP1
 import HTTPClient
 import HTTPMessages
 import HTTPTypes
+import Locks
 import ServerSettings
 import TokenServer
 
@@ -16,16 +19,12 @@ struct HealthCheckCommand: ParsableCommand {
 
   @Option(help: ArgumentHelp("The URL to check, http:// only.", valueName: "url"))
   var url: String?
-
   @OptionGroup var settings: SettingsOptions
 
   func run() throws { try Self.result(url, settings.input()).finish() }
 
-  /// Returns success if the response is 200 within `timeout`. Without a URL, it queries the admin listener in the settings
-  /// of `input`.
-  static func result(
-    _ url: String?, _ input: SettingsInput, timeout: Duration = .seconds(5)
-  ) -> CommandResult {
+  /// Succeeds if the response is 200. Without a URL, it asks the admin listener in the settings of `input`.
+  static func result(_ url: String?, _ input: SettingsInput, timeout: Duration = .seconds(5)) -> CommandResult {
     do {
       let url = try HealthCheckURL(try url ?? adminURL(input))
       let limits = UpstreamTimeouts(connect: timeout, firstByte: timeout, whole: timeout)
@@ -52,18 +51,15 @@ struct HealthCheckCommand: ParsableCommand {
   }
 }
 
-/// The components of the `http` URL of a health check.
 struct HealthCheckURL {
   let text: String
-  /// The host without brackets.
   let host: String
   let port: UInt16
   /// Path and query, in origin form (RFC 9112 §3.2.1).
   let target: String
 
   init(_ text: String) throws(CommandError) {
-    let isPlain = text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
-    guard isPlain, text.hasPrefix("http://") else {
+    guard text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }), text.hasPrefix("http://") else {
       let reason = text.hasPrefix("https://") ? "health checks use plain HTTP only" : "it is not an http:// URL"
       throw CommandError(.usage, "The server cannot check this URL: \(reason).")
     }
@@ -82,14 +78,81 @@ struct HealthCheckURL {
     self.target = target.hasPrefix("/") ? String(target) : "/" + target
   }
 
-  /// Sends a `GET` on a loop of its own, and blocks this thread until the response.
+  func withClient<Value>(_ body: (UpstreamClient) throws -> Value) throws -> Value {
+    try UpstreamClient.withOwnLoop(UpstreamClient.Configuration(.http, host: host, port: port), body)
+  }
+
+  /// Sends a `GET`, and blocks this thread until the response.
   func reply(limits: UpstreamTimeouts, contentLimit: Int) throws -> Result<UpstreamReply, UpstreamError> {
-    let loop = try IOLoop.start(label: "check")
-    defer { loop.stopAndWait() }
-    let client = UpstreamClient(UpstreamClient.Configuration(.http, host: host, port: port), loop: loop)
-    defer { client.close() }
     let request = UpstreamRequest(
       .get, ByteString(target), fields: [.userAgent: "musickit-token-server/\(Release.version)"])
-    return client.reply(to: request, limits: limits, contentLimit: contentLimit)
+    return try withClient { $0.reply(to: request, limits: limits, contentLimit: contentLimit) }
+  }
+}
+
+/// The parts of a response that matter to a command.
+struct UpstreamReply: Sendable {
+  let status: Int
+  let date: String?
+  /// The first bytes of the content, at most as many as the command wants.
+  let content: [UInt8]
+  let isComplete: Bool
+  /// This machine's time at the request and at the response, in seconds since 1970.
+  let times: ClosedRange<Int>
+  var isSuccess: Bool { (200..<300).contains(status) }
+}
+
+extension UpstreamClient {
+  /// Returns the result of `body` with a client on a loop of its own, for commands without one.
+  static func withOwnLoop<Value>(
+    _ configuration: Configuration, _ body: (UpstreamClient) throws -> Value
+  ) throws -> Value {
+    let loop = try IOLoop.start(label: "check")
+    defer { loop.stopAndWait() }
+    let client = UpstreamClient(configuration, loop: loop)
+    defer { client.close() }
+    return try body(client)
+  }
+
+  /// Sends a request and blocks this thread until the response has arrived.
+  func reply(
+    to request: UpstreamRequest, limits: UpstreamTimeouts, contentLimit: Int
+  ) -> Result<UpstreamReply, UpstreamError> {
+    let outcome = Locked<Result<UpstreamReply, UpstreamError>>(
+      .failure(UpstreamError(.cancelled, .unprocessed, "The request was cancelled.")))
+    let isDone = DispatchSemaphore(value: 0)
+    Task(executorPreference: loop) {
+      do throws(UpstreamError) {
+        let start = Glibc.time(nil)
+        let response = try await self.send(request, limits: limits)
+        let times = start...max(start, Glibc.time(nil))
+        let (content, isComplete) = await response.content.beginning(contentLimit)
+        let reply = UpstreamReply(
+          status: response.status.code, date: response.fields[.date], content: content, isComplete: isComplete,
+          times: times)
+        outcome.withLock { $0 = .success(reply) }
+      } catch {
+        outcome.withLock { $0 = .failure(error) }
+      }
+      isDone.signal()
+    }
+    // The timeouts of the client bound this wait.
+    isDone.wait()
+    return outcome.withLock { $0 }
+  }
+}
+
+extension ContentReader {
+  /// Returns the first bytes of the content, at most `limit`, and whether they are all. Ends the reading.
+  fileprivate func beginning(_ limit: Int) async -> ([UInt8], isComplete: Bool) {
+    defer { cancel() }
+    var content: [UInt8] = []
+    do throws(ContentError) {
+      while content.count <= limit, limit > 0 {
+        guard let part = try await read() else { return (content, true) }
+        content += part
+      }
+    } catch {}
+    return (Array(content.prefix(limit)), false)
   }
 }

@@ -12,18 +12,18 @@ struct LocalDiagnosis {
   /// The time before its end at which a certificate needs a new one: that of the alert MusicKitCertificateExpires.
   private static let renewalDays = 14
   private static let secondsOfDay = 86_400
-
   let draft: SettingsDraft
   /// Nil without TLS, or if its files are unusable.
   let tls: TLSContext?
+  let diagnosis: Diagnosis
 
-  func run(_ diagnosis: inout Diagnosis) {
-    checkModes(&diagnosis)
-    checkCertificates(now: Glibc.time(nil), &diagnosis)
-    checkListeners(&diagnosis)
+  func run() {
+    checkModes()
+    checkCertificates(now: Glibc.time(nil))
+    checkListeners()
   }
 
-  private func checkModes(_ diagnosis: inout Diagnosis) {
+  private func checkModes() {
     let exposed = draft.files.exposedSecrets
     guard !exposed.isEmpty else {
       return diagnosis.pass(.keyFiles, "No file with a key or a password is open to other users of this machine.")
@@ -32,10 +32,10 @@ struct LocalDiagnosis {
       "\(setting): other users of this machine can read or replace \(quotedPath(path)) "
         + "(mode 0\(String(mode, radix: 8)))."
     }
-    diagnosis.fail(.keyFiles, lines, fix: "chmod 600 fixes it, or 640 with a group of the server alone.", blocks: false)
+    diagnosis.fail(.keyFiles, lines, fix: "chmod 600 fixes it, or 640 with a group of the server alone.")
   }
 
-  private func checkCertificates(now: Int, _ diagnosis: inout Diagnosis) {
+  private func checkCertificates(now: Int) {
     guard draft.files.tls != nil else { return }
     guard let context = tls else { return diagnosis.skip(.certificates, dependsOn: .settings) }
     var ends = [("The certificate", context.certificateNotAfter)]
@@ -47,17 +47,14 @@ struct LocalDiagnosis {
         "\(name) \(end > now ? "expires in \((end - now) / Self.secondsOfDay) days, at" : "expired at") "
           + "\(CivilTime(secondsSinceEpoch: end))."
       }
-      return diagnosis.fail(
-        .certificates, lines, fix: "Renew it. The server takes the new file without a restart.", blocks: false)
+      return diagnosis.fail(.certificates, lines, fix: "Renew it. The server takes the new file without a restart.")
     }
-    let first = ends.map(\.1).min() ?? now
-    diagnosis.pass(
-      .certificates,
-      "\(ends.count == 1 ? "The certificate is" : "All \(ends.count) are") valid until "
-        + "\(CivilTime(secondsSinceEpoch: first)).")
+    let subject = ends.count == 1 ? "The certificate is" : "All \(ends.count) are"
+    let first = CivilTime(secondsSinceEpoch: ends.map(\.1).min() ?? now)
+    diagnosis.pass(.certificates, "\(subject) valid until \(first).")
   }
 
-  private func checkListeners(_ diagnosis: inout Diagnosis) {
+  private func checkListeners() {
     guard let server = draft.server else { return diagnosis.skip(.listeners, dependsOn: .settings) }
     let adminProbe = draft.admin.map { "http://\($0.host.reachableAuthority):\($0.port)/readyz" }
     // Where a probe reaches a server that listens here; the admin listener if a plain request does not.
@@ -83,7 +80,7 @@ struct LocalDiagnosis {
     if faults.isEmpty {
       diagnosis.pass(.listeners, found.joined(separator: " "))
     } else {
-      diagnosis.fail(.listeners, faults, fix: nil, blocks: false)
+      diagnosis.fail(.listeners, faults)
     }
   }
 

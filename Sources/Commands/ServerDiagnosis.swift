@@ -16,60 +16,54 @@ struct ServerDiagnosis {
   /// The most sentences of a response, and the most characters of each.
   private static let mostSentences = 32
   private static let longestSentence = 1000
-
   let url: HealthCheckURL
   let credential: String?
   let origin: String?
   let path: String?
+  let diagnosis: Diagnosis
 
-  /// Sends the requests and adds the results to `diagnosis`.
-  func run(_ diagnosis: inout Diagnosis) throws {
-    let loop = try IOLoop.start(label: "doctor")
-    defer { loop.stopAndWait() }
-    let client = UpstreamClient(UpstreamClient.Configuration(.http, host: url.host, port: url.port), loop: loop)
-    defer { client.close() }
+  func run() throws { try url.withClient(run) }
+
+  private func run(_ client: UpstreamClient) {
     if credential == nil { diagnosis.skip(.credential, because: "--credential-file names none.") }
     if origin == nil { diagnosis.skip(.cors, because: "--origin names none.") }
-    guard checkReadiness(client, &diagnosis) else { return }
+    guard checkReadiness(send(UpstreamRequest(.get, "/readyz", fields: Self.fields), client)) else { return }
     guard credential != nil || origin != nil || path != nil else {
       return diagnosis.skip(.access, because: "No --credential-file, --origin or --path describes a caller.")
     }
-    checkAccess(client, &diagnosis)
+    checkAccess(send(explanationRequest, client))
   }
 
   private static let fields: FieldLines = [
     .accept: "application/json", .userAgent: "musickit-token-server/\(Release.version)",
   ]
 
-  private func send(_ request: UpstreamRequest, _ client: UpstreamClient) -> Result<UpstreamReply, UpstreamError> {
-    client.reply(to: request, limits: Self.timeouts, contentLimit: Self.contentLimit)
-  }
+  /// The status of a response and its JSON object; nil if the content is anything else.
+  private typealias Outcome = Result<(status: Int, object: JSONValue?), UpstreamError>
 
-  /// Returns the JSON object of a response; nil if its content is anything else.
-  private static func object(_ reply: UpstreamReply) -> JSONValue? {
-    guard reply.isComplete, let object = JSONReader.read(reply.content, values: mostValues), object.isObject else {
-      return nil
+  private func send(_ request: UpstreamRequest, _ client: UpstreamClient) -> Outcome {
+    client.reply(to: request, limits: Self.timeouts, contentLimit: Self.contentLimit).map { reply in
+      let value = reply.isComplete ? JSONReader.read(reply.content, values: Self.mostValues) : nil
+      return (reply.status, value?.isObject == true ? value : nil)
     }
-    return object
   }
 
   private static let address =
     "Give the address in the server's line “Admin on …” (admin.host and admin.port), by default http://127.0.0.1:8081."
 
   /// Checks that the URL is that of an admin listener, and its readiness. Returns whether it is one.
-  private func checkReadiness(_ client: UpstreamClient, _ diagnosis: inout Diagnosis) -> Bool {
-    switch send(UpstreamRequest(.get, "/readyz", fields: Self.fields), client) {
+  private func checkReadiness(_ outcome: Outcome) -> Bool {
+    switch outcome {
     case .failure(let error):
       diagnosis.fail(
         .server, "\(url.text) does not respond. \(Self.shown(error.description))",
         fix: "Start the server. \(Self.address)")
       return false
-    case .success(let reply):
-      let object = Self.object(reply)
-      guard [200, 503].contains(reply.status), let object, object["status"]?.string != nil else {
+    case .success((let status, let object)):
+      guard [200, 503].contains(status), let object, object["status"]?.string != nil else {
         let said = object.flatMap(Self.errorDetail).map { ": \($0)" } ?? "."
         diagnosis.fail(
-          .server, "\(url.text) is no admin listener of this program: /readyz has status \(reply.status)\(said)",
+          .server, "\(url.text) is no admin listener of this program: /readyz has status \(status)\(said)",
           fix: Self.address)
         return false
       }
@@ -79,12 +73,12 @@ struct ServerDiagnosis {
         return false
       }
       diagnosis.pass(.server, "The admin listener at \(url.text) responds.")
-      judge(checks, &diagnosis)
+      judge(checks)
       return true
     }
   }
 
-  private func judge(_ checks: JSONValue, _ diagnosis: inout Diagnosis) {
+  private func judge(_ checks: JSONValue) {
     let bad = checks.members.filter { $0.value["status"]?.string != "ok" }
     guard !bad.isEmpty else {
       let names = checks.members.prefix(Self.mostSentences).map { Self.shown($0.name) }.joined(separator: ", ")
@@ -94,11 +88,10 @@ struct ServerDiagnosis {
       "\(Self.shown(check.name)): \(check.value["detail"]?.string.map(Self.sentence) ?? "no detail.") "
         + Self.advice(for: check.name)
     }
-    diagnosis.fail(.readiness, lines, fix: nil, blocks: false)
+    diagnosis.fail(.readiness, lines)
   }
 
-  /// Returns what to do about a check of the server that is not ok. Another check of doctor may pass by then, or find no
-  /// cause that only the server has, so the advice says what that means.
+  /// A check of doctor may pass by then, or find no cause that only the server has, so the advice says what that means.
   private static func advice(for check: ByteString) -> String {
     switch check {
     case "token": "Set this machine's clock. If it is right, the server's log has the reason."
@@ -106,8 +99,7 @@ struct ServerDiagnosis {
     case "keyRotation": "Compare the ID and the team of the next key with the developer account, then reload (SIGHUP)."
     case "appleMusic":
       local("apple-music", passes: "the cause is gone, and the server finds that out with its next requests")
-    case "appleMusicQuota":
-      "Send fewer requests, or keep responses longer (catalog.cache): the quota is the team's."
+    case "appleMusicQuota": "Send fewer requests, or keep responses longer (catalog.cache): the quota is the team's."
     case "identityProviders":
       local("identity-providers", passes: "the provider responds again, and the server fetches the keys soon")
     case "auditLog": "Make room on the disk of audit.file, or let the server write there."
@@ -126,49 +118,47 @@ struct ServerDiagnosis {
       + "\(meaning)."
   }
 
-  private func checkAccess(_ client: UpstreamClient, _ diagnosis: inout Diagnosis) {
+  private var requested: String { path ?? "/token" }
+
+  private var explanationRequest: UpstreamRequest {
     let description = JSONValue.object(of: [
       ("path", .text(requested)), ("credential", credential.map { .text($0) }), ("origin", origin.map { .text($0) }),
     ])
     let content = Array(description.ascii.utf8)
     var fields = Self.fields
     fields[.contentType] = "application/json"
-    let request = UpstreamRequest(
-      .post, ByteString(ExplainEndpoint.path.description), fields: fields,
-      content: WholeContent(content), contentLength: content.count)
-    switch send(request, client) {
-    case .failure(let error): diagnosis.fail(.access, Self.shown(error.description), fix: nil)
-    case .success(let reply):
-      let object = Self.object(reply)
-      switch reply.status {
-      case 200:
-        guard let explanation = object.flatMap(Explanation.init) else {
-          return diagnosis.fail(
-            .server, "The response to \(ExplainEndpoint.path) is not one of this version.",
-            fix: "Run the doctor of the server's own version.")
-        }
-        judge(explanation, &diagnosis)
-      case 404, 405:
-        diagnosis.fail(
-          .server, "The server has no \(ExplainEndpoint.path): its version is older than that of this doctor.",
-          fix: "Update the server, or run the doctor of its own version.")
-      default:
-        let said = object.flatMap(Self.errorDetail) ?? "It does not say why."
-        diagnosis.fail(.access, "The server refuses to explain (\(reply.status)): \(said)", fix: nil)
+    return UpstreamRequest(
+      .post, ByteString(ExplainEndpoint.path.description), fields: fields, content: WholeContent(content),
+      contentLength: content.count)
+  }
+
+  private func checkAccess(_ outcome: Outcome) {
+    switch outcome {
+    case .failure(let error): diagnosis.fail(.access, Self.shown(error.description))
+    case .success((200, let object)):
+      guard let explanation = object.flatMap(Explanation.init) else {
+        return diagnosis.fail(
+          .server, "The response to \(ExplainEndpoint.path) is not one of this version.",
+          fix: "Run the doctor of the server's own version.")
       }
+      judge(explanation)
+    case .success((404, _)), .success((405, _)):
+      diagnosis.fail(
+        .server, "The server has no \(ExplainEndpoint.path): its version is older than that of this doctor.",
+        fix: "Update the server, or run the doctor of its own version.")
+    case .success((let status, let object)):
+      let said = object.flatMap(Self.errorDetail) ?? "It does not say why."
+      diagnosis.fail(.access, "The server refuses to explain (\(status)): \(said)")
     }
   }
 
-  private var requested: String { path ?? "/token" }
-
-  private func judge(_ explanation: Explanation, _ diagnosis: inout Diagnosis) {
+  private func judge(_ explanation: Explanation) {
     let client = explanation.client.map { "client \($0)" }
     if let crossOrigin = explanation.crossOrigin, origin != nil {
       if crossOrigin.isAllowed {
         diagnosis.pass(.cors, crossOrigin.lines)
       } else {
-        diagnosis.fail(
-          .cors, crossOrigin.lines, fix: "Add the origin to the origins of a client in access.clients.", blocks: false)
+        diagnosis.fail(.cors, crossOrigin.lines, fix: "Add the origin to the origins of a client in access.clients.")
       }
     }
     if credential != nil, explanation.refusesCredential {
@@ -185,7 +175,7 @@ struct ServerDiagnosis {
       let subject = client.map { $0.prefix(1).uppercased() + $0.dropFirst() } ?? "Every caller"
       diagnosis.pass(.access, ["\(subject) may request \(Self.shown(requested))."] + explanation.lines)
     } else {
-      diagnosis.fail(.access, explanation.lines, fix: explanation.fix, blocks: false)
+      diagnosis.fail(.access, explanation.lines, fix: explanation.fix)
     }
   }
 
@@ -193,7 +183,6 @@ struct ServerDiagnosis {
     object["errors"]?.elements.first?["detail"]?.string.map(sentence)
   }
 
-  /// Returns a text of the server with one full stop.
   private static func sentence(_ text: some CustomStringConvertible) -> String {
     let shown = shown(text)
     return shown.hasSuffix(".") ? shown : "\(shown)."
@@ -208,7 +197,6 @@ struct ServerDiagnosis {
   private struct Explanation {
     let isAllowed: Bool
     let client: String?
-    /// Whether the credential itself is the reason of the refusal.
     let refusesCredential: Bool
     let lines: [String]
     let fix: String?
@@ -218,19 +206,18 @@ struct ServerDiagnosis {
       guard case .bool(let isAllowed)? = object["allowed"], case .array(let evidence)? = object["evidence"] else {
         return nil
       }
-      var lines = evidence.prefix(mostSentences).compactMap { $0.string.map(shown) }
-      client = object["client"]?.string.map(shown)
-      if !isAllowed {
+      let reasons = evidence.prefix(mostSentences).compactMap { $0.string.map(shown) }
+      if isAllowed {
+        (lines, refusesCredential) = (reasons, false)
+      } else {
         guard case .number(let status)? = object["status"], let code = object["code"]?.string,
           let detail = object["detail"]?.string
         else { return nil }
-        lines.insert("The caller gets \(shown(status)) \(shown(code)): \(shown(detail))", at: 0)
-        let codes: [ErrorCode] = [.invalidCredentials, .overloaded]
-        refusesCredential = codes.contains { code == $0.rawValue }
-      } else {
-        refusesCredential = false
+        lines = ["The caller gets \(shown(status)) \(shown(code)): \(shown(detail))"] + reasons
+        refusesCredential = [ErrorCode.invalidCredentials, .overloaded].contains { code == $0.rawValue }
       }
-      (self.isAllowed, self.lines) = (isAllowed, lines)
+      self.isAllowed = isAllowed
+      client = object["client"]?.string.map(shown)
       fix = object["fix"]?.string.map(shown)
       guard let cors = object["cors"] else {
         crossOrigin = nil

@@ -7,17 +7,14 @@ import Redis
 import ServerSettings
 import TokenServer
 
-/// The check of `doctor` on the store that the replicas share: it connects as the server does, and runs the commands of the
-/// server on a key of its own.
+/// The check of `doctor` on the store: it connects as the server does, and runs its commands on a key of its own.
 struct StoreDiagnosis {
   /// The most time for a reply: more than a short `shared.timeout`, so that a slow store is told from a dead one.
   private var patience: Duration { max(.seconds(1), settings.timeout) }
-
   private let settings: Settings.Shared
   private let configuration: RedisClient.Configuration
 
-  /// Adds the result to `diagnosis`; nothing if the replicas share no store.
-  static func run(_ draft: SettingsDraft, _ files: FileParts, _ diagnosis: inout Diagnosis) {
+  static func run(_ draft: SettingsDraft, _ files: FileParts, _ diagnosis: Diagnosis) {
     let isInvalid = draft.errors.contains { $0.path.hasPrefix("shared.") }
     guard draft.shared != nil || isInvalid else { return }
     guard let settings = draft.shared, let store = files.store, !isInvalid else {
@@ -25,9 +22,9 @@ struct StoreDiagnosis {
     }
     do {
       let diagnosed = StoreDiagnosis(settings: settings, configuration: StorePermissions.configuration(settings, store))
-      diagnosed.judge(try diagnosed.examine(), &diagnosis)
+      diagnosed.judge(try diagnosed.examine(), diagnosis)
     } catch {
-      diagnosis.fail(.sharedStore, "\(error)", fix: nil, blocks: false)
+      diagnosis.fail(.sharedStore, "\(error)")
     }
   }
 
@@ -35,7 +32,6 @@ struct StoreDiagnosis {
     var facts: RedisFacts?
     var obstacle: String?
     var trial: Result<RESPValue, RedisError>?
-    /// The time between a command and its reply.
     var delay: Duration?
   }
 
@@ -75,11 +71,10 @@ struct StoreDiagnosis {
     return outcome.withLock { $0 }
   }
 
-  private static let consequence = "Until then each replica keeps limits of its own."
-
-  private func judge(_ outcome: Outcome, _ diagnosis: inout Diagnosis) {
+  private func judge(_ outcome: Outcome, _ diagnosis: Diagnosis) {
     func fail(_ problem: String, _ fix: String) {
-      diagnosis.fail(.sharedStore, "\(settings.address): \(problem)", fix: "\(fix) \(Self.consequence)", blocks: false)
+      diagnosis.fail(
+        .sharedStore, "\(settings.address): \(problem)", fix: "\(fix) Until then each replica keeps limits of its own.")
     }
     switch outcome.trial {
     case nil:
@@ -87,8 +82,8 @@ struct StoreDiagnosis {
       fail(obstacle, fix(for: obstacle))
     case .failure(.refused(let text)): judge([("eval", text)], fail)
     case .failure:
-      let wait = Int(patience / .milliseconds(1))
-      fail("It did not respond within \(wait) ms.", "Find out what keeps the store busy (SLOWLOG GET).")
+      let problem = "It did not respond within \(Int(patience / .milliseconds(1))) ms."
+      fail(problem, "Find out what keeps the store busy (SLOWLOG GET).")
     case .success(let reply):
       let parts = reply.elements?.compactMap(\.bytes) ?? []
       let refused = stride(from: 0, to: parts.count - 1, by: 2).map {
@@ -96,14 +91,13 @@ struct StoreDiagnosis {
       }
       if !refused.isEmpty { return judge(refused, fail) }
       let delay = outcome.delay ?? patience
-      let times =
-        "A reply takes \(Self.text(delay)), and shared.timeout is \(Int(settings.timeout / .milliseconds(1))) ms."
+      let limit = Int(settings.timeout / .milliseconds(1))
+      let times = "A reply takes \(Self.text(delay)), and shared.timeout is \(limit) ms."
       guard delay < settings.timeout else {
         return fail(times, "Raise shared.timeout, or find out what delays the store.")
       }
-      let name = outcome.facts?.name ?? "The store"
-      let role = outcome.facts?.role.map { " (\($0))" } ?? ""
-      diagnosis.pass(.sharedStore, "\(name)\(role) at \(settings.address) takes every command of the server. \(times)")
+      let name = (outcome.facts?.name ?? "The store") + (outcome.facts?.role.map { " (\($0))" } ?? "")
+      diagnosis.pass(.sharedStore, "\(name) at \(settings.address) takes every command of the server. \(times)")
     }
   }
 
@@ -117,10 +111,7 @@ struct StoreDiagnosis {
     return "Check shared.url, and that the store runs."
   }
 
-  private var permissions: String {
-    "Run: ACL SETUSER \(user) \(StorePermissions.rules(prefix: settings.keyPrefix))."
-  }
-
+  private var permissions: String { "Run: ACL SETUSER \(user) \(StorePermissions.rules(prefix: settings.keyPrefix))." }
   private var user: String { settings.user ?? "default" }
 
   private typealias Refusal = (command: String, text: [UInt8])
@@ -137,18 +128,14 @@ struct StoreDiagnosis {
       fail(
         "It is a node of a cluster that does not have the server's keys: \(words).",
         "The server does not follow MOVED: write the address of a store without Cluster, or with one shard.")
-    case has("OOM"):
-      fail("It is full: \(words).", "Raise its maxmemory, or set maxmemory-policy allkeys-lfu.")
+    case has("OOM"): fail("It is full: \(words).", "Raise its maxmemory, or set maxmemory-policy allkeys-lfu.")
     case has("NOPERM"): fail("Its user \(user) lacks permissions: \(words).", permissions)
     case refused.contains(where: { String(decoding: $0.text, as: UTF8.self).contains("executing the script") }):
-      let names = commands(in: refused)
-      fail("Its user \(user) may not run: \(names). \(words).", permissions)
-    default:
-      fail("It refuses \(commands(in: refused)): \(words).", "Read the log of the store.")
+      fail("Its user \(user) may not run: \(commands(in: refused)). \(words).", permissions)
+    default: fail("It refuses \(commands(in: refused)): \(words).", "Read the log of the store.")
     }
   }
 
-  /// The names of the commands, each once.
   private func commands(in refused: [Refusal]) -> String {
     var names: [String] = []
     for (command, _) in refused where !names.contains(command) { names.append(command) }
@@ -163,39 +150,36 @@ struct StoreDiagnosis {
 /// The check of `doctor` on identity providers: it fetches the keys of each, as a start does.
 struct ProviderDiagnosis {
   private static let mostShown = 8
-
   let clients: [Client]
   let files: KeySetFiles
   let proxies: ProxyEnvironment
 
-  /// Fetches all key sets at once, for at most the time of one, and adds the result to `diagnosis`. Adds nothing if the
-  /// server fetches no keys.
-  func run(_ diagnosis: inout Diagnosis) {
+  /// Fetches all key sets at once, for at most the time of one. There is no check if the server fetches no keys.
+  func run(_ diagnosis: Diagnosis) {
     do {
       let sources = AccessPolicy(clients: clients, anonymous: nil).keySources
       let named = try NamedKeySets(sources, files: files, proxies: proxies)
       guard named.areFetched else { return }
-      let results = try named.fetch()
-      let failures = results.compactMap { source, result -> String? in
-        guard case .failure(let failure) = result else { return nil }
-        return "\(name(source)): \(failure)"
+      var (lines, failures): ([String], [String]) = ([], [])
+      for (source, result) in try named.fetch() {
+        switch result {
+        case .success(let fetched):
+          let place = fetched.discovered.map { " at \($0.url)" } ?? ""
+          let count = fetched.keys.count
+          lines.append("\(name(source)): \(count) usable \(count == 1 ? "key" : "keys")\(place).")
+        case .failure(let failure): failures.append("\(name(source)): \(failure)")
+        }
       }
       guard failures.isEmpty else {
         return diagnosis.fail(
           .identityProviders, failures.sorted(),
-          fix: "Until the server has the keys, JWTs of that provider get 503. Check issuer, jwksURL and caFile.",
-          blocks: false)
+          fix: "Until the server has the keys, JWTs of that provider get 503. Check issuer, jwksURL and caFile.")
       }
-      let lines = results.compactMap { source, result -> String? in
-        guard case .success(let fetched) = result else { return nil }
-        let place = fetched.discovered.map { " at \($0.url)" } ?? ""
-        return "\(name(source)): \(fetched.keys.count) usable \(fetched.keys.count == 1 ? "key" : "keys")\(place)."
-      }
-      let more =
-        lines.count > Self.mostShown ? ["The keys of \(lines.count - Self.mostShown) more arrive as well."] : []
+      let rest = lines.count - Self.mostShown
+      let more = rest > 0 ? ["The keys of \(rest) more arrive as well."] : []
       diagnosis.pass(.identityProviders, lines.sorted().prefix(Self.mostShown) + more)
     } catch {
-      diagnosis.fail(.identityProviders, "\(error)", fix: nil, blocks: false)
+      diagnosis.fail(.identityProviders, "\(error)")
     }
   }
 
@@ -213,8 +197,7 @@ enum CollectorDiagnosis {
   /// The most time, whatever the settings allow.
   private static let patience = Duration.seconds(10)
 
-  /// Adds the result to `diagnosis`; nothing if the server exports no spans.
-  static func run(_ draft: SettingsDraft, _ files: FileParts, _ diagnosis: inout Diagnosis) {
+  static func run(_ draft: SettingsDraft, _ files: FileParts, _ diagnosis: Diagnosis) {
     guard let settings = draft.spanExport else { return }
     guard let authorities = files.collectorAuthorities else {
       return diagnosis.skip(.spanCollector, dependsOn: .settings)
@@ -226,10 +209,9 @@ enum CollectorDiagnosis {
       guard let reason else { return diagnosis.pass(.spanCollector, "\(settings.endpoint) takes spans.") }
       diagnosis.fail(
         .spanCollector, "\(settings.endpoint) does not take spans. \(reason)",
-        fix: "The server drops them and serves all requests. Check otel.exporter.otlp, and that the collector runs.",
-        blocks: false)
+        fix: "The server drops them and serves all requests. Check otel.exporter.otlp, and that the collector runs.")
     } catch {
-      diagnosis.fail(.spanCollector, "\(error)", fix: nil, blocks: false)
+      diagnosis.fail(.spanCollector, "\(error)")
     }
   }
 }

@@ -13,64 +13,50 @@ import TLS
 import TokenServer
 import UpstreamAdmission
 
-/// The checks of `doctor` that need Apple Music. One request to `/v1/test` shows how far the server gets: the stage at
-/// which it fails has the defect, and the stages before it work.
+/// The checks that need Apple Music. The stage at which a request fails has the defect; those before it work.
 struct UpstreamDiagnosis {
   /// A new developer token, and the ID of its key.
-  struct Token: Sendable {
-    let key: KeyID
-    let text: String
-  }
-
-  struct Tokens: Sendable {
-    let team: TeamID
-    let active: Token
-    let next: Token?
-  }
+  typealias Token = (key: KeyID, text: String)
+  typealias Tokens = (team: TeamID, active: Token, next: Token?)
 
   /// The time for all requests together.
   private static let patience = Duration.seconds(30)
   /// The most time for a connection, and the most for a response, whatever the settings allow.
   private static let longestStage = Duration.seconds(10)
-
   let settings: Settings.Catalog
-  private let end = Deadline.now.advanced(by: UpstreamDiagnosis.patience)
+  /// Without tokens, a request still shows the way to Apple Music.
+  let tokens: Tokens?
+  let userToken: String?
+  let diagnosis: Diagnosis
+  let end = Deadline.now.advanced(by: UpstreamDiagnosis.patience)
 
-  /// Sends the requests and adds the results. Without `tokens`, a request still shows the way to Apple Music.
-  func run(
-    _ tokens: Tokens?, _ userToken: String?, authorities: TLSClientContext, _ diagnosis: inout Diagnosis
-  ) {
-    let loop: IOLoop
-    let client: UpstreamClient
+  func run(_ authorities: TLSClientContext) {
     do {
       var configuration = try UpstreamClient.Configuration(settings, authorities)
       configuration.limits.attempt = min(settings.timeouts.connect, Self.longestStage)
-      loop = try IOLoop.start(label: "doctor")
-      client = UpstreamClient(configuration, loop: loop)
+      try UpstreamClient.withOwnLoop(configuration, run)
     } catch {
-      return diagnosis.fail(.dns, "\(error)", fix: nil)
+      diagnosis.fail(.dns, "\(error)")
     }
-    defer {
-      client.close()
-      loop.stopAndWait()
-    }
+  }
+
+  private func run(_ client: UpstreamClient) {
     let result = send("/v1/test", Self.fields(tokens?.active), client)
-    checkStages(result, &diagnosis)
+    checkStages(result)
     guard let tokens else {
       diagnosis.skip(.appleMusic, dependsOn: .token)
       if userToken != nil { diagnosis.skip(.userToken, dependsOn: .token) }
       return
     }
-    let team = tokens.team
-    guard let reply = judge(.appleMusic, tokens.active, team, result, &diagnosis) else { return }
+    guard let reply = judge(.appleMusic, tokens.active, tokens.team, result) else { return }
     // A 401 is about one key only, and the other one may be what the server continues with.
     if let next = tokens.next, reply.isSuccess || reply.status == 401 {
-      _ = judge(.nextKey, next, team, send("/v1/test", Self.fields(next), client), &diagnosis)
+      _ = judge(.nextKey, next, tokens.team, send("/v1/test", Self.fields(next), client))
     }
     guard reply.isSuccess, let userToken else { return }
     var fields = Self.fields(tokens.active)
     fields.append(Self.secret(.literal("Music-User-Token"), userToken))
-    judgeUser(send("/v1/me/storefront", fields, client), &diagnosis)
+    judgeUser(send("/v1/me/storefront", fields, client))
   }
 
   private typealias Outcome = Result<UpstreamReply, UpstreamError>
@@ -98,56 +84,46 @@ struct UpstreamDiagnosis {
     return client.reply(to: UpstreamRequest(.get, target, fields: fields), limits: limits, contentLimit: 16_384)
   }
 
-  private func checkStages(_ result: Outcome, _ diagnosis: inout Diagnosis) {
+  private func checkStages(_ result: Outcome) {
     for stage in UpstreamError.Stage.allCases {
+      let check = check(of: stage)
       if case .failure(let error) = result, error.stage == stage {
-        return diagnosis.fail(Self.subject(stage), error.description, fix: fix(stage, of: error))
+        return diagnosis.fail(check.subject, error.description, fix: fix(stage, of: error))
       }
-      if let reason = inapplicability(of: stage) {
-        diagnosis.skip(Self.subject(stage), because: reason)
+      if let reason = check.inapplicability {
+        diagnosis.skip(check.subject, because: reason)
       } else {
-        diagnosis.pass(Self.subject(stage), success(of: stage))
+        diagnosis.pass(check.subject, check.success)
       }
     }
     switch result {
-    case .success(let reply): checkClock(reply, &diagnosis)
+    case .success(let reply): checkClock(reply)
     case .failure: diagnosis.skip(.clock, because: "There is no response.")
     }
   }
 
-  private static func subject(_ stage: UpstreamError.Stage) -> Diagnosis.Subject {
-    switch stage {
-    case .name: .dns
-    case .transport: .tcp
-    case .tunnel: .proxy
-    case .security: .tls
-    }
-  }
-
   private var proxy: UpstreamProxy? { settings.proxy.flatMap { try? UpstreamProxy($0) } }
-
   private var host: String { proxy?.host ?? settings.upstream.hostToResolve }
-
   private var port: UInt16 { proxy?.port ?? settings.upstream.port ?? (settings.upstream.isSecure ? 443 : 80) }
 
-  private func inapplicability(of stage: UpstreamError.Stage) -> String? {
-    switch stage {
-    case .tunnel where proxy == nil: "The server uses no proxy."
-    case .security where !settings.upstream.isSecure: "catalog.upstream is an http:// address."
-    default: nil
+  private func check(
+    of stage: UpstreamError.Stage
+  ) -> (subject: Diagnosis.Subject, inapplicability: String?, success: String) {
+    let upstream = settings.upstream
+    return switch stage {
+    case .name: (.dns, nil, IPAddress(host) == nil ? "\(host) resolves." : "\(host) is an address.")
+    case .transport: (.tcp, nil, "\(host) accepts connections on port \(port).")
+    case .tunnel:
+      (.proxy, proxy == nil ? "The server uses no proxy." : nil, "\(host) opens a tunnel to \(upstream.host).")
+    case .security:
+      (
+        .tls, upstream.isSecure ? nil : "catalog.upstream is an http:// address.",
+        "The certificate of \(upstream.host) is valid."
+      )
     }
   }
 
-  private func success(of stage: UpstreamError.Stage) -> String {
-    switch stage {
-    case .name: IPAddress(host) == nil ? "\(host) resolves." : "\(host) is an address."
-    case .transport: "\(host) accepts connections on port \(port)."
-    case .tunnel: "\(host) opens a tunnel to \(settings.upstream.host)."
-    case .security: "The certificate of \(settings.upstream.host) is valid."
-    }
-  }
-
-  private func fix(_ stage: UpstreamError.Stage, of error: UpstreamError) -> String? {
+  private func fix(_ stage: UpstreamError.Stage, of error: UpstreamError) -> String {
     let place = proxy == nil ? "catalog.upstream" : "the URL of the proxy"
     switch stage {
     case .name: return "Check the name in \(place), and the resolver of this machine (/etc/resolv.conf)."
@@ -158,17 +134,15 @@ struct UpstreamDiagnosis {
       return "Write user and password into the URL of the proxy (catalog.proxy or HTTPS_PROXY): http://user:password@…"
     case .tunnel: return "Let the proxy open tunnels to \(settings.upstream.host), or name the host in NO_PROXY."
     case .security where error.cause == .connectionTimeout:
-      return
-        "TCP works, and TLS gets no response: a firewall or proxy on the way holds it back, or the port is not one of "
-        + "TLS. Allow TLS to \(settings.upstream.host) there, or set catalog.proxy."
+      return "TCP works, and TLS gets no response: a firewall or proxy on the way holds it back, or the port is not "
+        + "one of TLS. Allow TLS to \(settings.upstream.host) there, or set catalog.proxy."
     case .security:
-      return
-        "If the certificate is not Apple's, a proxy or firewall on the way decrypts TLS: exempt the host there, or "
-        + "name its CA in catalog.caFile."
+      return "If the certificate is not Apple's, a proxy or firewall on the way decrypts TLS: exempt the host there, "
+        + "or name its CA in catalog.caFile."
     }
   }
 
-  private func checkClock(_ reply: UpstreamReply, _ diagnosis: inout Diagnosis) {
+  private func checkClock(_ reply: UpstreamReply) {
     let (start, arrival) = (reply.times.lowerBound, reply.times.upperBound)
     guard let date = reply.date.flatMap({ FieldDate.seconds($0, now: arrival) }) else {
       return diagnosis.skip(.clock, because: "The response has no Date.")
@@ -191,25 +165,25 @@ struct UpstreamDiagnosis {
 
   /// Judges the response to `/v1/test` with a token. Returns nil without a response.
   private func judge(
-    _ subject: Diagnosis.Subject, _ token: Token, _ team: TeamID, _ result: Outcome, _ diagnosis: inout Diagnosis
+    _ subject: Diagnosis.Subject, _ token: Token, _ team: TeamID, _ result: Outcome
   ) -> UpstreamReply? {
-    guard let reply = reply(subject, result, &diagnosis) else { return nil }
+    guard let reply = reply(subject, result) else { return nil }
     switch reply.status {
     case 200..<300: diagnosis.pass(subject, "Apple Music accepts a token of key \(token.key) and team \(team).")
-    case 401 where diagnosis.has(.fail, .clock):
+    case 401 where diagnosis.hasFailed(.clock):
       diagnosis.skip(subject, because: "Apple Music refuses the token (401), which the wrong clock explains.")
     case 401:
       diagnosis.fail(
         subject, "Apple Music refuses a new token (401), although its form, its signature and the clock are right.",
         fix: "Compare key ID \(token.key) and team ID \(team) with the developer account: the key is of another ID or "
-          + "team, is not enabled for MusicKit, or is revoked.", blocks: subject == .appleMusic)
-    default: judgeTrouble(subject, reply.status, &diagnosis)
+          + "team, is not enabled for MusicKit, or is revoked.")
+    default: judgeTrouble(subject, reply.status)
     }
     return reply
   }
 
   /// Judges a response that says nothing about the tokens.
-  private func judgeTrouble(_ subject: Diagnosis.Subject, _ status: Int, _ diagnosis: inout Diagnosis) {
+  private func judgeTrouble(_ subject: Diagnosis.Subject, _ status: Int) {
     if status == 429 {
       diagnosis.fail(
         subject, "Apple Music limits the team's requests (429), which says nothing about the tokens.",
@@ -221,9 +195,7 @@ struct UpstreamDiagnosis {
     }
   }
 
-  private func reply(
-    _ subject: Diagnosis.Subject, _ result: Outcome, _ diagnosis: inout Diagnosis
-  ) -> UpstreamReply? {
+  private func reply(_ subject: Diagnosis.Subject, _ result: Outcome) -> UpstreamReply? {
     do { return try result.get() } catch {
       // The check of the stage has the error.
       guard subject != .appleMusic || error.stage == nil else { return nil }
@@ -234,8 +206,8 @@ struct UpstreamDiagnosis {
     }
   }
 
-  private func judgeUser(_ result: Outcome, _ diagnosis: inout Diagnosis) {
-    guard let reply = reply(.userToken, result, &diagnosis) else { return }
+  private func judgeUser(_ result: Outcome) {
+    guard let reply = reply(.userToken, result) else { return }
     switch reply.status {
     case 200..<300: diagnosis.pass(.userToken, "Apple Music accepts the music user token.")
     case 403 where Self.errorCode(reply.content) == "40015":
@@ -247,7 +219,7 @@ struct UpstreamDiagnosis {
         .userToken, "Apple Music refuses the music user token (\(reply.status)), and accepts the developer token.",
         fix: "It has expired, or the user has revoked it. Let the app call unauthorize() and then authorize(), because "
           + "MusicKit JS keeps a refused token. Other apps request a new one from MusicKit.")
-    default: judgeTrouble(.userToken, reply.status, &diagnosis)
+    default: judgeTrouble(.userToken, reply.status)
     }
   }
 

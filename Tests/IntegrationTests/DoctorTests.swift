@@ -113,6 +113,20 @@ struct DoctorTests {
     #expect(refused.passed.contains("apple-music"))
   }
 
+  @Test("says what the next key depends on, if there is no token of it")
+  func nextKeyWithoutToken() throws {
+    let ground = try Ground()
+    let emulator = try Emulator(ground)
+    let next = try ground.directory.write(try KeyPair().pem, to: "AuthKey_DEF1234567.p8")
+    let keys = "[{ file: '\(ground.keyFile)', state: 'active' }, { file: '\(next)', state: 'next' }]"
+    let settings = ["MUSICKIT_KEYS": keys, "MUSICKIT_KEY_FILE": "", "TOKEN_TTL": "1s"]
+    let report = try DoctorReport(ground, emulator.settings.merging(settings) { $1 })
+    #expect(report.status == 78 && report.failed == ["settings"], "\(report.text)")
+    for name in ["token", "next-key"] {
+      #expect(report.lines(of: name).contains("It depends on settings."), "\(report.text)")
+    }
+  }
+
   @Test("checks the next key also if Apple Music refuses the active one", arguments: [false, true])
   func refusedActiveKey(_ isNextRefused: Bool) throws {
     let (ground, other) = (try Ground(), try Ground())
