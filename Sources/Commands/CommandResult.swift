@@ -3,27 +3,20 @@ import Glibc
 import ServerSettings
 import TokenServer
 
-/// The output of a command, and its exit status.
 package struct CommandResult: Sendable, Equatable {
   /// The exit statuses of the program. The last three are from sysexits.h.
   package enum Status: Int32, Sendable {
-    /// The command succeeded.
     case good = 0
-    /// The check or the operation failed.
     case failed = 1
-    /// The command line is wrong.
     case usage = 64
-    /// The program cannot start now, and a later start may succeed with the same settings: another program listens on the
-    /// address, or the machine does not have it yet.
+    /// A later start may succeed with the same settings: the address is taken, or the machine does not have it yet.
     case temporary = 75
-    /// The configuration is wrong.
     case configuration = 78
   }
 
   package var status: Status
   /// The lines for standard output: only the requested result.
   package var output: [String]
-  /// The lines for standard error: diagnostics, a sentence each.
   package var diagnostics: [String]
   /// The lines for standard error that explain the output. They mean nothing without it.
   package var explanation: [String]
@@ -45,9 +38,7 @@ package struct CommandResult: Sendable, Equatable {
     default: self.init(status, diagnostics: ["\(error)"])
     }
   }
-}
 
-extension CommandResult {
   /// Prints the output and the diagnostics. Throws unless the status is good and the output was written.
   package func finish() throws(ExitCode) {
     let failure = Self.print(output, to: STDOUT_FILENO).map { code in
@@ -59,8 +50,7 @@ extension CommandResult {
   }
 
   /// Writes lines without a buffer, so that none are lost or out of order. Returns the error that stopped the output.
-  @discardableResult
-  package static func print(_ lines: [String], to descriptor: Int32) -> Int32? {
+  @discardableResult package static func print(_ lines: [String], to descriptor: Int32) -> Int32? {
     var rest = Array(lines.map { $0 + "\n" }.joined().utf8)[...]
     while !rest.isEmpty {
       let count = unsafe rest.withUnsafeBytes { unsafe write(descriptor, $0.baseAddress, $0.count) }

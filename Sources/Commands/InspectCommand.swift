@@ -7,7 +7,6 @@ import HTTPMessages
 import ServerSettings
 import TokenServer
 
-/// Checks a developer token against Apple's rules.
 struct InspectCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "inspect",
@@ -15,15 +14,11 @@ struct InspectCommand: ParsableCommand {
 
   @Argument(help: "The token. Default: standard input.")
   var token: String?
-
   @Option(
-    help: ArgumentHelp("The key that signed the token: the .p8 file, or its public key in PEM.", valueName: "file")
-  )
+    help: ArgumentHelp("The key that signed the token: the .p8 file, or its public key in PEM.", valueName: "file"))
   var keyFile: String?
-
   @Option(help: ArgumentHelp("The web origin that uses the token.", valueName: "origin"))
   var origin: String?
-
   @Flag(help: "Print a JSON object.")
   var json = false
 
@@ -32,7 +27,6 @@ struct InspectCommand: ParsableCommand {
 
   func run() throws { try result(input: STDIN_FILENO, now: Glibc.time(nil)).finish() }
 
-  /// Inspects the token, that of the descriptor `input` if no flag supplies one, and returns the report.
   func result(input: Int32, now: Int) -> CommandResult {
     do {
       let token = try token.map { Array($0.utf8) } ?? SmallFile.read(input, atMost: Self.inputLimit, within: nil)
@@ -53,26 +47,20 @@ struct InspectCommand: ParsableCommand {
     }
   }
 
-  /// Returns the key of `file`, public or private, and the findings about the file.
   private static func key(
     _ file: String, for inspection: Inspection
   ) throws(SigningKeyError) -> (key: VerificationKey, findings: [String]) {
     if let key = try VerificationKey.load(publicKeyFile: file) { return (key, []) }
-    let key = try signingKey(file, for: inspection)
-    return (key.verificationKey, key.findings.map(\.description))
-  }
-
-  /// Reads a private key. If the file's name has no key ID, the function uses that of the token.
-  private static func signingKey(_ file: String, for inspection: Inspection) throws(SigningKeyError) -> SigningKey {
-    do {
-      return try SigningKey.load(file: file, keyID: nil)
-    } catch {
+    let key: SigningKey
+    do { key = try SigningKey.load(file: file, keyID: nil) } catch {
       switch error.reason {
       case .noKeyID, .badKeyIDInFileName:
+        // Without an ID in the file's name, that of the token counts.
         guard let keyID = inspection.keyID.flatMap({ try? KeyID($0.text) }) else { throw error }
-        return try SigningKey.load(file: file, keyID: keyID)
+        key = try SigningKey.load(file: file, keyID: keyID)
       default: throw error
       }
     }
+    return (key.verificationKey, key.findings.map(\.description))
   }
 }

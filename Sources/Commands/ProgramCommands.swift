@@ -1,6 +1,5 @@
 package import ArgumentParser
 
-/// The commands of the program.
 package enum ProgramCommands {
   package static var all: [any ParsableCommand.Type] {
     [

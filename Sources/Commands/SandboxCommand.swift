@@ -7,86 +7,71 @@ import ServerSettings
 import TLS
 import TokenServer
 
-/// Runs the Apple Music emulator by itself, for testing other clients.
 struct SandboxCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "sandbox", abstract: "Run an Apple Music API to test clients against: it refuses what Apple refuses.")
 
   @Option(help: "The port of 127.0.0.1 to listen on; 0 picks a free one.")
   var port: UInt16 = 8082
-
   @Option(
     help: ArgumentHelp(
       "A key whose tokens the emulator accepts; may be repeated. Default: a new key.", valueName: "file"))
   var keyFile: [String] = []
-
   @Option(help: ArgumentHelp("The key's ID. Default: the one in the file's name.", valueName: "id"))
   var keyID: String?
-
   @Option(help: ArgumentHelp("The team whose tokens the emulator accepts.", valueName: "id"))
   var teamID = "DEMOTEAM01"
-
   @Option(help: ArgumentHelp("A folder of JSON files with resources to add or replace.", valueName: "folder"))
   var data: String?
-
   @Flag(help: "Serve HTTPS, HTTP/2 and HTTP/1.1, with a new certificate.")
   var tls = false
-
   @Option(help: ArgumentHelp("Where to write that certificate.", valueName: "file"))
   var certificateFile: String?
-
   @Flag(help: "Issue the certificate for another host.")
   var wrongCertificate = false
-
   @Option(help: ArgumentHelp("The rate in requests a second; further requests get 429.", valueName: "number"))
   var rate: Int?
-
   @Option(
     help: ArgumentHelp(
       "The limit: bucket:20/1s, fixed-window:20/1s or sliding-window:20/1s. Further requests get 429.",
       valueName: "limit"))
   var limit: String?
-
   @Option(help: ArgumentHelp("none, seconds or date: the Retry-After of that 429.", valueName: "form"))
   var retryAfter = "none"
-
   @Option(help: ArgumentHelp("The time before each response, as in 100ms.", valueName: "time"))
   var latency: String?
-
   @Option(help: ArgumentHelp("The faults of every request, as in delay=1s,status=503.", valueName: "faults"))
   var fault: String?
-
   @Option(
     parsing: .unconditional,
     help: ArgumentHelp("Seconds by which the emulator's clock is ahead; behind if negative.", valueName: "seconds"))
   var clockSkew = 0
-
-  @Option(
-    help: ArgumentHelp("The caching fields of responses: etag, max-age, both, none or mixed.", valueName: "kind"))
+  @Option(help: ArgumentHelp("The caching fields of responses: etag, max-age, both, none or mixed.", valueName: "kind"))
   var cacheFields = "mixed"
 
   func run() throws { try result().finish() }
 
-  /// Serves until a signal ends the process.
   private func result() -> CommandResult {
     do {
-      let (keys, notes) = try signingKeys()
-      let certificate = tls ? try SandboxCertificate(self) : nil
-      defer { certificate?.removeFolder() }
-      let sandbox = try SandboxServer(
-        try sandboxOptions(keys), port: port, openFiles: HostFacts.current().openFiles,
-        certificate: certificate)
-      CommandResult.print(
-        ["Listening on \(sandbox.url)"] + (certificate?.notes ?? []) + notes, to: STDOUT_FILENO)
-      _ = ProcessSignals.next()
-      sandbox.stop()
+      try serve()
       return CommandResult(.good)
     } catch let error as ListenError {
-      let error = StartError(error, hint: "The flag --port N chooses the port.")
-      return CommandResult(error, otherwise: .configuration)
+      return CommandResult(StartError(error, hint: "The flag --port N chooses the port."), otherwise: .configuration)
     } catch {
       return CommandResult(error, otherwise: .configuration)
     }
+  }
+
+  /// Serves until a signal ends the process.
+  private func serve() throws {
+    let (keys, notes) = try signingKeys()
+    let certificate = tls ? try SandboxCertificate(self) : nil
+    defer { certificate?.removeFolder() }
+    let openFiles = HostFacts.current().openFiles
+    let sandbox = try SandboxServer(try options(keys), port: port, openFiles: openFiles, certificate: certificate)
+    CommandResult.print(["Listening on \(sandbox.url)"] + (certificate?.notes ?? []) + notes, to: STDOUT_FILENO)
+    _ = ProcessSignals.next()
+    sandbox.stop()
   }
 
   private func signingKeys() throws -> ([SigningKey], notes: [String]) {
@@ -94,39 +79,34 @@ struct SandboxCommand: ParsableCommand {
       guard keyID == nil || keyFile.count == 1 else {
         throw CommandError(.usage, "--key-id names one key, so it needs exactly one --key-file.")
       }
-      let keys = try keyFile.map { file in
-        try SigningKey.load(file: file, keyID: try keyID.map { try KeyID($0) })
-      }
+      let keys = try keyFile.map { try SigningKey.load(file: $0, keyID: try keyID.map { try KeyID($0) }) }
       let names = keys.map(\.keyID.description).joined(separator: ", ")
       return (keys, ["It accepts tokens of key \(names) and team \(teamID)."])
     }
     let key = try SigningKey.generate(keyID: try KeyID(keyID ?? "DEMOKEY001"))
     let minter = try TokenMinter(key: key, team: try TeamID(teamID), policy: try TokenPolicy())
     let token = try minter.token(now: Glibc.time(nil))
-    return (
-      [key], ["Without --key-file, it accepts tokens of a new key. This token is valid for 12 hours:", token.string]
-    )
+    let note = "Without --key-file, it accepts tokens of a new key. This token is valid for 12 hours:"
+    return ([key], [note, token.string])
   }
 
-  private func sandboxOptions(_ keys: [SigningKey]) throws -> SandboxOptions {
+  private func options(_ keys: [SigningKey]) throws -> SandboxOptions {
     let team = try TeamID(teamID)
     var sandbox = SandboxOptions(keys: keys.map { TrustedKey(team: team, key: $0) })
     sandbox.catalog = try SandboxData.catalog(data)
     if tls, port != 0 { sandbox.baseURL = "https://localhost:\(port)" }
-    guard rate == nil || limit == nil else {
-      throw CommandError(.usage, "--rate and --limit exclude each other.")
-    }
+    guard rate == nil || limit == nil else { throw CommandError(.usage, "--rate and --limit exclude each other.") }
     if let rate, sandbox.set(.limit, to: "bucket:\(rate)/1s") == nil {
       throw CommandError(.usage, "--rate is not a number of requests from 1 to 1000000.")
     }
     let flags: [(name: String, option: SandboxOptions.Text, text: String?)] = [
-      ("--limit", .limit, limit), ("--retry-after", .retryAfter, retryAfter),
-      ("--latency", .latency, latency), ("--clock-skew", .clockSkew, "\(clockSkew)"),
-      ("--cache-fields", .cacheFields, cacheFields), ("--fault", .fault, fault),
+      ("--limit", .limit, limit), ("--retry-after", .retryAfter, retryAfter), ("--latency", .latency, latency),
+      ("--clock-skew", .clockSkew, "\(clockSkew)"), ("--cache-fields", .cacheFields, cacheFields),
+      ("--fault", .fault, fault),
     ]
-    for flag in flags {
-      guard let text = flag.text, sandbox.set(flag.option, to: text) == nil else { continue }
-      throw CommandError(.usage, "\(flag.name) \(quoted(text)) is not \(flag.option.form).")
+    for (name, option, text) in flags {
+      guard let text, sandbox.set(option, to: text) == nil else { continue }
+      throw CommandError(.usage, "\(name) \(quoted(text)) is not \(option.form).")
     }
     return sandbox
   }
@@ -161,7 +141,6 @@ struct SandboxCertificate {
     notes = ["Certificate for clients to trust: \(certificateFile)"]
   }
 
-  /// Removes the temporary folder with all that is in it.
   func removeFolder() { Self.remove(folder) }
 
   private static func remove(_ folder: String) {
@@ -183,8 +162,7 @@ enum SandboxData {
   /// The maximum number of files, and the maximum size of each in bytes.
   private static let highest = (files: 256, size: 16 << 20)
 
-  /// Returns a catalog with the resources of a folder's files that end with `.json`, in the order of their names. Throws a
-  /// sentence with the file and the member that does not fit.
+  /// Returns a catalog with the resources of a folder's files `*.json`, in the order of their names. Throws a sentence.
   static func catalog(_ folder: String?) throws -> Catalog {
     guard let folder else { return .builtIn }
     let files = try names(folder).map { name in

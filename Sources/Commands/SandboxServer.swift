@@ -56,11 +56,8 @@ struct SandboxServer {
   }
 }
 
-/// The connection of the emulator to a server.
 extension Sandbox {
   static let maximumContent = 65_536
-
-  /// A router that passes every request to the emulator.
   var router: Router { Router([Route(below: "/") { self.reply(to: $0) }]) }
 
   /// Returns the response: at once, unless the request may have content, or a fault or delay applies to the response.
@@ -97,7 +94,6 @@ extension Sandbox {
 }
 
 extension SandboxRequest {
-  /// Converts a server's request, without its content.
   fileprivate init(_ request: Request) {
     var fields = request.fields
     fields[.literal("Host")] = nil
@@ -113,7 +109,6 @@ extension SandboxRequest {
 extension SandboxResponse {
   /// Whether the content is sent at full speed, to its end.
   fileprivate var isPlain: Bool { number(.slow) == nil && number(.huge) == nil && !breaksOff }
-
   fileprivate var breaksOff: Bool { number(.reset) != nil || number(.truncate) != nil }
 
   fileprivate func response(on loop: IOLoop) -> Response {
@@ -129,7 +124,6 @@ extension SandboxResponse {
 }
 
 extension Response {
-  /// Converts the response without the way to send its content.
   fileprivate init(_ response: SandboxResponse) {
     self.init(.init(code: response.status), fields: response.fields, body: response.content)
     // GOAWAY in HTTP/2, `Connection: close` in HTTP/1.1.
@@ -143,9 +137,7 @@ final class ResponseReader: ContentReader, @unchecked Sendable {
 
   /// The maximum size of a part of fast content, in bytes.
   private static let part = 16_384
-  /// The interval between parts of slow content.
   private static let interval = Duration.milliseconds(100)
-
   private let content: [UInt8]
   private let pace: Int?
   /// The position where reading stops, and whether that is before the announced end.
