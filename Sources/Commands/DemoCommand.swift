@@ -17,12 +17,10 @@ struct DemoCommand: ParsableCommand {
 
   @Option(help: "The port to listen on; 0 picks a free one.")
   var port: UInt16 = 8080
-
   @Option(
     help: ArgumentHelp(
       "The address to listen on; * is every address, for containers. Default: loopback.", valueName: "address"))
   var host: String?
-
   @Option(help: ArgumentHelp("A folder of JSON files with resources for the emulator.", valueName: "folder"))
   var data: String?
 
@@ -65,17 +63,14 @@ struct DemoCommand: ParsableCommand {
       ("musickit.keyFile", "AuthKey_DEMOKEY001.p8"), ("access.anonymous", "{ token: true, catalog: true, me: true }"),
       ("catalog.upstream", upstream), ("catalog.me", "true"),
     ]
-    let input = SettingsInput(
-      flags: flags.map { SettingsInput.Flag(name: $0 == "server.host" ? "--host" : "demo", path: $0, value: $1) },
-      host: machine)
+    let input = SettingsInput(flags: flags.map { ($0 == "server.host" ? "--host" : "demo", $0, $1) }, host: machine)
     var settings = try Settings.load(input).settings
     settings.access.anonymous = Client(
       id: Client.anonymousID, credential: .anonymous, origins: .loopback, catalog: true, me: true)
     return settings
   }
 
-  /// Any free port. With a flag for the address, as in an image, the default port if it is free, because `healthcheck`
-  /// asks there.
+  /// Any free port. With a flag for the address, as in an image, that which `healthcheck` asks, if it is free.
   private var adminPort: UInt16 {
     let usual: UInt16 = 8081
     guard host != nil, port != 0, port != usual else { return 0 }

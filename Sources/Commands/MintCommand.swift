@@ -7,26 +7,20 @@ import HTTPMessages
 import JSON
 import ServerSettings
 
-/// Mints one developer token without a server.
 struct MintCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "mint", abstract: "Print one developer token and nothing else.")
 
   @Option(help: ArgumentHelp("The private key from Apple, AuthKey_<KEYID>.p8.", valueName: "file"))
   var keyFile: String
-
   @Option(help: ArgumentHelp("The 10-character Team ID of your Apple developer account.", valueName: "id"))
   var teamID: String
-
   @Option(help: ArgumentHelp("The key's 10-character ID. Default: the one in the file's name.", valueName: "id"))
   var keyID: String?
-
   @Option(help: ArgumentHelp("How long the token lives, such as 30d. Default: 12h.", valueName: "duration"))
   var ttl: String?
-
   @Option(help: ArgumentHelp("A web origin to bind the token to; may be repeated.", valueName: "origin"))
   var origin: [String] = []
-
   @Flag(help: "Print a JSON object, as GET /token does.")
   var json = false
 
@@ -45,16 +39,12 @@ struct MintCommand: ParsableCommand {
       let output = json ? String(decoding: TokenDocument(token, now: now).json, as: UTF8.self) : token.string
       return CommandResult(.good, output: [output], diagnostics: key.findings.map(\.description))
     } catch let error as SigningKeyError {
-      return CommandResult(.configuration, diagnostics: [Self.sentence(error)])
+      return CommandResult(.configuration, diagnostics: ["\(error)".replacing("(musickit.keyID)", with: "(--key-id)")])
     } catch let error as TokenError {
       return CommandResult(Self.status(error), diagnostics: ["\(error)"])
     } catch {
       return CommandResult(.usage, diagnostics: ["\(error)"])
     }
-  }
-
-  private static func sentence(_ error: SigningKeyError) -> String {
-    "\(error)".replacing("(musickit.keyID)", with: "(--key-id)")
   }
 
   private static func status(_ error: TokenError) -> CommandResult.Status {
@@ -70,13 +60,12 @@ struct MintCommand: ParsableCommand {
     do {
       return Int(try type.parse(.text(ttl), nil).components.seconds)
     } catch {
-      throw InvalidValue(problem: "The lifetime \(error.problem)", remedy: error.remedy)
+      throw InvalidValue("The lifetime \(error.problem)", remedy: error.remedy)
     }
   }
 }
 
-/// The check for a private key on the command line, which every user of the machine can see and the shell's history
-/// keeps.
+/// The check for a private key on the command line, which all users can see and the shell's history keeps.
 package enum MisplacedKey {
   /// Returns the refusal of `arguments`, which quotes none of them; nil if none of them is a key.
   package static func refusal(of arguments: [String]) -> CommandResult? {
@@ -103,7 +92,6 @@ package enum MisplacedKey {
   }
 }
 
-/// Generates an API key.
 struct NewAPIKeyCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "new-api-key",

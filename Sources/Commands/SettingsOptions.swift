@@ -9,23 +9,17 @@ import ServerSettings
 struct SettingsOptions: ParsableArguments {
   @Option(help: ArgumentHelp("The configuration file, JSON5. Default: $MUSICKIT_CONFIG.", valueName: "file"))
   var config: String?
-
   @Option(help: ArgumentHelp("The address to listen on: an IP address, localhost, or *.", valueName: "address"))
   var host: String?
-
   @Option(help: ArgumentHelp("The port to listen on; 0 picks a free one.", valueName: "port"))
   var port: String?
-
   @Option(help: ArgumentHelp("The Unix-domain socket to listen on instead.", valueName: "path"))
   var unixSocket: String?
-
   @Option(
     help: ArgumentHelp("Any setting by its path, such as token.ttl=6h; may be repeated.", valueName: "path=value"))
   var set: [String] = []
-
   @Flag(help: "Serve all callers, for any web origin. Every caller who reaches the server then uses your quota.")
   var unsafeAllowAnonymous = false
-
   @Flag(help: "Accept an http:// catalog.upstream on another machine. Developer tokens then travel in clear.")
   var unsafePlainUpstream = false
 
@@ -35,14 +29,12 @@ struct SettingsOptions: ParsableArguments {
     }
   }
 
-  /// Whether no flag is given.
   var isEmpty: Bool {
     [config, host, port, unixSocket].allSatisfy { $0 == nil } && set.isEmpty && !unsafeAllowAnonymous
       && !unsafePlainUpstream
   }
 
-  /// Returns the sources of the settings. This removes the key from the environment, so call it while there is one
-  /// thread.
+  /// Removes the key from the environment, so call it while there is one thread.
   func input() -> SettingsInput {
     let key = SecretBytes.take(environmentVariable: "MUSICKIT_KEY")
     return SettingsInput(
@@ -57,8 +49,8 @@ struct SettingsOptions: ParsableArguments {
     ]
     return set.map { setting in
       let parts = setting.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-      return SettingsInput.Flag(name: "--set", path: String(parts[0]), value: String(parts[1]))
-    } + named.compactMap { name, path, value in value.map { SettingsInput.Flag(name: name, path: path, value: $0) } }
+      return ("--set", String(parts[0]), String(parts[1]))
+    } + named.compactMap { name, path, value in value.map { (name, path, $0) } }
   }
 
   /// Returns the environment of the process. If a name occurs twice, the first entry counts, as in getenv(3).

@@ -22,8 +22,6 @@ extension ClientCandidate {
 
   /// The settings of which at most one is allowed.
   static let credentials = [apiKey.path, jwt.path, clientCertificate.path]
-
-  /// A digest that no key has.
   private static let exampleDigest = String(repeating: "0123456789abcdef", count: 4)
 
   enum JWT {
@@ -50,10 +48,8 @@ extension ClientCandidate {
       "requiredClaims", .object(of: [], remedy: "write { scope: \"music\" }"), example: #"{ scope: "music" }"#,
       "More claims that the JWT must have, each with its value, or with a list of which it has one.")
 
-    static let known: [any SettingRow] =
-      [issuer, audience, jwksURL, jwksFile, caFile, algorithms, requiredClaims]
+    static let known: [any SettingRow] = [issuer, audience, jwksURL, jwksFile, caFile, algorithms, requiredClaims]
 
-    /// Returns the setting of a member of `requiredClaims`.
     static func claim(_ name: String) -> Setting<SettingElements<String>> {
       let type = SettingType.elements(
         of: .label("write \(text)"), atMost: 100, ifEmpty: "write \(text), or leave it out")
@@ -63,7 +59,6 @@ extension ClientCandidate {
     private static let text = "a text of at most 1024 characters"
   }
 
-  /// Reads the credential of the client. Returns nil if it is invalid.
   mutating func readCredential(_ reader: inout SettingsReader, hasOrigins: Bool) -> Client.Credential? {
     let present = Self.credentials.filter(reader.isSet)
     let keys = readKeys(&reader)
@@ -71,13 +66,13 @@ extension ClientCandidate {
     let names = readNames(&reader)
     guard present.count < 2 else {
       reader.reject(
-        present[1], problem: "is a second kind of credential beside \(present[0])",
+        present[1], "is a second kind of credential beside \(present[0])",
         remedy: "write a separate client for each, with its own id")
       return nil
     }
     if present.isEmpty, !hasOrigins {
       reader.reject(
-        "", problem: "has neither a credential nor origins, so no request can come from this client",
+        "", "has neither a credential nor origins, so no request can come from this client",
         remedy: "write apiKey, jwt or clientCertificate, or origins for web pages")
       return nil
     }
@@ -89,13 +84,11 @@ extension ClientCandidate {
     let keys = reader.readObjects(Self.apiKey) { key -> [APIKeyDigest]? in
       key.require(Self.digest.path, remedy: "write what new-api-key prints as SHA-256")
       let read = key.readElements(Self.digest)
-      digests += read?.compactMap { $0 } ?? []
+      marks += read?.compactMap { $0.map { .digest($0) } } ?? []
       return read?.whole()
     }
     let whole = keys?.whole()?.flatMap { $0 }
-    if whole?.isEmpty == true {
-      reader.reject(Self.apiKey.path, problem: "has no key", remedy: "write { sha256: \"…\" }")
-    }
+    if whole?.isEmpty == true { reader.reject(Self.apiKey.path, "has no key", remedy: "write { sha256: \"…\" }") }
     return whole
   }
 
@@ -103,7 +96,7 @@ extension ClientCandidate {
     reader.readObject(Self.clientCertificate) { certificate in
       certificate.require(Self.name.path, remedy: "write a subject alternative name of its certificate")
       let read = certificate.readElements(Self.name)
-      names = read?.compactMap { $0 } ?? []
+      marks += read?.compactMap { $0.map { .name($0) } } ?? []
       return read?.whole()
     }
   }
@@ -130,8 +123,7 @@ extension ClientCandidate {
     return source.map { .jwt(rules, $0) }
   }
 
-  /// Reports a missing audience, unless a claim names the application. A provider signs tokens for all of its
-  /// applications, so one of the two must say that a token is for this one.
+  /// A provider signs tokens for all of its applications, so `aud` or a claim must say that a token is for this one.
   private static func requireApplication(_ reader: inout SettingsReader, _ claims: [JWTRules.RequiredClaim]?) {
     guard let claims, !claims.isEmpty else {
       // Invalid claims are already reported, and may be what names the application.
@@ -148,8 +140,7 @@ extension ClientCandidate {
     let known = JWTRules.RequiredClaim.ofApplications.joined(separator: ", ")
     reader.missing(
       JWT.audience.path,
-      problem:
-        "is not set, and \(names) in requiredClaims \(claims.count == 1 ? "does" : "do") not name the application "
+      "is not set, and \(names) in requiredClaims \(claims.count == 1 ? "does" : "do") not name the application "
         + "that a token is for, so a token for another application would count",
       remedy: "write the token's aud. If tokens have none, require one of \(known)")
   }
@@ -157,16 +148,15 @@ extension ClientCandidate {
   private mutating func readKeySource(_ reader: inout SettingsReader, _ issuer: String?) -> KeySetSource? {
     let url = reader.read(JWT.jwksURL)
     (keySetFile, caFile) = (reader.read(JWT.jwksFile), reader.read(JWT.caFile))
-    fetchesKeySet = !reader.isSet(JWT.jwksFile.path)
     switch (reader.isSet(JWT.jwksFile.path), reader.isSet(JWT.jwksURL.path)) {
     case (true, true):
-      reader.reject(JWT.jwksURL.path, problem: "is set, and so is jwksFile", remedy: "keep one of the two")
+      reader.reject(JWT.jwksURL.path, "is set, and so is jwksFile", remedy: "keep one of the two")
       return nil
     case (false, false):
       guard let issuer else { return nil }
       do throws(ServiceURL.Invalid) { provider = try ServiceURL(discoveryOf: issuer).origin } catch {
         reader.missing(
-          JWT.jwksURL.path, problem: "is not set",
+          JWT.jwksURL.path, "is not set",
           remedy:
             "write where the provider publishes its keys, an https URL, or jwksFile for a copy of them. The server "
             + "cannot find them by the issuer, because the issuer \(error)")
@@ -175,7 +165,8 @@ extension ClientCandidate {
       return .issuer(issuer, caFile: caFile)
     case (true, false):
       if reader.isSet(JWT.caFile.path) {
-        reader.reject(JWT.caFile.path, problem: "has no effect beside jwksFile", remedy: "leave it out")
+        reader.reject(JWT.caFile.path, "has no effect beside jwksFile", remedy: "leave it out")
+        caFile = nil
       }
       return keySetFile.map(KeySetSource.file)
     case (false, true):
@@ -186,39 +177,34 @@ extension ClientCandidate {
 }
 
 extension SettingType where Value == String {
-  static let secureURL: SettingType = {
-    let remedy = "write an https URL such as \"https://id.example.com/.well-known/jwks.json\""
-    return string(remedy) { (text) throws(InvalidValue) in
-      // The log would contain the key with every failed fetch.
-      guard !holdsAPIKey(text) else { throw InvalidValue(problem: "contains an API key", remedy: remedy) }
-      do throws(ServiceURL.Invalid) { _ = try ServiceURL(text) } catch {
-        throw InvalidValue(problem: "\(quotedURL(text)) \(error)", remedy: remedy)
-      }
-      return text
+  static let secureURL = string("write an https URL such as \"https://id.example.com/.well-known/jwks.json\"") {
+    (text, remedy) throws(InvalidValue) in
+    // The log would contain the key with every failed fetch.
+    guard !holdsAPIKey(text) else { throw InvalidValue("contains an API key", remedy: remedy) }
+    do throws(ServiceURL.Invalid) { _ = try ServiceURL(text) } catch {
+      throw InvalidValue("\(quotedURL(text)) \(error)", remedy: remedy)
     }
-  }()
+    return text
+  }
 }
 
 extension SettingType where Value == APIKeyDigest {
   /// The SHA-256 of an API key. An invalid value may be the key itself, so errors never quote it.
-  static let apiKeyDigest: SettingType = {
-    let remedy = "write the 64 hexadecimal digits that new-api-key prints"
-    return string(remedy, write: { "\"\($0.hexadecimal)\"" }) { (text) throws(InvalidValue) in
-      guard APIKeyForm(of: text) == .other else {
-        throw InvalidValue(
-          problem: "is an API key in clear instead of its SHA-256",
-          remedy: "others may know this key now: make a new one with new-api-key, and \(remedy)")
-      }
-      guard let digest = APIKeyDigest(hexadecimal: text) else {
-        let kind = text.utf8.count == 64 ? "" : " (\(text.utf8.count) characters)"
-        throw InvalidValue(problem: "is not a SHA-256 in hexadecimal\(kind)", remedy: remedy)
-      }
-      guard !digest.isOfEmptyKey else {
-        throw InvalidValue(problem: "is the SHA-256 of an empty key", remedy: remedy)
-      }
-      return digest
+  static let apiKeyDigest = string(
+    "write the 64 hexadecimal digits that new-api-key prints", write: { "\"\($0.hexadecimal)\"" }
+  ) { (text, remedy) throws(InvalidValue) in
+    guard APIKeyForm(of: text) == .other else {
+      throw InvalidValue(
+        "is an API key in clear instead of its SHA-256",
+        remedy: "others may know this key now: make a new one with new-api-key, and \(remedy)")
     }
-  }()
+    guard let digest = APIKeyDigest(hexadecimal: text) else {
+      let kind = text.utf8.count == 64 ? "" : " (\(text.utf8.count) characters)"
+      throw InvalidValue("is not a SHA-256 in hexadecimal\(kind)", remedy: remedy)
+    }
+    guard !digest.isOfEmptyKey else { throw InvalidValue("is the SHA-256 of an empty key", remedy: remedy) }
+    return digest
+  }
 }
 
 extension SettingType where Value == SubjectName {

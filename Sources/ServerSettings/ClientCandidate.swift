@@ -2,31 +2,22 @@ import Access
 import Bytes
 import HTTPMessages
 
-/// The readable part of one element of `access.clients`, even if the rest is invalid. It suffices to compare the
-/// element with other clients and to open its files, so that one error does not hide another.
+/// The valid part of an element of `access.clients`, to compare it with the others, so that one error hides no other.
 struct ClientCandidate {
-  var id: String?
-  var digests: [APIKeyDigest] = []
-  var names: [SubjectName] = []
-  /// The origins that identify the client. Origins that only restrict another credential are not included.
-  var knownOrigins: [OriginPattern] = []
-  /// All valid origins of the client.
+  /// What identifies the client, without the origins that only restrict another credential.
+  var marks: [ClientConflict.Mark] = []
   var origins: [OriginPattern] = []
   /// The rules for the client's JWTs, if the parts that distinguish them from another client's are valid.
   var rules: JWTRules?
-  /// The file with the key set of the client's identity provider.
+  /// The file with the key set of the client's identity provider. Nil if the server fetches that.
   var keySetFile: String?
-  /// Whether the server fetches the key set of the client's identity provider.
-  var fetchesKeySet = false
   /// Where it fetches that key set, or the discovery document that says where.
   var provider: Origin?
   /// The file of the authorities for the provider. Nil for the system's.
   var caFile: String?
-  /// The client. Nil if there is an error.
   var client: Client?
 }
 
-/// The members of a client.
 extension ClientCandidate {
   static let id = Setting("id", .clientID, example: #""android""#, "Its name, in logs and metrics. Required.")
   static let origins = Setting(
@@ -54,7 +45,8 @@ extension ClientCandidate {
 
   init(_ reader: inout SettingsReader, within context: Settings.Access.ValidationContext) {
     reader.require(Self.id.path, remedy: "write a name such as \"android\"")
-    id = reader.read(Self.id)
+    let id = reader.read(Self.id)
+    marks = id.map { [.id($0)] } ?? []
     let origins = readOrigins(&reader)
     // Invalid origins are already reported.
     let hasOrigins = origins.map { !$0.isEmpty } ?? reader.isSet(Self.origins.path)
@@ -64,14 +56,17 @@ extension ClientCandidate {
     let me = reader.read(Self.me)
     let ttl = reader.read(Self.ttl)
     if let ttl, let most = context.token?.maxTTL, ttl > most {
-      reader.reject(
-        Self.ttl.path, problem: "is more than token.maxTTL", remedy: "write at most that, or raise token.maxTTL")
+      reader.reject(Self.ttl.path, "is more than token.maxTTL", remedy: "write at most that, or raise token.maxTTL")
     }
     let storefronts = reader.readList(Self.storefronts)
     let share = reader.read(Self.share)
     let rates = reader.readObject(Self.rateLimit) { Rates(&$0, within: context) }
     Self.checkWorth(&reader, token: token, catalog: catalog, me: me, within: context)
-    Self.checkCertificate(&reader, credential, within: context)
+    if case .certificate = credential, !context.requestsCertificates {
+      reader.reject(
+        Self.clientCertificate.path, "has no effect, because the server requests no client certificate",
+        remedy: "name the CAs that sign client certificates in server.tls.clientCAFile")
+    }
     guard reader.errors.isEmpty, let id, let credential, let token, let catalog, let me else { return }
     client = Client(
       id: id, credential: credential, origins: .only(origins?.whole() ?? []), token: token, catalog: catalog, me: me,
@@ -84,11 +79,10 @@ extension ClientCandidate {
     let origins = reader.readElements(Self.origins)
     self.origins = origins?.compactMap { $0 } ?? []
     if !Self.credentials.contains(where: reader.isSet) {
-      knownOrigins = self.origins
+      marks += self.origins.map { .origin($0) }
     } else if origins?.isEmpty ?? false {
       // An empty list would remove the restriction to web origins.
-      reader.reject(
-        Self.origins.path, problem: "is empty", remedy: "name some, or leave it out for callers from any origin")
+      reader.reject(Self.origins.path, "is empty", remedy: "name some, or leave it out for callers from any origin")
     }
     return origins
   }
@@ -100,51 +94,37 @@ extension ClientCandidate {
   ) {
     guard let token, let catalog, let me else { return }
     if !token, !catalog, !me {
-      reader.reject(
-        "", problem: "is a client without any permission", remedy: "turn token, catalog or me on, or remove it")
+      reader.reject("", "is a client without any permission", remedy: "turn token, catalog or me on, or remove it")
     }
     if !context.isCatalogEnabled, catalog || me, !token {
       reader.reject(
-        "", problem: "is a client without any permission, because catalog.enabled is false",
+        "", "is a client without any permission, because catalog.enabled is false",
         remedy: "turn catalog.enabled or the client's token on")
     }
     if me, context.catalog?.me == false {
       reader.reject(
-        Self.me.path, problem: "has no effect while catalog.me is false",
-        remedy: "turn catalog.me on, or leave this out")
+        Self.me.path, "has no effect while catalog.me is false", remedy: "turn catalog.me on, or leave this out")
     }
-  }
-
-  private static func checkCertificate(
-    _ reader: inout SettingsReader, _ credential: Client.Credential?, within context: Settings.Access.ValidationContext
-  ) {
-    guard case .certificate = credential, !context.requestsCertificates else { return }
-    reader.reject(
-      clientCertificate.path, problem: "has no effect, because the server requests no client certificate",
-      remedy: "name the CAs that sign client certificates in server.tls.clientCAFile")
   }
 }
 
 extension SettingType where Value == String {
   /// The name of a client, which appears in logs and as a label of metrics.
-  static let clientID: SettingType = {
-    let remedy = "write 1 to 64 letters, digits, dots, dashes and underscores, such as \"android\""
-    return string(remedy) { (text) throws(InvalidValue) in
-      guard APIKeyForm(of: text) == .other, !holdsAPIKey(text) else {
-        throw InvalidValue(
-          problem: "is or contains an API key",
-          remedy: "write a name, such as \"android\"; others may know this key now: make a new one with new-api-key")
-      }
-      guard (1...64).contains(text.utf8.count), text.utf8.allSatisfy(\.isOfName), text != "-" else {
-        throw InvalidValue(problem: "\(quoted(text)) is not a valid client name", remedy: remedy)
-      }
-      guard text != Client.anonymousID, text != "other" else {
-        throw InvalidValue(
-          problem: "\(quoted(text)) has another meaning in logs and metrics", remedy: "write another name")
-      }
-      return text
+  static let clientID = string("write 1 to 64 letters, digits, dots, dashes and underscores, such as \"android\"") {
+    (text, remedy) throws(InvalidValue) in
+    guard APIKeyForm(of: text) == .other, !holdsAPIKey(text) else {
+      throw InvalidValue(
+        "is or contains an API key",
+        remedy: "write a name, such as \"android\"; others may know this key now: make a new one with new-api-key")
     }
-  }()
+    guard (1...64).contains(text.utf8.count), text.utf8.allSatisfy(\.isOfName), text != "-" else {
+      throw InvalidValue("\(quoted(text)) is not a valid client name", remedy: remedy)
+    }
+    guard text != Client.anonymousID, text != "other" else {
+      throw InvalidValue("\(quoted(text)) has another meaning in logs and metrics", remedy: "write another name")
+    }
+    return text
+  }
 }
 
 extension Client {
@@ -161,109 +141,96 @@ extension Client {
 }
 
 /// A conflict: one request could match two clients.
-struct ClientConflict: Equatable {
-  /// The place of the conflict within the list: `[3].id`.
-  let place: String
-  let problem: String
-  let remedy: String
-
-  /// Returns every conflict, at the second of its clients.
-  static func all(in clients: [ClientCandidate]) -> [ClientConflict] {
-    var search = Search()
-    for (index, client) in clients.enumerated() { search.add(client, at: index) }
-    return search.clashes
-  }
-
-  /// Returns a warning for each oddity of a client that may be a slip: an origin without encryption, a limit of a
-  /// permission that it does not have, and an issuer that differs from another client's only by its last slash.
-  static func warnings(about clients: [ClientCandidate]) -> [String] {
-    var issuers: [Substring: (index: Int, text: String)] = [:]
-    return clients.enumerated().flatMap { index, client in
-      var warnings = client.origins.filter(\.isPlain).map { origin in
-        "\(Search.name(index)) has the origin \(shown("\(origin)")): without https, anyone on the way can change its pages "
-          + "and take their tokens, and browsers play no protected music there. If its pages have https, write https."
-      }
-      if let client = client.client { warnings += client.vainLimits(at: Search.name(index)) }
-      guard let issuer = client.rules?.issuer else { return warnings }
-      let stem = issuer[..<(issuer.hasSuffix("/") ? issuer.index(before: issuer.endIndex) : issuer.endIndex)]
-      if let other = issuers[stem], other.text != issuer {
-        warnings.append(
-          "\(Search.name(index)).jwt.issuer differs from that of \(Search.name(other.index)) only by the slash at its end. "
-            + "The iss of a token is compared byte for byte: write both as the provider does.")
-      }
-      issuers[stem] = (index, issuer)
-      return warnings
-    }
-  }
-
-  /// What identifies a client. Two clients with the same would match the same request.
-  private enum Mark: Hashable {
+struct ClientConflict {
+  /// What identifies a client.
+  enum Mark: Hashable {
     case id(String)
     case digest(APIKeyDigest)
     case name(SubjectName)
     case origin(OriginPattern)
   }
 
-  private struct Search {
-    var clashes: [ClientConflict] = []
-    private var owners: [Mark: Int] = [:]
-    private var issuers: [String: [(index: Int, rules: JWTRules)]] = [:]
+  /// The path of the conflict, at the second client: `access.clients[3].id`.
+  let path: String
+  let problem: String
+  let remedy: String
 
-    mutating func add(_ client: ClientCandidate, at index: Int) {
-      let marks =
-        [client.id.map(Mark.id)].compactMap { $0 } + client.digests.map(Mark.digest) + client.names.map(Mark.name)
-        + client.knownOrigins.map(Mark.origin)
-      for mark in marks {
-        guard let first = owners[mark] else {
+  private init(_ index: Int, _ member: String, _ problem: String, remedy: String) {
+    (path, self.problem, self.remedy) = ("\(Self.name(index)).\(member)", problem, remedy)
+  }
+
+  private init(of mark: Mark, _ first: Int, _ second: Int) {
+    let (isTwice, owner) = (first == second, Self.name(first))
+    let repetition = isTwice ? " twice" : ", which \(owner) also has"
+    switch mark {
+    case .id(let id):
+      self.init(
+        second, "id", "\(quoted(id)) is also the id of \(owner)", remedy: "write a different id for each client")
+    case .digest:
+      // The error does not show the digest, because it represents a credential.
+      self.init(
+        second, "apiKey", isTwice ? "has the same key twice" : "is also a key of \(owner)",
+        remedy: isTwice ? "write it once" : "make a separate key for each client")
+    case .name(let name):
+      self.init(second, "clientCertificate.san", "has \(shown("\(name)"))\(repetition)", remedy: "write it once")
+    case .origin(let origin):
+      self.init(second, "origins", "has \(shown("\(origin)"))\(repetition)", remedy: "write it once")
+    }
+  }
+
+  private static func name(_ index: Int) -> String { "\(Settings.Access.clients.path)[\(index)]" }
+
+  /// Returns every conflict. Of one provider, clients must differ in audience, or in a claim that both require.
+  static func all(in clients: [ClientCandidate]) -> [ClientConflict] {
+    var owners: [Mark: Int] = [:]
+    var issuers: [String: [(index: Int, rules: JWTRules)]] = [:]
+    var conflicts: [ClientConflict] = []
+    for (index, client) in clients.enumerated() {
+      for mark in client.marks {
+        if let first = owners[mark] {
+          conflicts.append(ClientConflict(of: mark, first, index))
+        } else {
           owners[mark] = index
-          continue
-        }
-        let (isTwice, owner) = (first == index, Self.name(first))
-        switch mark {
-        case .id(let id):
-          add(
-            ".id", of: index, "\(quoted(id)) is also the id of \(owner)", remedy: "write a different id for each client"
-          )
-        case .digest:
-          // The error does not show the digest, because it represents a credential.
-          add(
-            ".apiKey", of: index, isTwice ? "has the same key twice" : "is also a key of \(owner)",
-            remedy: isTwice ? "write it once" : "make a separate key for each client")
-        case .name(let name): hold("\(name)", isTwice, owner, at: index, ".clientCertificate.san")
-        case .origin(let origin): hold("\(origin)", isTwice, owner, at: index, ".origins")
         }
       }
-      if let rules = client.rules { add(rules, at: index) }
-    }
-
-    private mutating func hold(_ text: String, _ isTwice: Bool, _ owner: String, at index: Int, _ place: String) {
-      let repetition = isTwice ? " twice" : ", which \(owner) also has"
-      add(place, of: index, "has \(shown(text))\(repetition)", remedy: "write it once")
-    }
-
-    private mutating func add(_ place: String, of index: Int, _ problem: String, remedy: String) {
-      clashes.append(ClientConflict(place: "[\(index)]\(place)", problem: problem, remedy: remedy))
-    }
-
-    static func name(_ index: Int) -> String { "\(Settings.Access.clients.path)[\(index)]" }
-
-    /// For the same provider, clients must differ in audience, or in a claim that both require. A client without an
-    /// audience takes any.
-    private mutating func add(_ rules: JWTRules, at index: Int) {
-      for other in issuers[rules.issuer, default: []] where Self.canMeanBoth(rules, other.rules) {
-        add(
-          ".jwt", of: index, "matches tokens that \(Self.name(other.index)) also matches",
-          remedy: "write different audiences, or different values of a claim in requiredClaims")
-        break
+      guard let rules = client.rules else { continue }
+      if let other = issuers[rules.issuer]?.first(where: { canMeanBoth(rules, $0.rules) }) {
+        conflicts.append(
+          ClientConflict(
+            index, "jwt", "matches tokens that \(name(other.index)) also matches",
+            remedy: "write different audiences, or different values of a claim in requiredClaims"))
       }
       issuers[rules.issuer, default: []].append((index, rules))
     }
+    return conflicts
+  }
 
-    private static func canMeanBoth(_ one: JWTRules, _ other: JWTRules) -> Bool {
-      if let ours = one.audiences, let theirs = other.audiences, Set(ours).isDisjoint(with: theirs) { return false }
-      return !one.requiredClaims.contains { claim in
-        other.requiredClaims.contains { $0.name == claim.name && Set($0.values).isDisjoint(with: claim.values) }
+  /// A client without an audience takes any.
+  private static func canMeanBoth(_ one: JWTRules, _ other: JWTRules) -> Bool {
+    if let ours = one.audiences, let theirs = other.audiences, Set(ours).isDisjoint(with: theirs) { return false }
+    return !one.requiredClaims.contains { claim in
+      other.requiredClaims.contains { $0.name == claim.name && Set($0.values).isDisjoint(with: claim.values) }
+    }
+  }
+
+  /// Returns a warning for each oddity of a client that may be a slip.
+  static func warnings(about clients: [ClientCandidate]) -> [String] {
+    var issuers: [Substring: (index: Int, text: String)] = [:]
+    return clients.enumerated().flatMap { index, client in
+      var warnings = client.origins.filter(\.isPlain).map { origin in
+        "\(name(index)) has the origin \(shown("\(origin)")): without https, anyone on the way can change its pages and "
+          + "take their tokens, and browsers play no protected music there. If its pages have https, write https."
       }
+      warnings += client.client?.vainLimits(at: name(index)) ?? []
+      guard let issuer = client.rules?.issuer else { return warnings }
+      let stem = issuer.hasSuffix("/") ? issuer.dropLast() : issuer[...]
+      if let other = issuers[stem], other.text != issuer {
+        warnings.append(
+          "\(name(index)).jwt.issuer differs from that of \(name(other.index)) only by the slash at its end. The iss of "
+            + "a token is compared byte for byte: write both as the provider does.")
+      }
+      issuers[stem] = (index, issuer)
+      return warnings
     }
   }
 }

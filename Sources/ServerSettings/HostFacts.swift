@@ -4,28 +4,23 @@ import Glibc
 
 /// The resources of the machine that defaults and bounds depend on.
 public struct HostFacts: Sendable, Equatable {
-  /// The number of descriptors that this process may open: the hard limit of RLIMIT_NOFILE, which the process sets as
-  /// its soft limit, minus the descriptors that its parent left open besides the standard streams.
-  public var openFiles: Int
+  /// The hard limit of RLIMIT_NOFILE, minus the descriptors that the parent left open besides the standard streams.
+  package var openFiles: Int
   /// The number of cores that this process may use: its affinity within its container's quota, at least 1.
-  public var cores: Int
+  package var cores: Int
   /// The memory in bytes that the control groups of the process allow. Nil if there is no limit.
-  public var memory: Int?
+  package var memory: Int?
   /// Whether standard error is a terminal.
-  public var logsToTerminal: Bool
+  package var logsToTerminal: Bool
   /// The listening sockets that the service manager has passed, instead of those that the settings name.
-  package var sockets = PassedListeners.none
+  package var sockets = PassedListeners()
 
   /// Creates facts from the given values.
   public init(openFiles: Int, cores: Int, memory: Int? = nil, logsToTerminal: Bool) {
-    self.openFiles = openFiles
-    self.cores = cores
-    self.memory = memory
-    self.logsToTerminal = logsToTerminal
+    (self.openFiles, self.cores, self.memory, self.logsToTerminal) = (openFiles, cores, memory, logsToTerminal)
   }
 
-  /// The current facts of this machine.
-  public static func current() -> HostFacts {
+  package static func current() -> HostFacts {
     var limit = rlimit()
     let isKnown = unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0
     // Three descriptors are the standard streams.
@@ -46,8 +41,7 @@ public struct HostFacts: Sendable, Equatable {
   }
 }
 
-/// The number of cores that this process may keep busy. A container with half a core on a 64-core machine should not run
-/// 64 event loops: its quota is in the cgroup, not in the CPU affinity that `nproc` sees.
+/// A container with half a core on 64 cores should not run 64 loops. Its cgroup has the quota, not the affinity.
 enum CPUQuota {
   /// Returns the affinity's cores within all quotas up the cgroup tree, rounded up, at least 1.
   static func usableCores() -> Int {
@@ -72,30 +66,24 @@ enum CPUQuota {
   }
 }
 
-/// The memory that the control groups of the process allow. The kernel kills a process that exceeds the limit of its cgroup
-/// or of an ancestor, so the smallest one counts.
+/// The kernel kills a process that exceeds the limit of its cgroup or of an ancestor, so the smallest one counts.
 enum MemoryQuota {
   static func limit() -> Int? {
     ControlGroups.current.files("memory.max", v1: ("memory", "memory.limit_in_bytes"))
       .compactMap { text(at: $0).flatMap(bytes(in:)) }.min()
   }
 
-  /// Returns the bytes in `memory.max` (v2) or `memory.limit_in_bytes` (v1). Returns nil for `max`, for the largest
-  /// number of v1, which also means no limit, and for invalid text.
+  /// Returns the bytes in `memory.max` (v2) or `memory.limit_in_bytes` (v1). Returns nil for no limit and for invalid text.
   static func bytes(in text: String) -> Int? {
-    guard let bytes = Int(text.prefix { !$0.isWhitespace }), bytes > 0, bytes < unlimited else { return nil }
+    // In v1, "no limit" is the largest multiple of the page size. No machine has this much memory.
+    guard let bytes = Int(text.prefix { !$0.isWhitespace }), bytes > 0, bytes < 1 << 60 else { return nil }
     return bytes
   }
-
-  /// In v1, "no limit" is the largest multiple of the page size. No machine has this much memory.
-  private static let unlimited = 1 << 60
 }
 
 /// The control groups of a process (cgroups(7)), whose files have its limits.
 struct ControlGroups {
-  /// `/proc/self/cgroup`: a line for each hierarchy.
   let membership: String
-  /// `/proc/self/mountinfo`.
   let mountInfo: String
 
   static var current: ControlGroups {
@@ -130,8 +118,7 @@ struct ControlGroups {
       (root, point, type, options) = (fields[3], fields[4], fields[dash + 1], fields[dash + 3])
     }
 
-    /// Returns the folder of the cgroup `path`, and the folders of its mounted ancestors, the mount's root last. In a
-    /// container, that root is the container's own cgroup.
+    /// Returns the folders of a cgroup and its mounted ancestors. The last is the root, a container's own cgroup.
     func folders(of path: Substring) -> [String] {
       let below = root != "/" && path.hasPrefix(root) ? path.dropFirst(root.count) : path
       var components = below.split(separator: "/")
@@ -146,12 +133,9 @@ private func text(at path: String) -> String? {
   (try? SmallFile.read(path, atMost: 1 << 20)).map { String(decoding: $0, as: UTF8.self) }
 }
 
-/// The distribution of the descriptors that a process may open. Without a free descriptor, a new connection hangs. Over
-/// the limit of connections, it gets 503.
+/// The distribution of descriptors. Without a free one, a connection hangs; over the limit of connections, it gets 503.
 package struct DescriptorBudget {
-  /// The number of connections for callers.
   let connections: Int
-  /// The number of connections to the admin listener.
   package let adminConnections: Int
   /// The number of connections to the catalog's upstream and to the store for each loop.
   package let upstreamPerLoop: Int
@@ -185,47 +169,37 @@ package struct DescriptorBudget {
   /// Returns the largest number of loops for `openFiles` descriptors. It is 0 or less if even one loop needs more.
   static func mostLoops(openFiles: Int) -> Int { (openFiles - least(loops: 0)) / (perLoop + 1) }
 
-  /// The advice for an operator if the process has too few descriptors.
   package static let remedy = "raise the limit of descriptors (ulimit -n, LimitNOFILE)"
 }
 
-/// The sockets that the service manager has passed, for each listener of the server.
+/// The sockets that the service manager has passed, for each listener. The server opens a listener that has none.
 package struct PassedListeners: Sendable, Equatable {
-  /// The sockets of the public listener. Empty if the server opens it.
   package var `public`: [PassedSocket] = []
-  /// The sockets of the admin listener. Empty if the server opens it.
   package var admin: [PassedSocket] = []
 
-  /// No socket: the server opens its listeners.
-  package static let none = PassedListeners()
-
-  private init() {}
+  init() {}
 
   /// Divides sockets by their names; one without a name is the public listener's. Throws for any other name, and for a
   /// socket that is passed twice: callers would reach the admin listener, or either listener by chance.
   package init(_ sockets: [PassedSocket]) throws(PassedSocketError) {
     for (index, socket) in sockets.enumerated() {
       if let earlier = sockets[..<index].first(where: { $0.isSameSocket(as: socket) }) {
+        let names = [earlier, socket].map { quoted($0.name ?? "public") }.joined(separator: " and ")
         throw PassedSocketError(
-          """
-          The service manager passes the same socket, \(socket.address), twice, with the names \(Self.name(earlier)) \
-          and \(Self.name(socket)); give each listener a socket unit of its own.
-          """)
+          "The service manager passes the same socket, \(socket.address), twice, with the names \(names); give each "
+            + "listener a socket unit of its own.")
       }
       switch socket.name {
       case nil, "public": `public`.append(socket)
       case "admin": admin.append(socket)
       case let name?:
         throw PassedSocketError(
-          """
-          The service manager passes a socket with the name \(quoted(name)); write FileDescriptorName=public or \
-          FileDescriptorName=admin in the socket unit.
-          """)
+          "The service manager passes a socket with the name \(quoted(name)); write FileDescriptorName=public or "
+            + "FileDescriptorName=admin in the socket unit.")
       }
     }
   }
 
-  /// The warnings that every user of this machine may connect to a Unix-domain socket.
   var warnings: [String] {
     (`public` + admin).compactMap { socket in
       socket.modeOpenToAll.map { mode in
@@ -234,6 +208,4 @@ package struct PassedListeners: Sendable, Equatable {
       }
     }
   }
-
-  private static func name(_ socket: PassedSocket) -> String { quoted(socket.name ?? "public") }
 }

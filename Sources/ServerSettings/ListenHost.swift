@@ -9,7 +9,6 @@ package enum ListenHost: Sendable, Hashable, CustomStringConvertible {
   /// One IPv4 or IPv6 address in the usual notation, without brackets.
   case address(String)
 
-  /// Creates the host from `text`. Nil if that is neither of the two words nor an address on which a server can listen.
   package init?(_ text: String) {
     switch text {
     case "*": self = .any
@@ -38,8 +37,6 @@ package enum ListenHost: Sendable, Hashable, CustomStringConvertible {
   }
 
   package var isLoopback: Bool { addresses.first?.isLoopback ?? false }
-
-  /// Whether the host means every address of the machine, of one family or of both.
   var isEveryAddress: Bool { addresses.contains(where: IPAddress.unspecified.contains) }
 
   /// An address with which this machine can reach the listener, in the form of a URL's authority.
@@ -93,14 +90,12 @@ struct SocketPlace {
 }
 
 extension SettingType where Value == ListenHost {
-  static let listenHost: SettingType = {
-    let remedy = "write an IP address without brackets, \"localhost\", or \"*\" for every address"
-    return string(remedy) { (text) throws(InvalidValue) in
-      guard let host = ListenHost(text) else {
-        let problem = IPAddress(text) == nil ? "is not an IP address" : "is an address on which no server can listen"
-        throw InvalidValue(problem: "\(quoted(text)) \(problem)", remedy: remedy)
-      }
-      return host
+  static let listenHost = string("write an IP address without brackets, \"localhost\", or \"*\" for every address") {
+    (text, remedy) throws(InvalidValue) in
+    guard let host = ListenHost(text) else {
+      let problem = IPAddress(text) == nil ? "is not an IP address" : "is an address on which no server can listen"
+      throw InvalidValue("\(quoted(text)) \(problem)", remedy: remedy)
     }
-  }()
+    return host
+  }
 }

@@ -6,13 +6,11 @@ import Glibc
 import HTTPMessages
 package import TLS
 
-/// The files that the settings name. `check-config`, a start and a reload all read them with
-/// ``load(resumingTicketsOf:)``, so all three find the same errors.
+/// The files that the settings name. `check-config`, a start and a reload all read them with ``load(resumingTicketsOf:)``.
 package struct NamedFiles: Sendable {
   var team: TeamID?
   var keys: Settings.MusicKit.Keys?
   package var tls: Settings.Server.TLSFiles?
-  /// The authorities for the catalog's upstream. Nil for the system's.
   var upstreamCAFile: String?
   var clients: [ClientCandidate]
   var audit: Settings.Audit?
@@ -21,8 +19,7 @@ package struct NamedFiles: Sendable {
   /// The configuration file, which is read before.
   var configuration: String?
 
-  /// Reads each file once, and validates its content. It blocks, so an event loop must not call it. The clients of the
-  /// `previous` TLS context may resume their sessions.
+  /// Reads and validates all files. It blocks. The clients of the `previous` TLS context may resume their sessions.
   package func load(resumingTicketsOf previous: TLSContext? = nil) -> FileParts {
     var loader = FileLoader()
     let keys = loader.part { loader in self.keys.flatMap { loader.keys(in: $0, team: team) } }
@@ -37,7 +34,11 @@ package struct NamedFiles: Sendable {
     let settings = configuration.map { [("--config or MUSICKIT_CONFIG", $0)] } ?? []
     if let error = audit?.check(others: paths + settings) { loader.errors.append(error) }
     let store = loader.part { loader in shared.map { loader.store(of: $0) } }
-    let collector = loader.part { loader in spanExport.map { loader.authorities(of: $0) } }
+    let collector = loader.part { loader in
+      spanExport.map {
+        $0.endpoint.origin.isSecure ? loader.authorities($0.certificate, of: $0.certificateSetting) : nil
+      }
+    }
     return FileParts(
       keys: keys, tls: context, upstreamAuthorities: upstream, collectorAuthorities: collector, store: store,
       keySets: keySets, errors: loader.errors, warnings: loader.warnings)
@@ -51,9 +52,7 @@ package struct NamedFiles: Sendable {
     files.tls = files.tls ?? running.server.tls
     return files
   }
-}
 
-extension NamedFiles {
   /// The path of each file that the server reads, with the setting that names it.
   package var paths: [(setting: String, path: String)] {
     var paths: [(String, String?)] = [
@@ -106,7 +105,6 @@ package struct FileParts: Sendable {
   package let errors: [SettingsError]
   package let warnings: [String]
 
-  /// The content of all files. Nil if there is an error.
   package var whole: LoadedFiles? {
     guard errors.isEmpty, let keys, let upstreamAuthorities, let keySets else { return nil }
     return LoadedFiles(
@@ -120,13 +118,13 @@ package struct LoadedFiles: Sendable {
   package let key: SigningKey
   /// The key that replaces ``key``. Nil without a rotation.
   package var nextKey: SigningKey?
-  /// The TLS context of the public listener. Nil if the settings name no certificate.
+  /// Nil if the settings name no certificate.
   package var tls: TLSContext?
-  /// The authorities that the server trusts for the catalog's upstream. Without a file, these are the system's.
+  /// Without a file, the system's.
   package let upstreamAuthorities: TLSClientContext
-  /// The authorities that the server trusts for the collector of spans. Nil without a collector that speaks TLS.
+  /// Nil without a collector that speaks TLS.
   package var collectorAuthorities: TLSClientContext?
-  /// What the server needs to log in to the store. Nil without a store.
+  /// Nil without a store.
   package var store: StoreFiles?
   package var keySets = KeySetFiles()
   /// Oddities of files that are usable nevertheless, each described in one sentence for the operator.
@@ -135,15 +133,12 @@ package struct LoadedFiles: Sendable {
 
 extension LoadedFiles {
   /// Creates files with a key that has no file, and the system's authorities.
-  package init(key: SigningKey) throws(TLSError) {
-    self.init(key: key, upstreamAuthorities: try TLSClientContext())
-  }
+  package init(key: SigningKey) throws(TLSError) { self.init(key: key, upstreamAuthorities: try TLSClientContext()) }
 }
 
 /// The content of the files of identity providers, by path.
 package struct KeySetFiles: Sendable {
   package internal(set) var keys: [String: JSONWebKeySet] = [:]
-  /// The authorities that the server trusts for providers.
   package internal(set) var authorities: [String: TLSClientContext] = [:]
 }
 
@@ -163,9 +158,7 @@ struct FileLoader {
   }
 
   /// Returns the signing key, and the next key of a rotation, after each has signed a probe.
-  mutating func keys(
-    in places: Settings.MusicKit.Keys, team: TeamID?
-  ) -> (active: SigningKey, next: SigningKey?)? {
+  mutating func keys(in places: Settings.MusicKit.Keys, team: TeamID?) -> (active: SigningKey, next: SigningKey?)? {
     let active = load(places.active, of: places.setting, team: team)
     guard let place = places.next else { return active.map { ($0, nil) } }
     guard let next = load(place.key, of: place.setting, team: team), let active else { return nil }
@@ -192,9 +185,7 @@ struct FileLoader {
   }
 
   /// Returns the context of a TLS server. It reports the errors of all files, not only those of the first.
-  mutating func context(
-    of files: Settings.Server.TLSFiles, resumingTicketsOf previous: TLSContext?
-  ) -> TLSContext? {
+  mutating func context(of files: Settings.Server.TLSFiles, resumingTicketsOf previous: TLSContext?) -> TLSContext? {
     let certificate = files.certificateFile.flatMap { pem($0, of: "server.tls.certificateFile") }
     let key = files.keyFile.flatMap { pem($0, of: "server.tls.keyFile") }
     let further = files.certificates.enumerated().compactMap { index, pair in
@@ -240,8 +231,7 @@ struct FileLoader {
     return noting(place) { try ServerCertificate(certificate: certificate, key: key) }
   }
 
-  /// Returns the authorities in the file at `path`, or the system's without a path. Nil if the file is unusable. Errors of
-  /// connections name `caSetting`.
+  /// Returns those of the file, or the system's. Nil if it is unusable. Errors of connections name `caSetting`.
   mutating func authorities(_ path: String?, of setting: String, caSetting: String? = nil) -> TLSClientContext? {
     let caSetting = caSetting ?? setting
     guard let path else { return noting(setting) { try TLSClientContext(caSetting: caSetting) } }
@@ -254,12 +244,6 @@ struct FileLoader {
     }
   }
 
-  /// Returns the authorities for the collector, or nil if it is not reached by TLS, or if the file is unusable.
-  mutating func authorities(of export: Settings.SpanExport) -> TLSClientContext? {
-    guard export.endpoint.origin.isSecure else { return nil }
-    return authorities(export.certificate, of: export.certificateSetting)
-  }
-
   mutating func store(of shared: Settings.Shared) -> StoreFiles {
     let trusted = shared.address.isSecure ? authorities(shared.caFile, of: "shared.caFile") : nil
     return StoreFiles(password: shared.passwordFile.flatMap { password(in: $0) }, authorities: trusted)
@@ -269,7 +253,8 @@ struct FileLoader {
   private mutating func password(in path: String) -> SecretBytes? {
     let setting = "shared.passwordFile"
     do throws(SmallFile.Failure) {
-      var bytes = try SmallFile.read(path, atMost: Self.longestPassword)
+      // With its line end.
+      var bytes = try SmallFile.read(path, atMost: 1024)
       defer { bytes.wipe() }
       let end = bytes.last == UInt8(ascii: "\n") ? bytes.count - 1 : bytes.count
       guard end > 0, !bytes[..<end].contains(where: { $0 == 0x0A || $0 == 0 }) else {
@@ -283,9 +268,6 @@ struct FileLoader {
     }
   }
 
-  /// The longest password in bytes, with its line end.
-  private static let longestPassword = 1024
-
   /// Reads the key set of the client's identity provider if it is in a file, otherwise the authorities for fetching it.
   mutating func addKeySet(of client: ClientCandidate, at place: String) {
     if let file = client.keySetFile {
@@ -293,7 +275,7 @@ struct FileLoader {
         note("\(place).jwt.jwksFile", error.problem, remedy: error.remedy)
       }
     }
-    if client.fetchesKeySet, let file = client.caFile, keySets.authorities[file] == nil {
+    if let file = client.caFile, keySets.authorities[file] == nil {
       keySets.authorities[file] = authorities(file, of: "\(place).jwt.caFile", caSetting: "jwt.caFile")
     }
   }
@@ -309,20 +291,18 @@ struct FileLoader {
   private static func readKeys(in file: String) throws(InvalidValue) -> JSONWebKeySet {
     let json: [UInt8]
     do { json = try SmallFile.read(file, atMost: JSONWebKeySet.limit) } catch {
-      throw InvalidValue(
-        problem: "the file \(quotedPath(file)) \(error)", remedy: "write the path of a readable JWK Set")
+      throw InvalidValue("the file \(quotedPath(file)) \(error)", remedy: "write the path of a readable JWK Set")
     }
     if json.first(where: { $0 > 0x20 }) == UInt8(ascii: "<") {
       throw InvalidValue(
-        problem: "the file \(quotedPath(file)) is a web page",
+        "the file \(quotedPath(file)) is a web page",
         remedy: "write the path of a JWK Set, JSON of the form {\"keys\": […]}")
     }
     do { return try JSONWebKeySet(json) } catch {
-      throw InvalidValue(problem: "\(quotedPath(file)) is not a usable JWK Set. \(error)", remedy: nil)
+      throw InvalidValue("\(quotedPath(file)) is not a usable JWK Set. \(error)", remedy: nil)
     }
   }
 
-  /// Returns the file at `path`, which `setting` names. If it cannot be read, returns nil and records an error.
   private mutating func pem(_ path: String, of setting: String) -> PEMFile? {
     do throws(PEMFile.Failure) {
       return try read(path)
@@ -338,8 +318,7 @@ struct FileLoader {
   }
 
   private mutating func read(_ path: String) throws(PEMFile.Failure) -> PEMFile {
-    if let file = pemFiles[path] { return try file.get() }
-    let file = Result { () throws(PEMFile.Failure) in try PEMFile(reading: path) }
+    let file = pemFiles[path] ?? Result { () throws(PEMFile.Failure) in try PEMFile(reading: path) }
     pemFiles[path] = file
     return try file.get()
   }

@@ -1,10 +1,9 @@
 import Access
 package import HTTPMessages
 
-/// The URL of a service that the server sends requests to: of a key set, of a discovery document, or of a collector of
-/// spans.
+/// The URL of a service that the server uses: of a key set, of a discovery document, or of a collector of spans.
 package struct ServiceURL: Sendable, Hashable, CustomStringConvertible {
-  package struct Invalid: Error, Equatable, CustomStringConvertible {
+  package struct Invalid: Error, CustomStringConvertible {
     /// The problem, to follow the text itself: `is not https://…`.
     package let description: String
   }
@@ -16,8 +15,6 @@ package struct ServiceURL: Sendable, Hashable, CustomStringConvertible {
 
   /// The URL in a canonical form, without its query, which may contain a secret.
   package var description: String { "\(origin)\(target.prefix { $0 != "?" })" }
-
-  /// The maximum length of a URL, in bytes.
   static let limit = 2048
 
   /// Creates the URL of the discovery document of an issuer, which has neither a query nor a fragment (OpenID Connect
@@ -60,7 +57,6 @@ package struct ServiceURL: Sendable, Hashable, CustomStringConvertible {
     self.target = target.hasPrefix("/") ? String(target) : "/\(target)"
   }
 
-  /// Returns the URL with `path` behind its own path.
   func appending(_ path: String) -> ServiceURL {
     var url = self
     url.target += target.hasSuffix("/") ? path : "/\(path)"

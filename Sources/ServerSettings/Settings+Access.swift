@@ -48,10 +48,8 @@ extension Settings.Access {
     "access.anonymous.share", .share, example: "0.25",
     "The part of the concurrent requests to Apple that they may have.")
 
-  static let known: [any SettingRow] =
-    [clients, token, catalog, me, origins, ttl, storefronts, rateLimit, share]
+  static let known: [any SettingRow] = [clients, token, catalog, me, origins, ttl, storefronts, rateLimit, share]
 
-  /// The other settings that the validation depends on.
   struct ValidationContext {
     let token: Settings.Token?
     /// The catalog's settings. Nil if it is disabled, or if they are invalid.
@@ -62,11 +60,10 @@ extension Settings.Access {
     let isShared: Bool
   }
 
-  /// Reads the candidates of all clients. Returns nil if there is no valid list.
   static func readClients(_ reader: inout SettingsReader, within context: ValidationContext) -> [ClientCandidate]? {
     let candidates = reader.readObjects(clients) { ClientCandidate(&$0, within: context) }?.map { $0 ?? .init() }
     for clash in ClientConflict.all(in: candidates ?? []) {
-      reader.reject(clients.path + clash.place, problem: clash.problem, remedy: clash.remedy)
+      reader.reject(clash.path, clash.problem, remedy: clash.remedy)
     }
     return candidates
   }
@@ -74,7 +71,6 @@ extension Settings.Access {
   /// The problem of settings that give access to no caller.
   static let missing = "no client has access"
 
-  /// Reads the permissions. `candidates` is the result of ``readClients(_:within:)``.
   init?(_ reader: inout SettingsReader, clients candidates: [ClientCandidate]?, within context: ValidationContext) {
     let anonymous = Self.readAnonymous(&reader, within: context)
     if !context.allowsAnonymous, !reader.isSet(Self.anonymousPath), candidates?.isEmpty ?? false,
@@ -82,7 +78,7 @@ extension Settings.Access {
       !reader.isInvalid(Self.clients.path)
     {
       reader.missing(
-        "access", problem: Self.missing,
+        "access", Self.missing,
         remedy: "write access: { clients: [{ id: \"web\", origins: [\"https://app.example.com\"] }] }, with apiKey "
           + "instead of origins for callers that are not web pages (new-api-key creates a key), "
           + "ACCESS_ANONYMOUS='{ token: true }' for callers without a credential, or start with "
@@ -95,21 +91,14 @@ extension Settings.Access {
       clients: clients, anonymous: context.allowsAnonymous ? everything : anonymous,
       servesEverybody: context.allowsAnonymous)
   }
-}
 
-extension SettingType where Value == Double {
-  static let share = number(0.01...1, remedy: "write a number from 0.01 to 1, such as 0.25 for a quarter")
-}
-
-/// The `access.anonymous` policy: the permissions of callers without credentials.
-///
-/// Nothing grants access by accident. The policy exists only if its object is written: in the file, as
-/// `ACCESS_ANONYMOUS`, or with a flag. The variable of a single setting changes that policy but never creates it. So
-/// `ACCESS_ANONYMOUS_CATALOG` alone, with any value, must not give a caller access.
-extension Settings.Access {
+  /// The `access.anonymous` policy: the permissions of callers without credentials.
+  ///
+  /// Nothing grants access by accident. The policy exists only if its object is written: in the file, as
+  /// `ACCESS_ANONYMOUS`, or with a flag. The variable of a single setting changes that policy but never creates it. So
+  /// `ACCESS_ANONYMOUS_CATALOG` alone, with any value, must not give a caller access.
   static let anonymousPath = "access.anonymous"
 
-  /// Returns warnings for the operator about the policy, each one or more sentences.
   static func warningsAboutAnonymous(_ reader: SettingsReader) -> [String] {
     guard reader.isEmptyObject(anonymousPath) == true, !reader.isSet(token.path) else { return [] }
     return [
@@ -118,7 +107,6 @@ extension Settings.Access {
     ]
   }
 
-  /// Reads the policy. Returns nil if it is absent or invalid.
   static func readAnonymous(_ reader: inout SettingsReader, within context: ValidationContext) -> Client? {
     guard let isEmpty = reader.isEmptyObject(anonymousPath) else {
       refuseSingleSettings(&reader)
@@ -127,7 +115,7 @@ extension Settings.Access {
     let origins = reader.read(origins)
     let ttl = reader.read(ttl)
     if let ttl, let token = context.token, ttl > token.maxTTL {
-      reader.reject(Self.ttl.path, problem: "is more than token.maxTTL", remedy: "write as much at most")
+      reader.reject(Self.ttl.path, "is more than token.maxTTL", remedy: "write as much at most")
     }
     let storefronts = reader.read(storefronts)
     // An empty object means tokens. Any other object must set `token` to grant them.
@@ -147,7 +135,7 @@ extension Settings.Access {
   private static func refuseSingleSettings(_ reader: inout SettingsReader) {
     for setting in known where setting.path.hasPrefix(anonymousPath + ".") && reader.isSet(setting.path) {
       reader.reject(
-        setting.path, problem: "changes the anonymous policy, which does not exist",
+        setting.path, "changes the anonymous policy, which does not exist",
         remedy: "write access.anonymous in the file, or a whole object such as ACCESS_ANONYMOUS='{ catalog: true }'")
     }
   }
@@ -160,8 +148,7 @@ extension Settings.Access {
     guard !token, !(catalog && isOn), !(me && isOn && context.catalog?.me != false) else { return }
     let cause = !catalog && !me ? "" : ", because \(isOn ? "catalog.me" : "catalog.enabled") is false"
     reader.reject(
-      anonymousPath, problem: "grants nothing\(cause)",
-      remedy: "write token: true, catalog: true or me: true, or remove it")
+      anonymousPath, "grants nothing\(cause)", remedy: "write token: true, catalog: true or me: true, or remove it")
   }
 }
 
@@ -202,7 +189,6 @@ extension Rates {
   static let type = SettingType.object(
     of: [perSecond, burst, unit, total, strict], remedy: "write { perSecond: 5, burst: 20 }")
 
-  /// Reads the rates. Returns nil if they are invalid.
   init?(_ reader: inout SettingsReader, within context: Settings.Access.ValidationContext) {
     let isEach = reader.isSet(Self.perSecond.path) || reader.isSet(Self.burst.path)
     let each = isEach || !reader.isSet(Self.total.path) ? Self.rate(&reader) : nil
@@ -210,7 +196,7 @@ extension Rates {
     let isStrict = reader.read(Self.strict)
     if isStrict == true, !context.isShared {
       reader.reject(
-        Self.strict.path, problem: "has no effect without shared.url, because one process alone is always strict",
+        Self.strict.path, "has no effect without shared.url, because one process alone is always strict",
         remedy: "leave it out, or name the store of the replicas in shared.url")
     }
     guard let unit = reader.read(Self.unit), let isStrict else { return nil }
@@ -226,7 +212,6 @@ extension Rates {
 }
 
 extension SettingType where Value == OriginPattern {
-  /// A web origin, possibly with a star as its first label.
   static let originPattern = originText(
     "write an origin such as \"https://app.example.com\" or \"https://*.preview.example.com\""
   ) { try OriginPattern($0) }
@@ -237,4 +222,8 @@ extension SettingType where Value == String {
   static let storefront = text("a storefront", remedy: "write a storefront of two letters such as \"us\"") { text in
     text.utf8.count == 2 && text.allSatisfy { $0.isASCII && $0.isLetter } ? text.lowercased() : nil
   }
+}
+
+extension SettingType where Value == Double {
+  static let share = number(0.01...1, remedy: "write a number from 0.01 to 1, such as 0.25 for a quarter")
 }

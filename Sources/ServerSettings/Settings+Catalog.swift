@@ -20,10 +20,8 @@ extension Settings {
     }
 
     package var upstream = Origin.appleMusic
-    /// Nil for the system's store.
     package var caFile: String?
     package var me = false
-    /// Nil for a direct connection.
     package var proxy: String?
     package var cache = Cache()
     package var timeouts = Timeouts()
@@ -85,14 +83,13 @@ extension Settings.Catalog: SettingsSection {
         + "the request to Apple continues."),
   ]
 
-  /// Reads the settings. Returns nil if the catalog is disabled, or if they are invalid.
   init?(_ reader: inout SettingsReader, proxies: ProxyEnvironment, allowsPlainUpstream: Bool) {
     self.init()
     let isEnabled = reader.read(Self.enabled)
     guard read(&reader), isEnabled == true else { return nil }
     if !upstream.isSecure, !upstream.isLoopback, !allowsPlainUpstream {
       reader.reject(
-        "catalog.upstream", problem: "is not https, so the developer token would travel in clear",
+        "catalog.upstream", "is not https, so the developer token would travel in clear",
         remedy: "write https://, or start with --unsafe-plain-upstream")
     }
     proxy = proxy ?? proxies.proxy(for: upstream)
@@ -103,9 +100,7 @@ extension Settings.Catalog: SettingsSection {
 package struct ProxyEnvironment: Sendable {
   private let environment: [String: String]
 
-  package init(_ environment: [String: String]) {
-    self.environment = environment
-  }
+  package init(_ environment: [String: String]) { self.environment = environment }
 
   /// Returns the URL of the proxy for `upstream`, or nil. An upstream without TLS, for tests, has no proxy.
   package func proxy(for upstream: Origin) -> String? {
@@ -124,7 +119,7 @@ package struct ProxyEnvironment: Sendable {
     }
     let users = list(origins.map(\.description), atMost: 4, of: "hosts")
     reader.reject(
-      variable: proxy.name, problem: "is not the URL of a proxy, and the server needs one for \(users)",
+      variable: proxy.name, "is not the URL of a proxy, and the server needs one for \(users)",
       remedy: "write one such as \"http://proxy.example.com:3128\", or NO_PROXY with the hosts that need none")
   }
 

@@ -6,7 +6,6 @@ package import Telemetry
 extension Settings {
   package struct Log: Sendable, Equatable {
     package var level = Logger.Level.info
-    /// From 0 to 1.
     package var access = 1.0
     package var format = LogFormat.json
   }
@@ -33,9 +32,7 @@ extension Settings.Log: SettingsSection {
 }
 
 extension Settings {
-  /// The audit log of what the server granted and refused.
   package struct Audit: Sendable, Equatable {
-    /// Nil to write to the server's log instead.
     package var file: String?
     package var isRequired = false
   }
@@ -54,7 +51,6 @@ extension Settings.Audit: SettingsSection {
         + "shown by `/readyz`."),
   ]
 
-  /// Reads the settings. Returns nil if they are invalid.
   init?(_ reader: inout SettingsReader) {
     self.init()
     guard read(&reader), file != nil || !reader.isSet("audit.file") else { return nil }
@@ -96,10 +92,8 @@ extension Settings {
   package struct Admin: Sendable, Equatable {
     package var host = ListenHost.address("127.0.0.1")
     package var port: UInt16 = 8081
-    /// See ``Settings/adminHosts``.
     package var hosts: [String] = []
     package var page = false
-    /// Sockets that the service manager has opened, instead of the address in the settings.
     package var passed: [PassedSocket] = []
   }
 }
@@ -123,13 +117,12 @@ extension Settings.Admin: SettingsSection {
         + "audit records."),
   ]
 
-  /// Reads the settings. Returns nil if the listener is disabled, or if they are invalid.
   init?(_ reader: inout SettingsReader, passed: [PassedSocket] = []) {
     self.init()
     let isEnabled = reader.read(Self.enabled)
     if isEnabled == false, !passed.isEmpty {
       reader.reject(
-        Self.enabled.path, problem: "is false, and the service manager passes a socket with the name admin",
+        Self.enabled.path, "is false, and the service manager passes a socket with the name admin",
         remedy: "write true, or disable the socket unit")
     }
     self.passed = passed

@@ -1,6 +1,7 @@
 import Bytes
 package import Cryptography
 package import DeveloperToken
+import Glibc
 
 extension Settings {
   package struct MusicKit: Sendable {
@@ -9,21 +10,29 @@ extension Settings {
       case file(String, keyID: KeyID?)
       /// A `.p8` file with this path, whose ID is invalid. The file can be checked, and not used.
       case unnamed(String)
-      /// The key itself, in the settings.
       case text(SecretBytes, keyID: KeyID)
-      /// A signer outside of the server has the key.
       case remote(Signer, keyID: KeyID)
+
+      /// Creates a key in a file, whose name may have the ID if that of the settings is invalid.
+      fileprivate init(file: String, id: KeyID?, isInvalid: Bool) {
+        self = isInvalid && KeyID(fileName: file) == nil ? .unnamed(file) : .file(file, keyID: id)
+      }
     }
 
     package struct Keys: Sendable {
-      /// The private key that signs, until the next key replaces it.
       package var active: Key
       /// The path of the setting that names ``active``, for errors.
       let setting: String
       /// Nil without a rotation.
       package var next: NextKey?
-      /// The IDs of keys that signed before.
       package var retired: [KeyID] = []
+    }
+
+    /// `musickit.signer`: who signs in place of the server, which then has only the public half of the key.
+    package struct Signer: Sendable, Equatable {
+      package let place: RemoteSigner.Place
+      package let publicKeyFile: String
+      package let timeout: Duration
     }
 
     package var teamID: TeamID
@@ -53,8 +62,7 @@ extension Settings.MusicKit {
     "The key itself, for platforms that pass secrets only in variables. No flag sets it, because other users can "
       + "see flags.")
 
-  static let known: [any SettingRow] =
-    [teamID, keyID, keyFile, key, keys] + Signer.known
+  static let known: [any SettingRow] = [teamID, keyID, keyFile, key, keys] + Signer.known
 
   init?(_ reader: inout SettingsReader) {
     let teamID = reader.read(Self.teamID)
@@ -69,13 +77,13 @@ extension Settings.MusicKit {
     let id = reader.read(keyID)
     if let team, team.description == id?.description {
       reader.reject(
-        keyID.path, problem: "is the same as musickit.teamID",
+        keyID.path, "is the same as musickit.teamID",
         remedy: "write the key's own ID, the one in its file name AuthKey_<KEYID>.p8")
     }
     if Signer.known.contains(where: { reader.isSet($0.path) }) { return Signer.readKeys(&reader, id: id) }
     if reader.isSet(keys.path) {
       for other in [key.path, keyFile.path, keyID.path] where reader.isSet(other) {
-        reader.reject(keys.path, problem: "is set, and so is \(other)", remedy: "keep one of the two")
+        reader.reject(keys.path, "is set, and so is \(other)", remedy: "keep one of the two")
       }
       return readRotation(&reader)
     }
@@ -86,8 +94,7 @@ extension Settings.MusicKit {
       reader.missing(
         keyFile.path, remedy: "write the path of the .p8 file from Apple",
         alternative: ", or its text as \(key.path) or \(key.variable)")
-    case (true, true):
-      reader.reject(key.path, problem: "is set, and so is musickit.keyFile", remedy: "keep one of the two")
+    case (true, true): reader.reject(key.path, "is set, and so is musickit.keyFile", remedy: "keep one of the two")
     case (true, false):
       let isInvalid = id == nil && reader.isSet(keyID.path)
       return file.map { Keys(active: Key(file: $0, id: id, isInvalid: isInvalid), setting: keyFile.path) }
@@ -99,63 +106,61 @@ extension Settings.MusicKit {
   }
 }
 
-extension Settings.MusicKit.Key {
-  /// Creates a key in a file. Its name may have the ID in place of a setting that is invalid.
-  fileprivate init(file: String, id: KeyID?, isInvalid: Bool) {
-    self = isInvalid && KeyID(fileName: file) == nil ? .unnamed(file) : .file(file, keyID: id)
-  }
-}
-
 extension Settings {
   package struct Token: Sendable, Equatable {
-    package var ttl: Duration
-    package var maxTTL: Duration
-    package var backdate: Duration
+    package var ttl = Duration.seconds(12 * 3600)
+    package var maxTTL = Duration.seconds(24 * 3600)
+    package var backdate = Duration.seconds(60)
   }
 }
 
-extension Settings.Token {
+extension Settings.Token: SettingsSection {
+  static let place = SectionPlace(\.token)
+
   /// Apple's six months in seconds: the maximum lifetime of a token.
   static let cap = 15_777_000
 
-  static let ttl = Setting(
-    "token.ttl", .duration(seconds: 60...cap), default: .seconds(12 * 3600),
-    "The lifetime of a token from now. A token in a browser should outlive a listening session, because MusicKit "
-      + "JS takes no new token while it plays.")
-  static let maxTTL = Setting(
-    "token.maxTTL", .duration(seconds: 60...cap), default: .seconds(24 * 3600),
-    "The longest lifetime that a request may have; if not set, at least `token.ttl`.")
-  static let backdate = Setting(
-    "token.backdate", .duration(seconds: 0...3600), default: .seconds(60),
-    "How far `iat` lies in the past, for verifiers whose clock is slow.")
-
-  static let known: [any SettingRow] =
-    [ttl, maxTTL, backdate]
+  static let rows: [SectionRow<Self>] = [
+    row(
+      "token.ttl", .duration(seconds: 60...cap), \.ttl, isLive: true,
+      "The lifetime of a token from now. A token in a browser should outlive a listening session, because MusicKit "
+        + "JS takes no new token while it plays."),
+    row(
+      "token.maxTTL", .duration(seconds: 60...cap), \.maxTTL, isLive: true,
+      "The longest lifetime that a request may have; if not set, at least `token.ttl`."),
+    row(
+      "token.backdate", .duration(seconds: 0...3600), \.backdate, isLive: true,
+      "How far `iat` lies in the past, for verifiers whose clock is slow."),
+  ]
 
   init?(_ reader: inout SettingsReader) {
-    let backdate = reader.read(Self.backdate)
-    let maxTTL = reader.read(Self.maxTTL)
-    guard let ttl = reader.read(Self.ttl), let maxTTL, let backdate else { return nil }
-    if reader.isSet(Self.maxTTL.path), maxTTL < ttl {
+    self.init()
+    guard read(&reader) else { return nil }
+    if reader.isSet("token.maxTTL"), maxTTL < ttl {
       reader.reject(
-        Self.maxTTL.path, problem: "is less than token.ttl",
+        "token.maxTTL", "is less than token.ttl",
         remedy: "write \"\(durationText(Int(ttl.components.seconds)))\" or more, or a smaller token.ttl")
     }
-    self.init(ttl: ttl, maxTTL: max(ttl, maxTTL), backdate: backdate)
+    maxTTL = max(ttl, maxTTL)
+  }
+
+  /// Returns the policy for a minter. Throws for times beyond Apple's limits, which loaded settings do not have.
+  package func policy() throws(TokenPolicyError) -> TokenPolicy {
+    try TokenPolicy(
+      ttl: Int(ttl.components.seconds), maxTTL: Int(maxTTL.components.seconds),
+      backdate: Int(backdate.components.seconds))
   }
 }
 
 extension SettingType where Value == KeyID {
   static let keyID = text(
     "10 characters of A-Z and 0-9",
-    remedy: "write the key ID that Apple shows beside the key, as in AuthKey_<KEYID>.p8",
-    make: { try? KeyID($0) })
+    remedy: "write the key ID that Apple shows beside the key, as in AuthKey_<KEYID>.p8", make: { try? KeyID($0) })
 }
 
 extension SettingType where Value == SecretBytes {
-  /// Creates a type for the text of a secret.
   static func secret(_ remedy: String) -> SettingType {
-    scalar(write: { "\"\($0)\"" }) { (content) throws(InvalidValue) in
+    SettingType(write: { "\"\($0)\"" }) { (content, _) throws(InvalidValue) in
       if case .secret(let secret) = content { return secret }
       guard let text = content.string else { throw .wrongType(content, remedy: remedy) }
       return SecretBytes(copying: Array(text.utf8).span)
@@ -175,12 +180,7 @@ extension Settings.MusicKit {
   }
 
   enum KeyRole: String, Sendable, CaseIterable {
-    /// It signs until the next key has proved itself.
-    case active
-    /// It signs from the time when Apple Music has accepted a token of it.
-    case next
-    /// It never signs. The server only reports it, and does not read its file.
-    case retired
+    case active, next, retired
   }
 
   static let keys = Setting(
@@ -195,8 +195,7 @@ extension Settings.MusicKit {
     "The keys of a [rotation](keys.md#changing-the-key), in place of `musickit.keyFile`: one `active`, at most one "
       + "`next`, eight in all.")
   static let id = Setting<KeyID>(
-    "id", .keyID, example: #""ABC1234567""#,
-    "The key's ID. Default: the one in the file name `AuthKey_<KEYID>.p8`.")
+    "id", .keyID, example: #""ABC1234567""#, "The key's ID. Default: the one in the file name `AuthKey_<KEYID>.p8`.")
   static let file = Setting(
     "file", .path, example: #""AuthKey_ABC1234567.p8""#,
     "The `.p8` file from Apple. Required, unless the key is retired.")
@@ -216,32 +215,27 @@ extension Settings.MusicKit {
 
     /// The given ID, or the one in the file name.
     var keyID: KeyID? { id ?? file.flatMap(KeyID.init(fileName:)) }
-
     var key: Settings.MusicKit.Key? { file.map { .init(file: $0, id: id, isInvalid: isIDInvalid) } }
   }
 
-  /// Reads the list. Returns nil if it is missing or invalid.
   static func readRotation(_ reader: inout SettingsReader) -> Keys? {
     guard let elements = reader.readObjects(keys, { readElement(&$0) })?.whole() else { return nil }
     let places = elements.indices.map { "\(keys.path)[\($0)]" }
     let active = elements.indices.filter { elements[$0].state == .active }
     let next = elements.indices.filter { elements[$0].state == .next }
     guard let first = active.first, let key = elements[first].key else {
-      reader.reject(keys.path, problem: "has no active key", remedy: "give one of its keys the state \"active\"")
+      reader.reject(keys.path, "has no active key", remedy: "give one of its keys the state \"active\"")
       return nil
     }
     for other in active.dropFirst() {
-      reader.reject(
-        places[other], problem: "is a second active key", remedy: "give it the state \"next\" or \"retired\"")
+      reader.reject(places[other], "is a second active key", remedy: "give it the state \"next\" or \"retired\"")
     }
     for other in next.dropFirst() {
-      reader.reject(places[other], problem: "is a second next key", remedy: "rotate to one key at a time")
+      reader.reject(places[other], "is a second next key", remedy: "rotate to one key at a time")
     }
     rejectRepeatedIDs(elements, &reader)
     let replacement = next.first.flatMap { index in
-      elements[index].key.map {
-        NextKey(key: $0, setting: places[index], notBefore: elements[index].notBefore)
-      }
+      elements[index].key.map { NextKey(key: $0, setting: places[index], notBefore: elements[index].notBefore) }
     }
     return Keys(
       active: key, setting: places[first], next: replacement,
@@ -257,28 +251,25 @@ extension Settings.MusicKit {
     if state != .retired { reader.require(Self.file.path, remedy: "write the path of the .p8 file from Apple") }
     if state != .next, reader.isSet(Self.notBefore.path) {
       reader.reject(
-        Self.notBefore.path, problem: "has no effect on a key that is \(state.rawValue)",
+        Self.notBefore.path, "has no effect on a key that is \(state.rawValue)",
         remedy: "leave it out, or write state: \"next\"")
     }
     let isIDInvalid = id == nil && reader.isSet(Self.id.path)
     let element = Element(state: state, file: file, id: id, isIDInvalid: isIDInvalid, notBefore: notBefore)
     if state == .retired, element.keyID == nil, !reader.isSet(Self.id.path) {
-      reader.reject(Self.id.path, problem: "is not set", remedy: "write the ID of the retired key")
+      reader.reject(Self.id.path, "is not set", remedy: "write the ID of the retired key")
     }
     return reader.errors.isEmpty ? element : nil
   }
 
   /// Rejects a key that occurs twice, because its states contradict each other.
   private static func rejectRepeatedIDs(_ elements: [Element], _ reader: inout SettingsReader) {
-    var known: [KeyID: Int] = [:]
     for (index, element) in elements.enumerated() {
-      guard let id = element.keyID else { continue }
-      guard let first = known[id] else {
-        known[id] = index
+      guard let id = element.keyID, let first = elements.firstIndex(where: { $0.keyID == id }), first < index else {
         continue
       }
       reader.reject(
-        "\(keys.path)[\(index)]", problem: "has the key ID \(id), which \(keys.path)[\(first)] also has",
+        "\(keys.path)[\(index)]", "has the key ID \(id), which \(keys.path)[\(first)] also has",
         remedy: "keep one of the two, or correct the ID: Apple gives each key its own")
     }
   }
@@ -288,11 +279,94 @@ extension SettingType where Value == Int {
   /// A time in UTC (RFC 3339 §5.6), in seconds since 1970.
   static let time = string(
     "write a time in UTC such as \"2026-12-01T09:00:00Z\"", write: { "\"\(CivilTime(secondsSinceEpoch: $0))\"" }
-  ) { (text) throws(InvalidValue) in
+  ) { (text, _) throws(InvalidValue) in
     guard let time = CivilTime(text) else {
-      throw InvalidValue(
-        problem: "\(quoted(text)) is not a time in UTC", remedy: "write one such as \"2026-12-01T09:00:00Z\"")
+      throw InvalidValue("\(quoted(text)) is not a time in UTC", remedy: "write one such as \"2026-12-01T09:00:00Z\"")
     }
     return time.secondsSinceEpoch
+  }
+}
+
+extension Settings.MusicKit.Signer {
+  static let path = "musickit.signer"
+
+  static let agent = Setting(
+    "musickit.signer.agent", .socketPath, example: #""/run/music-agent/agent.sock""#,
+    "The socket of an ssh-agent that has the [key](keys.md#a-key-outside-of-the-server). In place of `musickit.keyFile`."
+  )
+  static let command = Setting<[String]>(
+    "musickit.signer.command",
+    .list(
+      of: .label("write an argument"), atMost: 64, remedy: "write a list such as [\"/usr/local/bin/sign\", \"music\"]",
+      ifEmpty: "write the path of the program first"), example: #"["/usr/local/bin/sign-music-token"]"#,
+    "In place of the agent: a program and its arguments. The path is absolute. The program reads what it signs from "
+      + "standard input, and prints the signature.")
+  static let publicKeyFile = Setting(
+    "musickit.signer.publicKeyFile", .path, example: #""public.pem""#,
+    "The public half of the key. PEM, or a line of OpenSSH. Required with a signer.")
+  static let timeout = Setting(
+    "musickit.signer.timeout", .duration(milliseconds: 100...30_000), default: .seconds(5),
+    "The longest time of one signature.")
+
+  static let known: [any SettingRow] = [agent, command, publicKeyFile, timeout]
+
+  static func readKeys(_ reader: inout SettingsReader, id: KeyID?) -> Settings.MusicKit.Keys? {
+    typealias MusicKit = Settings.MusicKit
+    for other in [MusicKit.keyFile.path, MusicKit.key.path, MusicKit.keys.path] where reader.isSet(other) {
+      reader.reject(path, "is set, and so is \(other)", remedy: "keep one of the two")
+    }
+    reader.require(MusicKit.keyID.path, remedy: "write the 10-character ID of the key that the signer has")
+    reader.require(publicKeyFile.path, remedy: "write the path of the public half of the signer's key")
+    if reader.isSet(Settings.Shared.url.path) {
+      reader.reject(
+        path,
+        "is set, and so is shared.url: the replicas derive their common secret from the private key, which a "
+          + "signer does not give them", remedy: "write musickit.keyFile, or remove shared.url")
+    }
+    let file = reader.read(publicKeyFile)
+    let timeout = reader.read(timeout)
+    guard let place = readPlace(&reader), let id, let file, let timeout else { return nil }
+    let signer = MusicKit.Signer(place: place, publicKeyFile: file, timeout: timeout)
+    return MusicKit.Keys(active: .remote(signer, keyID: id), setting: publicKeyFile.path)
+  }
+
+  private static func readPlace(_ reader: inout SettingsReader) -> RemoteSigner.Place? {
+    let socket = reader.read(agent)
+    let arguments = reader.read(command)
+    switch (reader.isSet(agent.path), reader.isSet(command.path)) {
+    case (true, true):
+      reader.reject(command.path, "is set, and so is musickit.signer.agent", remedy: "keep one of the two")
+    case (false, false):
+      reader.missing(
+        path, "has neither agent nor command",
+        remedy: "write the path of an agent's socket as musickit.signer.agent, or musickit.signer.command")
+    case (true, false): return socket.map { .agent(socket: $0) }
+    case (false, true):
+      guard let arguments, let program = arguments.first else { return nil }
+      if program.hasPrefix("/") { return .command(arguments) }
+      reader.reject(
+        command.path, "begins with \(quoted(program)), which is no absolute path",
+        remedy: "write the program's path from the root; no shell looks for it")
+    }
+    return nil
+  }
+}
+
+extension RemoteSigner.Place {
+  /// What prevents the server from starting the command: a problem and advice. Nil if nothing does, or without a command.
+  var problem: (problem: String, remedy: String)? {
+    guard case .command(let arguments) = self, let program = arguments.first else { return nil }
+    var status = stat()
+    guard unsafe stat(program, &status) == 0 else {
+      let reason = unsafe String(cString: strerror(errno))
+      return ("the program \(quotedPath(program)) cannot be found: \(reason)", "write the path of a program")
+    }
+    guard status.st_mode & S_IFMT == S_IFREG, unsafe access(program, X_OK) == 0 else {
+      return ("the file \(quotedPath(program)) is no program that this user may run", "let the user run it")
+    }
+    if status.st_mode & 0o002 != 0 {
+      return ("every user can change the program \(quotedPath(program))", "change its mode with chmod 755")
+    }
+    return nil
   }
 }

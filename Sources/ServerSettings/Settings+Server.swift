@@ -10,19 +10,33 @@ extension Settings {
     package enum Address: Sendable, Equatable {
       /// TCP. Port 0 selects a free one.
       case tcp(ListenHost, port: UInt16)
-      /// A Unix-domain socket with this path.
       case unix(String)
       /// Sockets that the service manager has opened, instead of the address in the settings.
       case passed([PassedSocket])
+
+      /// Whether TCP reaches the address, or one of several. Browsers reach no Unix-domain socket.
+      var isTCP: Bool {
+        switch self {
+        case .tcp: true
+        case .unix: false
+        case .passed(let sockets): sockets.contains { $0.address.ipAddress != nil }
+        }
+      }
+
+      var places: [SocketPlace] {
+        switch self {
+        case .tcp(let host, let port): SocketPlace.all(of: host, port: port)
+        case .unix: []
+        case .passed(let sockets): SocketPlace.all(of: sockets)
+        }
+      }
     }
 
-    /// The PEM files of a TLS server, and related settings.
     package struct TLSFiles: Sendable, Equatable {
       /// Nil if it is invalid, like those below.
       package var certificateFile: String?
       package var keyFile: String?
       package var certificates: [CertificateFiles] = []
-      /// Nil if the server requests no client certificates.
       package var clientCAFile: String?
       /// The first for new tickets. Empty if the server makes its own keys.
       package var ticketKeyFiles: [String] = []
@@ -46,7 +60,6 @@ extension Settings {
     package var trustedProxies: [AddressRange] = []
     package var forwarded = ForwardedHops.Field.forwardedFor
     package var proxyProtocol = false
-    /// See ``Settings/publicHosts``.
     package var hosts: [String] = []
     package var page = false
     package var module = false
@@ -55,7 +68,6 @@ extension Settings {
     package var drainTimeout = Duration.seconds(30)
     package var loops = 1
     package var poller = IOLoop.PollerKind.epoll
-    /// The distribution of the process's descriptors.
     package var descriptors = DescriptorBudget(openFiles: 0, loops: 1)
   }
 }
@@ -143,26 +155,22 @@ extension Settings.Server: SettingsSection {
     self.address = address
   }
 
-  /// Rejects settings that do not fit together, or this machine.
   private func check(_ reader: inout SettingsReader, mostLoops: Int, openFiles: Int) {
     // Each process has a Unix-domain socket of its own.
     if reusePort, reader.isSet(Self.unixSocket.path) {
       reader.reject(
-        "server.reusePort", problem: "is true, and server.unixSocket is set",
+        "server.reusePort", "is true, and server.unixSocket is set",
         remedy: "leave it out, and let the service manager pass the socket")
     }
     if proxyProtocol, trustedProxies.isEmpty, !reader.isInvalid("server.trustedProxies") {
       reader.reject(
-        "server.proxyProtocol", problem: "is true, and server.trustedProxies is empty",
+        "server.proxyProtocol", "is true, and server.trustedProxies is empty",
         remedy: "write the addresses of the proxies there: the server reads PROXY headers from these only")
     }
     if loops > mostLoops {
+      let needed = "\(loops == 1 ? "loop needs" : "loops need") \(DescriptorBudget.least(loops: loops)) descriptors"
       reader.reject(
-        "server.loops",
-        problem: """
-          \(loops) \(loops == 1 ? "loop needs" : "loops need") \(DescriptorBudget.least(loops: loops)) descriptors at \
-          least, and this process has \(openFiles)
-          """,
+        "server.loops", "\(loops) \(needed) at least, and this process has \(openFiles)",
         remedy: (mostLoops > 0 ? "write \(mostLoops) at most, or " : "") + DescriptorBudget.remedy)
     }
   }
@@ -177,7 +185,7 @@ extension Settings.Server: SettingsSection {
     // The variable may come from an image, whose user cannot unset it.
     let isFromVariable = reader.source(of: host.path) == .environment(host.variable)
     for path in [isFromVariable ? nil : host.path, port.path].compactMap({ $0 }) where reader.isSet(path) {
-      reader.reject(path, problem: "is set, and so is server.unixSocket", remedy: "keep one of the two")
+      reader.reject(path, "is set, and so is server.unixSocket", remedy: "keep one of the two")
     }
     return reader.read(unixSocket).map(Address.unix)
   }
@@ -259,11 +267,11 @@ extension Settings.Server.TLSFiles: SettingsSection {
       ("hsts", "\(proxy) send Strict-Transport-Security"),
     ]
     for (name, remedy) in remedies where reader.isSet("server.tls.\(name)") {
-      reader.reject("server.tls.\(name)", problem: "is set, and server.tls.certificateFile is not", remedy: remedy)
+      reader.reject("server.tls.\(name)", "is set, and server.tls.certificateFile is not", remedy: remedy)
     }
     if http2, reader.isSet("server.http2"), !reader.isInvalid("server.http2") {
       reader.reject(
-        "server.http2", problem: "is true, and server.tls.certificateFile is not set", remedy: "\(proxy) offer HTTP/2")
+        "server.http2", "is true, and server.tls.certificateFile is not set", remedy: "\(proxy) offer HTTP/2")
     }
   }
 }
@@ -280,6 +288,84 @@ extension Settings.Server.CertificateFiles {
   init(_ reader: inout SettingsReader) {
     for row in [Self.certificateFile, Self.keyFile] { reader.require(row.path, remedy: "write a PEM file's path") }
     self.init(certificateFile: reader.read(Self.certificateFile), keyFile: reader.read(Self.keyFile))
+  }
+}
+
+/// Each sentence gives the reason for the limit and for the default.
+extension ServerLimits: SettingsSection {
+  static let place = SectionPlace(\.server.limits)
+
+  static let rows: [SectionRow<Self>] = [
+    row(
+      "server.limits.memory", .size(8 << 20...1 << 40), \.memory,
+      "The memory that the server may use for peers and the upstream, without the cache. Default: half of the "
+        + "cgroup's limit, if there is one. Beyond it the newest and largest users of memory get 503."),
+    row(
+      "server.limits.connections", .integer(1...1_000_000), \.connections,
+      "Open connections in all: each holds a descriptor and some memory. Default: less if the system's "
+        + "descriptor limit is."),
+    row(
+      "server.limits.connectionsPerAddress", .integer(1...1_000_000), \.connectionsPerAddress,
+      "Open connections from one address: one client must not take every connection, but a NAT or an ingress "
+        + "rightly has thousands."),
+    row(
+      "server.limits.tlsHandshake", .duration(seconds: 1...300), \.tlsHandshake,
+      "From accepting a connection to the end of its TLS handshake, which takes two round trips. A client that "
+        + "takes longer holds a TLS session for nothing, and gets an alert."),
+    row(
+      "server.limits.headerSection", .duration(seconds: 1...300), \.headerSection,
+      "From a request's first byte to the end of its header section: for the whole section, so that sending byte "
+        + "by byte (Slowloris) does not help."),
+    row(
+      "server.limits.bodyProgress", .duration(seconds: 1...3600), \.bodyProgress,
+      "Between two bytes of a body, which may be slow but not stuck."),
+    row(
+      "server.limits.body", .duration(seconds: 1...3600), \.body,
+      "For a whole body: a byte now and then is progress, but not for ever."),
+    row(
+      "server.limits.writeProgress", .duration(seconds: 1...3600), \.writeProgress,
+      "Between two bytes that the client takes of a response: a client that never reads must not hold it for ever."),
+    row(
+      "server.limits.idle", .duration(seconds: 1...86_400), \.idle,
+      "Between a response and the next request: longer than the 60 s for which common load balancers keep a "
+        + "connection, so that they close first."),
+    row(
+      "server.limits.burst", .duration(seconds: 1...3600), \.burst,
+      "How long expensive work, a TLS handshake or a request to Apple, may be late without a pause. Then there is more "
+        + "than the server can do, and it refuses what has waited for 150 ms; so the rest is in time."),
+    row(
+      "server.limits.requestLine", .size(256...65_536), \.http1.requestLine,
+      "The request line; 414 if it is longer. RFC 9112 §3 asks for 8000 bytes at least."),
+    row(
+      "server.limits.headerBytes", .size(1024...1_048_576), \.http1.headerSection,
+      "The header section, which the server holds until the request is complete; 431 if it is longer."),
+    row(
+      "server.limits.fieldLines", .integer(8...1000), \.http1.fieldLines,
+      "The field lines of the header section, each of which costs work beyond its bytes; 431 if there are more."),
+    row(
+      "server.limits.bodyBytes", .size(256...1_048_576), \.bodyBytes,
+      "The content of a request for a token; 413 if it is longer. It is a small JSON object. Apple limits others."),
+    row(
+      "server.limits.unreadBody", .size(0...1_048_576), \.unreadBody,
+      "How much of unread content the server reads to keep the connection: reading a little is cheaper than a "
+        + "new connection, reading a lot is not."),
+    row(
+      "server.limits.chunkExtensions", .size(0...65_536), \.http1.chunkExtensions,
+      "The chunk extensions of one body. No client needs them, and without a limit they are bytes that cost the "
+        + "sender nothing (CVE-2023-39326)."),
+  ]
+
+  /// Reads every row. A row with an error keeps its default. There are descriptors for `most` connections.
+  init(_ reader: inout SettingsReader, host: HostFacts, most: Int) {
+    self.init()
+    connections = min(connections, most)
+    if let memory = host.memory { self.memory = memory / 2 }
+    read(&reader)
+    if connections > most {
+      reader.reject(
+        "server.limits.connections", "\(connections) is more than this process may open",
+        remedy: "write \(most) at most, or \(DescriptorBudget.remedy)")
+    }
   }
 }
 

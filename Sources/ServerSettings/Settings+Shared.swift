@@ -3,15 +3,12 @@ import EventLoop
 package import TLS
 
 extension Settings {
-  /// The store that all replicas of the server share: a server of Redis or Valkey.
+  /// The store that all replicas of the server share. The settings below describe the properties.
   package struct Shared: Sendable, Equatable {
     /// The path is empty only in a section that is being read.
     package var address = StoreAddress.unix(path: "")
-    /// Nil for the default user.
     package var user: String?
-    /// Nil if the store wants no password.
     package var passwordFile: String?
-    /// Nil for the system's store.
     package var caFile: String?
     package var database = 0
     package var keyPrefix = "musickit"
@@ -55,7 +52,6 @@ package enum StoreAddress: Sendable, Equatable, CustomStringConvertible {
     self = .tcp(host: String(host), port: port, isSecure: isSecure)
   }
 
-  /// The URL in a canonical form.
   package var description: String {
     switch self {
     case .tcp(let host, let port, let isSecure):
@@ -107,55 +103,49 @@ extension Settings.Shared: SettingsSection {
         + "store that is far away, and delays requests while the store is slow."),
   ]
 
-  /// Reads the settings. Returns nil without a store, or if they are invalid.
   init?(_ reader: inout SettingsReader) {
     self.init()
     let address = reader.read(Self.url)
     let isValid = read(&reader)
     if !reader.isSet(Self.url.path) {
       for path in ["shared.user", "shared.passwordFile", "shared.caFile"] where reader.isSet(path) {
-        reader.reject(path, problem: "is set without shared.url", remedy: "write shared.url, or remove it")
+        reader.reject(path, "is set without shared.url", remedy: "write shared.url, or remove it")
       }
     } else if user != nil, !reader.isSet("shared.passwordFile") {
       reader.reject(
-        "shared.user", problem: "is set without shared.passwordFile", remedy: "write the path of the password's file")
+        "shared.user", "is set without shared.passwordFile", remedy: "write the path of the password's file")
     }
     guard let address, isValid else { return nil }
     self.address = address
     if caFile != nil, !address.isSecure {
-      reader.reject("shared.caFile", problem: "is set, but shared.url is not encrypted", remedy: "write rediss://")
+      reader.reject("shared.caFile", "is set, but shared.url is not encrypted", remedy: "write rediss://")
     }
   }
 
-  /// A warning if commands go to another machine in clear. It is no error, because the store sees no token and no key, and
-  /// many clusters have a private network.
+  /// No error, because the store sees no token and no key, and many clusters have a private network.
   var plaintextWarning: String? {
     guard !address.isSecure, !address.isLocal else { return nil }
     let secret = passwordFile == nil ? "" : ", and the password with them"
-    return """
-      shared.url is not rediss://, so commands travel to \(address) in clear\(secret). Write rediss://, or keep the \
-      store on a private network.
-      """
+    return "shared.url is not rediss://, so commands travel to \(address) in clear\(secret). Write rediss://, or keep "
+      + "the store on a private network."
   }
 }
 
 extension SettingType where Value == StoreAddress {
-  fileprivate static let storeAddress: SettingType = {
-    let remedy = "write \"redis://host:6379\", \"rediss://host:6379\" for TLS, or \"unix:///run/redis.sock\""
-    return string(remedy) { (text) throws(InvalidValue) in
-      guard !text.contains("@") else {
-        throw InvalidValue(
-          problem: "has a user or a password in the URL", remedy: "write shared.user and shared.passwordFile instead")
-      }
-      if let address = StoreAddress(text) { return address }
-      let parts = text.split(separator: "/", omittingEmptySubsequences: false)
-      if parts.count == 4, let number = Int(parts[3]), StoreAddress(parts[..<3].joined(separator: "/")) != nil {
-        throw InvalidValue(
-          problem: "has the number of a database in the URL", remedy: "write shared.database: \(number) instead")
-      }
-      throw InvalidValue(problem: "\(quotedURL(text)) is not the URL of a store", remedy: remedy)
+  fileprivate static let storeAddress = string(
+    "write \"redis://host:6379\", \"rediss://host:6379\" for TLS, or \"unix:///run/redis.sock\""
+  ) { (text, remedy) throws(InvalidValue) in
+    guard !text.contains("@") else {
+      throw InvalidValue(
+        "has a user or a password in the URL", remedy: "write shared.user and shared.passwordFile instead")
     }
-  }()
+    if let address = StoreAddress(text) { return address }
+    let parts = text.split(separator: "/", omittingEmptySubsequences: false)
+    if parts.count == 4, let number = Int(parts[3]), StoreAddress(parts[..<3].joined(separator: "/")) != nil {
+      throw InvalidValue("has the number of a database in the URL", remedy: "write shared.database: \(number) instead")
+    }
+    throw InvalidValue("\(quotedURL(text)) is not the URL of a store", remedy: remedy)
+  }
 }
 
 extension SettingType where Value == String {
@@ -168,7 +158,6 @@ extension SettingType where Value == String {
   }
 }
 
-/// What the server needs to log in to the store.
 package struct StoreFiles: Sendable {
   package let password: SecretBytes?
   /// The authorities that the server trusts for the store. Nil without TLS.

@@ -6,19 +6,15 @@ package import Tracing
 extension Settings {
   /// The export of spans by OpenTelemetry's protocol. The variables of these settings are OpenTelemetry's own.
   package struct SpanExport: Sendable, Equatable {
-    /// A pair of a list `key=value`.
     package struct Pair: Sendable, Equatable {
       package let key: String
       package let value: String
     }
 
-    /// The URL that receives the spans.
     package var endpoint: ServiceURL
-    /// The setting that names this URL.
     let endpointSetting: String
     /// Nil for the system's store.
     package let certificate: String?
-    /// The setting that names this file.
     package let certificateSetting: String
     /// The fields of each request to the collector: tokens (RFC 9110 §5.6.2), with visible ASCII that may be a secret.
     package var headers: [Pair]
@@ -33,7 +29,6 @@ extension Settings {
 }
 
 extension Settings.SpanExport {
-  /// The values of OTEL_TRACES_SAMPLER.
   enum SamplerName: String, CaseIterable {
     case alwaysOn = "always_on"
     case alwaysOff = "always_off"
@@ -52,7 +47,6 @@ extension Settings.SpanExport {
     }
   }
 
-  /// The values of OTEL_TRACES_EXPORTER.
   enum ExporterName: String, CaseIterable {
     case otlp, none
   }
@@ -99,7 +93,6 @@ extension Settings.SpanExport {
     [isDisabled, serviceName, resourceAttributes, exporter, sampler, samplerArgument, scheduleDelay, maxQueueSize]
     + [maxBatchSize] + all.known + traces.known
 
-  /// Reads the settings. Returns nil if the server exports nothing, or if they are invalid.
   init?(_ reader: inout SettingsReader) {
     guard let isDisabled = reader.read(Self.isDisabled), !isDisabled else { return nil }
     let exporter = reader.read(Self.exporter)
@@ -124,13 +117,12 @@ extension Settings.SpanExport {
     let hasCollector = [Self.all.endpoint.path, Self.traces.endpoint.path].contains(where: reader.isSet)
     if let spoken, spoken != .httpJSON, exporter == .otlp, hasCollector {
       reader.reject(
-        protocolSetting, problem: "is \(quoted(spoken.rawValue)), which the server does not speak",
+        protocolSetting, "is \(quoted(spoken.rawValue)), which the server does not speak",
         remedy: "write \"http/json\"")
     }
     if let queueSize, let batchSize, batchSize > queueSize, reader.isSet(Self.maxBatchSize.path) {
       reader.reject(
-        Self.maxBatchSize.path, problem: "is larger than \(Self.maxQueueSize.path)",
-        remedy: "write \(queueSize) at most")
+        Self.maxBatchSize.path, "is larger than \(Self.maxQueueSize.path)", remedy: "write \(queueSize) at most")
     }
     guard let url, exporter == .otlp, let name, let sampler, let ratio, let scheduleDelay, let queueSize, let batchSize,
       let timeout
@@ -151,22 +143,16 @@ extension Settings.SpanExport {
 
   private static let serviceKey = "service.name"
 
-  /// A warning if the spans go to another machine in clear. It is no error, because spans contain no secrets, and many
-  /// clusters have a collector without TLS.
+  /// No error, because spans contain no secrets, and many clusters have a collector without TLS.
   var plaintextWarning: String? {
     let origin = endpoint.origin
     guard !origin.isSecure, !origin.isLoopback else { return nil }
     let secret = headers.isEmpty ? "" : ", and the headers with them"
-    return """
-      \(endpointSetting) is not https, so the spans travel to \(origin) in clear\(secret). Write https://, or send \
-      them to a collector on this machine.
-      """
+    return "\(endpointSetting) is not https, so the spans travel to \(origin) in clear\(secret). Write https://, or "
+      + "send them to a collector on this machine."
   }
-}
 
-extension Settings.SpanExport {
-  /// The settings of the way to the collector, which OpenTelemetry has twice: for all signals, and for traces, which
-  /// have precedence.
+  /// The way to the collector, which OpenTelemetry has twice: for all signals, and for traces, which have precedence.
   struct Exporter: Sendable {
     let endpoint: Setting<ServiceURL>
     let `protocol`: Setting<ProtocolName>
@@ -231,7 +217,8 @@ extension SettingType where Value == ServiceURL {
 
 extension SettingType where Value == Bool {
   /// A boolean, in a variable in any case of letters, as OpenTelemetry's specification of variables requires.
-  static let openTelemetryBool = scalar(values: bool.values, write: bool.write) { (content) throws(InvalidValue) in
+  static let openTelemetryBool = SettingType(values: bool.values, write: bool.write) {
+    (content, _) throws(InvalidValue) in
     guard case .text(let text) = content, let value = Bool(text.lowercased()) else {
       return try bool.parse(content, nil)
     }
@@ -248,27 +235,27 @@ extension SettingType where Value == [Settings.SpanExport.Pair] {
     make: { pairs(in: $0) })
 
   /// Header fields, in the format of `OTEL_EXPORTER_OTLP_HEADERS`.
-  static let exportHeaders: SettingType = {
-    let remedy = "write name=value, separated by commas, with other characters percent-encoded"
+  static let exportHeaders = string(
+    "write name=value, separated by commas, with other characters percent-encoded",
     // What is written here only tells whether the setting has changed, because it is a secret.
-    let write: @Sendable (Value) -> String = { list in
-      JSONValue.strings(list.map { "\($0.key): \($0.value)" }).ascii
+    write: { list in JSONValue.strings(list.map { "\($0.key): \($0.value)" }).ascii }
+  ) { (text, remedy) throws(InvalidValue) in
+    // A name is a token (RFC 9110 §5.6.2). No pair has an empty one.
+    guard let pairs = pairs(in: text),
+      pairs.allSatisfy({ pair in
+        pair.key.utf8.allSatisfy { $0.isUnreservedInURI || "!#$%&'*+^`|".utf8.contains($0) }
+          && pair.value.utf8.allSatisfy { (0x20...0x7E).contains($0) }
+      })
+    else { throw InvalidValue("is not a list of name=value", remedy: remedy) }
+    let own = ["host", "connection", "content-length", "content-type", "content-encoding", "transfer-encoding", "te"]
+    guard !pairs.contains(where: { own.contains($0.key.lowercased()) }) else {
+      throw InvalidValue("has a field that the server writes itself", remedy: "leave it out")
     }
-    return string(remedy, write: write) { (text) throws(InvalidValue) in
-      guard let pairs = pairs(in: text),
-        pairs.allSatisfy({ $0.key.isFieldName && $0.value.utf8.allSatisfy { (0x20...0x7E).contains($0) } })
-      else { throw InvalidValue(problem: "is not a list of name=value", remedy: remedy) }
-      let own = ["host", "connection", "content-length", "content-type", "content-encoding", "transfer-encoding", "te"]
-      guard !pairs.contains(where: { own.contains($0.key.lowercased()) }) else {
-        throw InvalidValue(problem: "has a field that the server writes itself", remedy: "leave it out")
-      }
-      return pairs
-    }
-  }()
+    return pairs
+  }
 }
 
-/// Parses 64 pairs of `key=value` at most, in 8 KiB, separated by commas, with percent-encoding (the format of W3C Baggage,
-/// without properties). Returns nil if the text is malformed.
+/// Parses pairs of `key=value` in the format of W3C Baggage, without properties. Returns nil if the text is malformed.
 private func pairs(in text: String) -> [Settings.SpanExport.Pair]? {
   guard text.utf8.count <= 8192 else { return nil }
   let parts = text.utf8.split(separator: UInt8(ascii: ","))
@@ -285,11 +272,4 @@ private func decoded(_ part: Substring.UTF8View) -> String? {
   guard let bytes = PercentEncoding.decode(Array(trimmed).span), !bytes.contains(where: { $0 < 0x20 || $0 == 0x7F })
   else { return nil }
   return String(validating: bytes, as: UTF8.self)
-}
-
-extension String {
-  /// Whether the text is a token (RFC 9110 §5.6.2).
-  fileprivate var isFieldName: Bool {
-    !isEmpty && utf8.allSatisfy { $0.isUnreservedInURI || "!#$%&'*+^`|".utf8.contains($0) }
-  }
 }

@@ -1,43 +1,32 @@
 import Access
 public import Cryptography
-package import DeveloperToken
-import EventLoop
 package import HTTPServer
 
-/// All settings of a server: one immutable value, validated as a whole and replaced as a whole.
+/// All settings of a server, validated and replaced as a whole. A section is nil if it is off.
 public struct Settings: Sendable {
   package var musickit: MusicKit
   package var token: Token
   package var server: Server
-  /// Nil if it is disabled.
   package var admin: Admin?
-  /// Nil if it is disabled.
   package var catalog: Catalog?
   package var access: Access
-  /// Nil for a server that shares nothing.
   package var shared: Shared?
   package var audit: Audit
   package var log: Log
-  /// Nil if the server exports no spans.
   package var spanExport: SpanExport?
   /// The path of the configuration file, if one was read.
   package var configurationFile: String?
-}
 
-extension Settings {
   /// Settings that a server can start with.
   public struct Loaded: Sendable {
-    /// The settings.
-    public let settings: Settings
+    package let settings: Settings
     /// The files that the settings name, which nothing has read yet.
     package let files: NamedFiles
     /// What the layers have of each setting that needs a restart, as canonical JSON5, in the order of `Settings.known`.
     package let written: [String?]
     /// Oddities that do no harm, each described in one sentence.
-    public let warnings: [String]
-    /// The values of `HTTPS_PROXY` and `NO_PROXY`, for connections without a proxy setting.
+    package let warnings: [String]
     package let proxies: ProxyEnvironment
-    /// Every setting with its value and its source.
     package let entries: [SettingEntry]
   }
 
@@ -48,17 +37,14 @@ extension Settings {
 
   static let schema = SettingsSchema(known)
 
-  /// Reads and validates every setting of `input`: the configuration file, but not the files that the settings name.
-  ///
-  /// - Throws: ``InvalidSettings`` with all errors.
+  /// Reads and validates every setting, but not the files that the settings name. Throws all errors.
   public static func load(_ input: SettingsInput) throws(InvalidSettings) -> Loaded {
     try SettingsDraft(input).complete()
   }
 
   /// Reads only the admin listener's settings, so that a health check needs no key. Returns nil if it is disabled.
   package static func loadAdmin(_ input: SettingsInput) throws(InvalidSettings) -> Admin? {
-    let layers = SettingsLayers(input, schema: schema)
-    var reader = SettingsReader(layers)
+    var reader = SettingsReader(SettingsLayers(input, schema: schema))
     let admin = Admin(&reader)
     let errors = reader.errors.filter { $0.path.isEmpty || $0.path == "admin" || $0.path.hasPrefix("admin.") }
     guard errors.isEmpty else { throw InvalidSettings(errors: errors, warnings: []) }
@@ -68,39 +54,22 @@ extension Settings {
 
 /// All sources of settings.
 public struct SettingsInput: Sendable {
-  /// A `path=value` from the command line.
-  public struct Flag: Sendable, Equatable {
-    /// The flag as the user wrote it, with its dashes, for errors.
-    public let name: String
-    /// The path of the setting.
-    public let path: String
-    /// The value as text. Lists and objects are JSON5.
-    public let value: String
-
-    /// Creates a flag that sets `path` to `value`.
-    public init(name: String, path: String, value: String) {
-      self.name = name
-      self.path = path
-      self.value = value
-    }
-  }
+  /// A `path=value` from the command line, and the flag as the user wrote it. Lists and objects are JSON5.
+  public typealias Flag = (name: String, path: String, value: String)
 
   /// The configuration file. If it is nil, `MUSICKIT_CONFIG` names the file. Without that variable there is no file.
-  public var file: String?
+  package var file: String?
   /// The process's environment. An empty variable counts as unset, because many tools unset variables that way.
-  public var environment: [String: String]
+  package var environment: [String: String]
   /// The value of `MUSICKIT_KEY`, removed from the environment before other code could read it.
-  public var environmentKey: SecretBytes?
+  package var environmentKey: SecretBytes?
   /// The settings from the command line. For the same path, the last one counts.
-  public var flags: [Flag]
+  package var flags: [Flag]
   /// Whether `--unsafe-allow-anonymous` was given.
-  public var allowsAnonymous: Bool
+  package var allowsAnonymous: Bool
   /// Whether `--unsafe-plain-upstream` was given.
-  public var allowsPlainUpstream: Bool
-  /// The resources of the machine.
-  public var host: HostFacts
-
-  /// The path of the configuration file, if there is one.
+  package var allowsPlainUpstream: Bool
+  package var host: HostFacts
   package var configurationFile: String? { file ?? environment["MUSICKIT_CONFIG"] }
 
   /// Creates the input from `file`, `environment` and `flags`.
@@ -108,40 +77,33 @@ public struct SettingsInput: Sendable {
     file: String? = nil, environment: [String: String] = [:], environmentKey: SecretBytes? = nil, flags: [Flag] = [],
     allowsAnonymous: Bool = false, allowsPlainUpstream: Bool = false, host: HostFacts
   ) {
-    self.file = file
     self.environment = environment.filter { !$0.value.isEmpty }
     self.environmentKey = environmentKey?.count == 0 ? nil : environmentKey
-    self.flags = flags
-    self.allowsAnonymous = allowsAnonymous
-    self.allowsPlainUpstream = allowsPlainUpstream
-    self.host = host
+    (self.file, self.flags, self.host) = (file, flags, host)
+    (self.allowsAnonymous, self.allowsPlainUpstream) = (allowsAnonymous, allowsPlainUpstream)
   }
 }
 
 /// The host names for which a listener responds. A rebound DNS name can reach a listener on any address through a browser
 /// on the same network. Such a page has no credentials, so only listeners that need none check the name by default.
 extension Settings {
-  /// The allowed host names of the public listener. Nil if all are allowed. Everybody gets the responses to health checks
-  /// and the description of the API, and they tell a page nothing.
+  /// Nil if all are allowed. The responses to health checks and the description of the API tell a page nothing.
   package var publicHosts: AllowedHosts? {
     let isGuarded = server.address.isTCP && access.anonymous?.mayHaveAnything ?? false
     return allowed(server.hosts, isGuarded: isGuarded, setting: "server.hosts")
   }
 
-  /// The allowed host names of the admin listener, which asks for no credential. Nil if all are allowed. With the page,
-  /// the listener checks the name in any case: else a page with a rebound name could read audit records through an
-  /// operator's browser.
+  /// Nil if all are allowed. With the page, the listener checks the name in any case: else a page with a rebound name
+  /// could read audit records through an operator's browser.
   package var adminHosts: AllowedHosts? {
     guard let admin else { return nil }
     if admin.page { return AllowedHosts(names: admin.hosts, setting: "admin.hosts") }
     return allowed(admin.hosts, isGuarded: true, setting: "admin.hosts")
   }
 
-  /// A sentence for each listener that checks host names.
   package var hostChecks: [String] {
     let checks = [
-      (publicHosts, "public", "server.hosts", server.hosts),
-      (adminHosts, "admin", "admin.hosts", admin?.hosts ?? []),
+      (publicHosts, "public", "server.hosts", server.hosts), (adminHosts, "admin", "admin.hosts", admin?.hosts ?? []),
     ]
     return checks.compactMap { (check, listener, setting, names) in
       guard check != nil else { return nil }
@@ -156,29 +118,7 @@ extension Settings {
     guard !access.servesEverybody, isGuarded || !hosts.isEmpty else { return nil }
     return AllowedHosts(names: hosts, setting: setting)
   }
-}
 
-extension Settings.Server.Address {
-  /// Whether TCP reaches the address, or one of several. Browsers reach no Unix-domain socket.
-  fileprivate var isTCP: Bool {
-    switch self {
-    case .tcp: true
-    case .unix: false
-    case .passed(let sockets): sockets.contains { $0.address.ipAddress != nil }
-    }
-  }
-}
-
-extension Settings.Token {
-  /// Returns the policy for a minter. Throws for times beyond Apple's limits, which loaded settings do not have.
-  package func policy() throws(TokenPolicyError) -> TokenPolicy {
-    try TokenPolicy(
-      ttl: Int(ttl.components.seconds), maxTTL: Int(maxTTL.components.seconds),
-      backdate: Int(backdate.components.seconds))
-  }
-}
-
-extension Settings {
   /// One line for each client with its permissions: `android (API key): tokens of 12h for any origin; 5/s, 20 at once`.
   /// To stay readable, the list has only the first clients. It always has the permissions of anonymous callers.
   package var grants: [String] {
@@ -229,11 +169,9 @@ extension Client {
 }
 
 extension AllowedOrigins {
-  /// The origins that tokens may be for.
   fileprivate var names: String {
     switch self {
-    case .only(let patterns) where !patterns.isEmpty:
-      list(patterns.map { shown("\($0)") }, atMost: 3, of: "origins")
+    case .only(let patterns) where !patterns.isEmpty: list(patterns.map { shown("\($0)") }, atMost: 3, of: "origins")
     case .loopback: "origins of this machine"
     case .any, .only: "any origin"
     }

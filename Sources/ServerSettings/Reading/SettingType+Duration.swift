@@ -21,20 +21,17 @@ extension SettingType where Value == Duration {
   ) -> SettingType {
     let bounds = "\(durationWords(milliseconds: range.lowerBound)) to \(durationWords(milliseconds: range.upperBound))"
     let remedy = "write a duration such as \"\(example)\", \"15m\", \"12h\" or \"30d\", from \(bounds)"
-    let values =
-      "\(durationText(milliseconds: range.lowerBound)) to \(durationText(milliseconds: range.upperBound))"
-    return scalar(values: values, write: { "\"\(durationText(milliseconds: milliseconds(of: $0)))\"" }) {
-      (content) throws(InvalidValue) in
+    let values = "\(durationText(milliseconds: range.lowerBound)) to \(durationText(milliseconds: range.upperBound))"
+    return SettingType(values: values, write: { "\"\(durationText(milliseconds: milliseconds(of: $0)))\"" }) {
+      (content, _) throws(InvalidValue) in
       guard let text = content.string else {
-        guard content.number == nil else { throw InvalidValue(problem: "is a number without a unit", remedy: remedy) }
+        guard content.number == nil else { throw InvalidValue("is a number without a unit", remedy: remedy) }
         throw .wrongType(content, remedy: remedy)
       }
       guard let milliseconds = milliseconds(of: text, units) else {
-        throw InvalidValue(problem: "\(quoted(text)) is not a duration", remedy: remedy)
+        throw InvalidValue("\(quoted(text)) is not a duration", remedy: remedy)
       }
-      guard range.contains(milliseconds) else {
-        throw InvalidValue(problem: "\(quoted(text)) is out of range", remedy: remedy)
-      }
+      guard range.contains(milliseconds) else { throw InvalidValue("\(quoted(text)) is out of range", remedy: remedy) }
       return .milliseconds(milliseconds)
     }
   }

@@ -4,60 +4,45 @@ import JSON
 /// The type of a setting: its valid values, and how to parse and write them.
 package struct SettingType<Value: Sendable>: Sendable {
   /// Whether a variable or flag has the value as JSON5 instead of plain text.
-  let isJSON5: Bool
+  var isJSON5 = false
   /// The valid values in a few words, for the documents: `1s to 5m`. Nil if the setting's sentence describes them.
-  let values: String?
+  var values: String?
+  /// The rows of the object, or of each object of the list. An object without rows has members of any name.
+  var members: [any SettingRow] = []
+  let write: @Sendable (Value) -> String
   /// Parses a value, or throws a description of what would be valid. A relative path is one in `folder`, that of the file
   /// in which it was written.
   package let parse: @Sendable (RawSetting.Content, _ folder: String?) throws(InvalidValue) -> Value
-  /// Returns the value as JSON5.
-  let write: @Sendable (Value) -> String
-  /// The rows of the object, or of each object of the list. Empty for other types, and for an object with members of
-  /// any name.
-  var members: [any SettingRow] = []
 
-  /// Creates a type that is written as one word, number or string.
-  static func scalar(
-    values: String? = nil, write: @escaping @Sendable (Value) -> String,
-    parse: @escaping @Sendable (RawSetting.Content) throws(InvalidValue) -> Value
-  ) -> SettingType {
-    SettingType(
-      isJSON5: false, values: values, parse: { content, _ throws(InvalidValue) in try parse(content) }, write: write)
-  }
-
-  /// Creates a type that is written as a string.
   static func string(
     _ remedy: String, values: String? = nil, write: @escaping @Sendable (Value) -> String = { "\"\($0)\"" },
-    parse: @escaping @Sendable (String) throws(InvalidValue) -> Value
+    parse: @escaping @Sendable (String, _ remedy: String) throws(InvalidValue) -> Value
   ) -> SettingType {
-    scalar(values: values, write: write) { (content) throws(InvalidValue) in
+    SettingType(values: values, write: write) { (content, _) throws(InvalidValue) in
       guard let text = content.string else { throw .wrongType(content, remedy: remedy) }
-      return try parse(text)
+      return try parse(text, remedy)
     }
   }
 
-  /// Creates a type for a text from which `make` makes a value. The error for any other text, as `quote` shows it, says
-  /// that it is not `kind`.
+  /// Creates a type for a text from which `make` makes a value. The error says that any other is not `kind`.
   static func text(
     _ kind: String, remedy: String, values: String? = nil, quote: (@Sendable (String) -> String)? = quoted,
     write: @escaping @Sendable (Value) -> String = { "\"\($0)\"" }, make: @escaping @Sendable (String) -> Value?
   ) -> SettingType {
-    string(remedy, values: values, write: write) { (text) throws(InvalidValue) in
+    string(remedy, values: values, write: write) { (text, remedy) throws(InvalidValue) in
       guard let value = make(text) else {
-        throw InvalidValue(problem: "\(quote.map { "\($0(text)) " } ?? "")is not \(kind)", remedy: remedy)
+        throw InvalidValue("\(quote.map { "\($0(text)) " } ?? "")is not \(kind)", remedy: remedy)
       }
       return value
     }
   }
-}
 
-extension SettingType {
   /// Creates a type whose values are those of this one in another form.
   func map<Other: Sendable>(
-    _ form: @escaping @Sendable (Value) -> Other, back: @escaping @Sendable (Other) -> Value
+    _ form: @escaping @Sendable (Value) throws(InvalidValue) -> Other, back: @escaping @Sendable (Other) -> Value
   ) -> SettingType<Other> {
-    .scalar(values: values, write: { write(back($0)) }) { (content) throws(InvalidValue) in
-      form(try parse(content, nil))
+    SettingType<Other>(isJSON5: isJSON5, values: values, write: { write(back($0)) }) {
+      (content, folder) throws(InvalidValue) in try form(try parse(content, folder))
     }
   }
 
@@ -66,16 +51,11 @@ extension SettingType {
   static func list<Element: Sendable>(
     of element: SettingType<Element>, atMost most: Int = .max, remedy: String, ifEmpty: String? = nil
   ) -> SettingType where Value == [Element] {
-    let list = SettingType<SettingElements<Element>>.elements(
-      of: element, atMost: most, remedy: remedy, ifEmpty: ifEmpty)
-    return SettingType(
-      isJSON5: true, values: nil,
-      parse: { (content, folder) throws(InvalidValue) in
-        let elements = try list.parse(content, folder)
-        if let invalid = elements.invalid { throw invalid }
-        return elements.results.compactMap { try? $0.get() }
-      },
-      write: { "[" + $0.map(element.write).joined(separator: ", ") + "]" })
+    SettingType<SettingElements<Element>>.elements(of: element, atMost: most, remedy: remedy, ifEmpty: ifEmpty).map(
+      { (list) throws(InvalidValue) in
+        if let invalid = list.invalid { throw invalid }
+        return list.results.compactMap { try? $0.get() }
+      }, back: { SettingElements(results: $0.map { .success($0) }) })
   }
 
   /// Creates a type for a list of `element`. Each element is valid or invalid independently. Without `remedy`, a single
@@ -83,26 +63,21 @@ extension SettingType {
   static func elements<Element: Sendable>(
     of element: SettingType<Element>, atMost most: Int, remedy: String? = nil, ifEmpty: String? = nil
   ) -> SettingType where Value == SettingElements<Element> {
-    SettingType(
-      isJSON5: true, values: element.values,
-      parse: { (content, folder) throws(InvalidValue) in
-        guard case .json(.array(let values)) = content else {
-          if let remedy { throw .wrongType(content, remedy: remedy) }
-          return SettingElements(results: [.success(try element.parse(content, folder))], hasBrackets: false)
-        }
-        if values.isEmpty, let ifEmpty { throw InvalidValue(problem: "is empty", remedy: ifEmpty) }
-        guard values.count <= most else {
-          throw InvalidValue(problem: "has \(values.count) elements", remedy: "write \(most) at most")
-        }
-        return SettingElements(
-          results: values.map { value in Result { () throws(InvalidValue) in try element.parse(.json(value), folder) } }
-        )
-      },
-      write: { list in
-        let text = list.results.map { (try? $0.get()).map(element.write) ?? "…" }.joined(separator: ", ")
-        return list.hasBrackets ? "[\(text)]" : text
-      },
-      members: element.members)
+    SettingType(isJSON5: true, values: element.values, members: element.members) { list in
+      let text = list.results.map { (try? $0.get()).map(element.write) ?? "…" }.joined(separator: ", ")
+      return list.hasBrackets ? "[\(text)]" : text
+    } parse: { (content, folder) throws(InvalidValue) in
+      guard case .json(.array(let values)) = content else {
+        if let remedy { throw .wrongType(content, remedy: remedy) }
+        return SettingElements(results: [.success(try element.parse(content, folder))], hasBrackets: false)
+      }
+      if values.isEmpty, let ifEmpty { throw InvalidValue("is empty", remedy: ifEmpty) }
+      guard values.count <= most else {
+        throw InvalidValue("has \(values.count) elements", remedy: "write \(most) at most")
+      }
+      return SettingElements(
+        results: values.map { value in Result { () throws(InvalidValue) in try element.parse(.json(value), folder) } })
+    }
   }
 }
 
@@ -114,12 +89,8 @@ struct SettingElements<Element: Sendable>: Sendable {
 
   /// The problems of all invalid elements, with the advice of the first. Nil if all are valid.
   var invalid: InvalidValue? {
-    let errors = results.compactMap { result in
-      if case .failure(let error) = result { error } else { nil as InvalidValue? }
-    }
-    return errors.first.map {
-      InvalidValue(problem: errors.map(\.problem).joined(separator: ", and "), remedy: $0.remedy)
-    }
+    let errors = results.compactMap { if case .failure(let error) = $0 { error } else { nil as InvalidValue? } }
+    return errors.first.map { InvalidValue(errors.map(\.problem).joined(separator: ", and "), remedy: $0.remedy) }
   }
 }
 
@@ -129,48 +100,45 @@ typealias SettingObject = [JSONValue.Member]
 extension SettingType where Value == SettingObject {
   /// Creates a type for an object with these members, or with members of any name if there are none.
   static func object(of members: [any SettingRow], remedy: String) -> SettingType {
-    SettingType(
-      isJSON5: true, values: nil,
-      parse: { (content, _) throws(InvalidValue) in
-        guard case .json(.object(let object)) = content else { throw .wrongType(content, remedy: remedy) }
-        return object
-      },
-      write: { JSONValue.object($0).ascii }, members: members)
+    SettingType(isJSON5: true, members: members, write: { JSONValue.object($0).ascii }) {
+      (content, _) throws(InvalidValue) in
+      guard case .json(.object(let object)) = content else { throw .wrongType(content, remedy: remedy) }
+      return object
+    }
   }
 }
 
 extension SettingType where Value: CustomStringConvertible {
   /// Creates a type for an origin. An error of `make` quotes no credentials.
   static func originText(_ remedy: String, make: @escaping @Sendable (String) throws -> Value) -> SettingType {
-    string(remedy) { (text) throws(InvalidValue) in
+    string(remedy) { (text, remedy) throws(InvalidValue) in
       do { return try make(text) } catch {
         guard !text.contains("?") else {
-          throw InvalidValue(problem: "\(quotedURL(text)) has a query, which is no part of an origin", remedy: remedy)
+          throw InvalidValue("\(quotedURL(text)) has a query, which is no part of an origin", remedy: remedy)
         }
         guard isQuotable(text) || Printable.holdsCredentials(text) else {
-          throw InvalidValue(problem: "\(quoted(text)) is not an origin", remedy: remedy)
+          throw InvalidValue("\(quoted(text)) is not an origin", remedy: remedy)
         }
-        throw InvalidValue(problem: "\(error)", remedy: nil)
+        throw InvalidValue("\(error)", remedy: nil)
       }
     }
   }
 }
 
 extension SettingType where Value == Bool {
-  static let bool = SettingType.scalar(values: "true, false", write: { "\($0)" }) { (content) throws(InvalidValue) in
+  static let bool = SettingType(values: "true, false", write: { "\($0)" }) { (content, _) throws(InvalidValue) in
     let remedy = "write true or false"
     switch content {
     case .json(.bool(let value)): return value
     case .text("true"): return true
     case .text("false"): return false
-    case .text(let text): throw InvalidValue(problem: "\(quoted(text)) is neither true nor false", remedy: remedy)
+    case .text(let text): throw InvalidValue("\(quoted(text)) is neither true nor false", remedy: remedy)
     default: throw .wrongType(content, remedy: remedy)
     }
   }
 }
 
 extension SettingType where Value: CaseIterable & RawRepresentable, Value.RawValue == String {
-  /// One of the words of an enumeration.
   static var word: SettingType {
     let words = Value.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
     return text(
@@ -180,14 +148,11 @@ extension SettingType where Value: CaseIterable & RawRepresentable, Value.RawVal
 }
 
 extension SettingType where Value == String {
-  /// Creates a type for a text of at most 1024 printable characters.
   static func label(_ remedy: String) -> SettingType {
-    string(remedy) { (text) throws(InvalidValue) in
-      guard (1...1024).contains(text.utf8.count) else {
-        throw InvalidValue(problem: "is empty, or too long", remedy: remedy)
-      }
+    string(remedy) { (text, remedy) throws(InvalidValue) in
+      guard (1...1024).contains(text.utf8.count) else { throw InvalidValue("is empty, or too long", remedy: remedy) }
       guard text.unicodeScalars.allSatisfy({ $0.value >= 0x20 && $0 != "\u{7F}" }) else {
-        throw InvalidValue(problem: "has a line break, a tab or another control character", remedy: remedy)
+        throw InvalidValue("has a line break, a tab or another control character", remedy: remedy)
       }
       return text
     }
@@ -196,10 +161,10 @@ extension SettingType where Value == String {
   /// A file's path, in the configuration file relative to that file, elsewhere to the process's working directory.
   static let path = relative("write a file's path") { (text) throws(InvalidValue) in
     guard !looksLikeKey(text) else {
-      throw InvalidValue(problem: "is a key or certificate itself", remedy: "write the path of a file that contains it")
+      throw InvalidValue("is a key or certificate itself", remedy: "write the path of a file that contains it")
     }
     guard !text.isEmpty, !text.utf8.contains(0) else {
-      throw InvalidValue(problem: "is empty or contains a NUL", remedy: "write a file's path")
+      throw InvalidValue("is empty or contains a NUL", remedy: "write a file's path")
     }
     guard !text.hasPrefix("~") else { throw InvalidValue.unexpandedHome }
     return text
@@ -208,7 +173,7 @@ extension SettingType where Value == String {
   /// A Unix-domain socket's path. The system stores it in 108 bytes with its terminating NUL (unix(7)).
   static let socketPath = relative("write a path") { (text) throws(InvalidValue) in
     guard (1...107).contains(text.utf8.count), !text.utf8.contains(0) else {
-      throw InvalidValue(problem: "is a path of \(text.utf8.count) bytes", remedy: "write a path of 1 to 107 bytes")
+      throw InvalidValue("is a path of \(text.utf8.count) bytes", remedy: "write a path of 1 to 107 bytes")
     }
     guard !text.hasPrefix("~") else { throw InvalidValue.unexpandedHome }
     return text
@@ -217,29 +182,22 @@ extension SettingType where Value == String {
   private static func relative(
     _ remedy: String, parse: @escaping @Sendable (String) throws(InvalidValue) -> String
   ) -> SettingType {
-    SettingType(
-      isJSON5: false, values: nil,
-      parse: { (content, folder) throws(InvalidValue) in
-        guard let text = content.string else { throw .wrongType(content, remedy: remedy) }
-        let path = try parse(text)
-        guard let folder, !path.hasPrefix("/") else { return path }
-        return try parse(folder + path)
-      },
-      write: { "\"\($0)\"" })
+    let absolute = string(remedy) { (text, _) throws(InvalidValue) in try parse(text) }
+    return SettingType(write: absolute.write) { (content, folder) throws(InvalidValue) in
+      let path = try absolute.parse(content, nil)
+      return if let folder, !path.hasPrefix("/") { try parse(folder + path) } else { path }
+    }
   }
 }
 
 extension SettingType where Value == Int {
-  /// Creates a type for a whole number within `range`.
   static func integer(_ range: ClosedRange<Int>) -> SettingType {
     let remedy = "write a whole number from \(range.lowerBound) to \(range.upperBound)"
-    return scalar(values: "\(range.lowerBound) to \(range.upperBound)", write: { "\($0)" }) {
-      (content) throws(InvalidValue) in
+    return SettingType(values: "\(range.lowerBound) to \(range.upperBound)", write: { "\($0)" }) {
+      (content, _) throws(InvalidValue) in
       guard let text = content.number else { throw .wrongType(content, remedy: remedy) }
-      guard let number = Int(text) else {
-        throw InvalidValue(problem: "\(quoted(text)) is not a whole number", remedy: remedy)
-      }
-      guard range.contains(number) else { throw InvalidValue(problem: "\(number) is out of range", remedy: remedy) }
+      guard let number = Int(text) else { throw InvalidValue("\(quoted(text)) is not a whole number", remedy: remedy) }
+      guard range.contains(number) else { throw InvalidValue("\(number) is out of range", remedy: remedy) }
       return number
     }
   }
@@ -248,13 +206,11 @@ extension SettingType where Value == Int {
   static func size(_ range: ClosedRange<Int>) -> SettingType {
     let values = "\(sizeText(range.lowerBound)) to \(sizeText(range.upperBound))"
     let remedy = "write a size such as \"64KB\" or \"1MB\", from \(values)"
-    return scalar(values: values, write: { "\"\(sizeText($0))\"" }) { (content) throws(InvalidValue) in
+    return SettingType(values: values, write: { "\"\(sizeText($0))\"" }) { (content, _) throws(InvalidValue) in
       let isWhole = if case .json(let value) = content { value.integer != nil } else { false }
       guard let text = isWhole ? content.number : content.string else { throw .wrongType(content, remedy: remedy) }
-      guard let size = bytes(of: text) else { throw InvalidValue(problem: "is not a size", remedy: remedy) }
-      guard range.contains(size) else {
-        throw InvalidValue(problem: "\(sizeText(size)) is out of range", remedy: remedy)
-      }
+      guard let size = bytes(of: text) else { throw InvalidValue("is not a size", remedy: remedy) }
+      guard range.contains(size) else { throw InvalidValue("\(sizeText(size)) is out of range", remedy: remedy) }
       return size
     }
   }
@@ -284,22 +240,16 @@ private func bytes(of text: String) -> Int? {
 }
 
 extension SettingType where Value == Double {
-  /// Creates a type for a number within `range`, with or without a fraction.
   static func number(_ range: ClosedRange<Double>, remedy: String) -> SettingType {
     let values = "\(numberText(range.lowerBound)) to \(numberText(range.upperBound))"
-    return scalar(values: values, write: { "\($0)" }) { (content) throws(InvalidValue) in
+    return SettingType(values: values, write: { "\($0)" }) { (content, _) throws(InvalidValue) in
       guard let text = content.number else { throw .wrongType(content, remedy: remedy) }
-      guard let number = Double(text) else {
-        throw InvalidValue(problem: "\(quoted(text)) is not a number", remedy: remedy)
-      }
+      guard let number = Double(text) else { throw InvalidValue("\(quoted(text)) is not a number", remedy: remedy) }
       // Also false for NaN.
-      guard range.contains(number) else {
-        throw InvalidValue(problem: "\(shown(text)) is out of range", remedy: remedy)
-      }
+      guard range.contains(number) else { throw InvalidValue("\(shown(text)) is out of range", remedy: remedy) }
       return number
     }
   }
 }
 
-/// Returns `number`, without a fraction if it is whole.
 func numberText(_ number: Double) -> String { Int(exactly: number).map { "\($0)" } ?? "\(number)" }

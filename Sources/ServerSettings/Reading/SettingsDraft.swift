@@ -13,7 +13,6 @@ package struct SettingsDraft {
   package let admin: Settings.Admin?
   package let catalog: Settings.Catalog?
   package let access: Settings.Access?
-  /// The candidates of the clients.
   let clients: [ClientCandidate]
   package let shared: Settings.Shared?
   let audit: Settings.Audit?
@@ -95,22 +94,23 @@ package struct SettingsDraft {
     if log.level > .info {
       let facts = "log.level is \(quoted(log.level.rawValue)), and audit.file is not set"
       if audit.isRequired {
-        reader.reject(
-          "audit.required", problem: "is true, and there is no audit log: \(facts)", remedy: "set audit.file")
+        reader.reject("audit.required", "is true, and there is no audit log: \(facts)", remedy: "set audit.file")
       }
       return "The server keeps no audit log, so it grants tokens without a record: \(facts)."
     }
-    guard input.logsForPerson(log) else { return nil }
+    // A person reads the log, with short lines in colour (no-color.org).
+    guard input.host.logsToTerminal, log.format == .text, (input.environment["NO_COLOR"] ?? "").isEmpty else {
+      return nil
+    }
     if audit.isRequired {
       reader.reject(
-        "audit.required", problem: "is true, and the log on a terminal has no grants",
+        "audit.required", "is true, and the log on a terminal has no grants",
         remedy: "set audit.file, or log.format: \"json\"")
     }
     return "The log on a terminal has no audit records of grants, so the server grants tokens without a record. Set "
       + "audit.file, or log.format: \"json\"."
   }
 
-  /// The warning that no request can prove the next key.
   private var rotationWarning: String? {
     guard let next = musickit?.keys.next, catalog == nil, errors.isEmpty else { return nil }
     return "\(next.setting) has the state \"next\", and catalog.enabled is false: the server cannot ask Apple Music "
@@ -128,7 +128,6 @@ package struct SettingsDraft {
       settings: settings, files: files, written: written, warnings: warnings, proxies: proxies, entries: entries)
   }
 
-  /// The warning that callers without credentials reach the server from every network without a rate limit.
   private var exposureWarning: String? {
     guard !input.allowsAnonymous, case .tcp(let host, _)? = server?.address, host.isEveryAddress,
       let anonymous = access?.anonymous, anonymous.rates.isUnlimited
@@ -140,8 +139,6 @@ package struct SettingsDraft {
       """
   }
 
-  /// The warning that the budget, the cache and the process together exceed the memory that the control groups allow: the
-  /// kernel would kill the process before the budget refuses anything.
   private var memoryWarning: String? {
     guard let allowed = input.host.memory, let server else { return nil }
     let budget = server.limits.memory
@@ -149,8 +146,7 @@ package struct SettingsDraft {
     // The process without connections and cache: 17 MB resident, plus a little for the allocator.
     let process = 24 << 20
     guard budget + cache + process > allowed else { return nil }
-    return
-      "server.limits.memory (\(sizeText(budget))), catalog.cache.maxBytes (\(sizeText(cache))) and about "
+    return "server.limits.memory (\(sizeText(budget))), catalog.cache.maxBytes (\(sizeText(cache))) and about "
       + "\(sizeText(process)) for the process exceed the \(sizeText(allowed)) that its cgroup allows: the kernel "
       + "may end the process. Lower one of the two, or raise the cgroup's limit."
   }
@@ -158,8 +154,7 @@ package struct SettingsDraft {
   private static func checkPorts(_ server: Settings.Server?, _ admin: Settings.Admin?, _ reader: inout SettingsReader) {
     guard let server, let admin else { return }
     let adminPlaces =
-      admin.passed.isEmpty
-      ? SocketPlace.all(of: admin.host, port: admin.port) : SocketPlace.all(of: admin.passed)
+      admin.passed.isEmpty ? SocketPlace.all(of: admin.host, port: admin.port) : SocketPlace.all(of: admin.passed)
     guard let place = server.address.places.first(where: { adminPlaces.contains(where: $0.overlaps) }) else { return }
     let port =
       switch server.address {
@@ -167,50 +162,33 @@ package struct SettingsDraft {
       case .tcp, .unix: server.isPortOfPlatform ? SettingsLayers.platformPort : Settings.Server.port.path
       }
     if admin.passed.isEmpty {
-      let remedy = "write another port, or 0 for a free one"
-      reader.reject("admin.port", problem: "is the same as \(port)", remedy: remedy)
+      reader.reject("admin.port", "is the same as \(port)", remedy: "write another port, or 0 for a free one")
     } else {
       reader.reject(
-        "admin.port", problem: "the socket with the name admin has \(port) as well",
-        remedy: "give one of the two another port")
+        "admin.port", "the socket with the name admin has \(port) as well", remedy: "give one of the two another port")
     }
   }
 }
 
-extension Settings.Server.Address {
-  fileprivate var places: [SocketPlace] {
-    switch self {
-    case .tcp(let host, let port): SocketPlace.all(of: host, port: port)
-    case .unix: []
-    case .passed(let sockets): SocketPlace.all(of: sockets)
-    }
-  }
-}
-
-/// One error in the settings. It quotes short values to help the operator to find them, but never a part of `musickit.key`,
-/// nor text in other places that looks like a key.
+/// One error in the settings. It quotes short values, but never a part of `musickit.key` or what looks like a key.
 public struct SettingsError: Sendable, Equatable, CustomStringConvertible {
   /// The setting's path, such as `server.limits.idle`. Empty for the whole file.
-  public let path: String
-  /// The source of the setting. Nil if it is missing.
-  public let source: SettingSource?
+  package let path: String
+  /// Nil if the setting is missing.
+  package let source: SettingSource?
   /// The problem: `is not set`.
-  public let problem: String
+  package let problem: String
   /// The advice: `write a whole number from 0 to 65535`. Nil if the problem already contains it.
-  public let remedy: String?
+  package let remedy: String?
 
-  /// Creates an error at `path`.
-  public init(_ path: String, source: SettingSource? = nil, problem: String, remedy: String? = nil) {
-    self.path = path
-    self.source = source
-    self.problem = problem
-    self.remedy = remedy
+  package init(_ path: String, source: SettingSource? = nil, problem: String, remedy: String? = nil) {
+    (self.path, self.source, self.problem, self.remedy) = (path, source, problem, remedy)
   }
 
   /// The error on one line.
   public var description: String {
     let place = path.isEmpty ? source.map { "\($0)" } ?? "" : path + (source.map { " (\($0))" } ?? "")
-    return "\(place): \(InvalidValue(problem: problem, remedy: remedy))"
+    return "\(place): \(InvalidValue(problem, remedy: remedy))"
   }
 }
 
@@ -224,51 +202,36 @@ extension [SettingsError] {
   }
 }
 
-/// Settings with which a server cannot start. It contains all errors at once, so that an operator can fix all of them
-/// before the next start.
+/// Settings with which a server cannot start: all errors at once, to be fixed before the next start.
 public struct InvalidSettings: Error, Sendable, CustomStringConvertible {
   /// The errors. There is at least one.
   public let errors: [SettingsError]
   /// Oddities that do no harm.
-  public let warnings: [String]
+  package let warnings: [String]
 
-  package init(errors: [SettingsError], warnings: [String]) {
-    self.errors = errors
-    self.warnings = warnings
-  }
+  package init(errors: [SettingsError], warnings: [String]) { (self.errors, self.warnings) = (errors, warnings) }
 
   /// The errors, one per line.
   public var description: String { errors.lines.joined(separator: "\n") }
 }
 
-/// The problem with a value, independent of its setting.
+/// The problem with a value, independent of its setting: problem and advice, as those of ``SettingsError``.
 package struct InvalidValue: Error, Equatable, CustomStringConvertible {
-  /// The problem: `"80a" is not a whole number`.
   package let problem: String
-  /// The advice: `write one from 0 to 65535`. Nil if the problem already contains it.
   package let remedy: String?
 
-  package init(problem: String, remedy: String?) {
-    self.problem = problem
-    self.remedy = remedy
-  }
-
-  /// The problem, followed by the advice if there is one.
+  package init(_ problem: String, remedy: String?) { (self.problem, self.remedy) = (problem, remedy) }
   package var description: String { problem + (remedy.map { "; \($0)." } ?? "") }
-}
 
-extension InvalidValue {
-  /// The problem of a path that starts with `~`.
   static let unexpandedHome = InvalidValue(
-    problem: "begins with ~, which a shell expands and this server does not",
+    "begins with ~, which a shell expands and this server does not",
     remedy: "write the path in full, as in /home/music/AuthKey_ABC1234567.p8")
 
-  /// Returns the problem of a value with the wrong type.
   static func wrongType(_ content: RawSetting.Content, remedy: String) -> InvalidValue {
     switch content {
-    case .json(let value): InvalidValue(problem: "is \(value.kind)", remedy: remedy)
-    case .text: InvalidValue(problem: "is text", remedy: remedy)
-    case .secret: InvalidValue(problem: "is a secret", remedy: remedy)
+    case .json(let value): InvalidValue("is \(value.kind)", remedy: remedy)
+    case .text: InvalidValue("is text", remedy: remedy)
+    case .secret: InvalidValue("is a secret", remedy: remedy)
     }
   }
 }
@@ -283,9 +246,7 @@ package func quoted(_ value: String) -> String {
 }
 
 /// Returns a URL for an error. The text before an `@` may be a password, and a query may have one.
-func quotedURL(_ text: String) -> String {
-  text.contains(where: { "@?".contains($0) }) ? "the URL" : quoted(text)
-}
+func quotedURL(_ text: String) -> String { text.contains(where: { "@?".contains($0) }) ? "the URL" : quoted(text) }
 
 /// Returns a file's path for an error: from the root, so that it shows in which folder the server looked for the file.
 package func quotedPath(_ path: String) -> String {
@@ -312,7 +273,6 @@ func isQuotable(_ value: String) -> Bool {
     && !Printable.holdsCredentials(value) && !isKeyLine(value)
 }
 
-/// The prefix of keys from `new-api-key`.
 private let apiKeyPrefix = "mkts_"
 
 /// Returns whether `text` contains an API key, or a long part of one. `mkts_server.pem` may be the name of a file.
@@ -339,11 +299,4 @@ package func looksLikeKey(_ text: String) -> Bool {
   if isKeyLine(text) { return true }
   guard text.utf8.count >= 80 else { return false }
   return text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "+/=-_\\".contains($0) || $0.isWhitespace) }
-}
-
-extension SettingsInput {
-  /// Whether a person reads the log at a terminal, with short lines in colour (no-color.org).
-  fileprivate func logsForPerson(_ log: Settings.Log) -> Bool {
-    host.logsToTerminal && log.format == .text && (environment["NO_COLOR"] ?? "").isEmpty
-  }
 }

@@ -11,7 +11,6 @@ struct SettingsLayers {
   /// The path of the object. Empty for all settings.
   let scope: String
   private var source: SettingSource?
-  /// The written settings by path.
   private(set) var values: [String: RawSetting] = [:]
   /// The written sections, with the first source of each. An empty object counts too.
   private(set) var sections: [String: SettingSource] = [:]
@@ -22,8 +21,7 @@ struct SettingsLayers {
   private(set) var warnings: [String] = []
   /// Whether every layer could be read. Otherwise, a missing setting may only be unread.
   private(set) var isComplete = true
-  /// The number of unknown names that may still get a suggestion. The comparison is slow and seldom useful more than
-  /// once, because a file with only unknown names is a different file.
+  /// How many unknown names may still get a suggestion, which is slow: a file with many is a different file.
   private var suggestions = 20
 
   init(_ input: SettingsInput, schema: SettingsSchema) {
@@ -42,7 +40,6 @@ struct SettingsLayers {
   /// The variable in which Cloud Run, Heroku and others say on which port they expect a program.
   static let platformPort = "PORT"
 
-  /// Adds the port of the platform, if nothing else says where the server listens.
   private mutating func addPlatformPort(_ input: SettingsInput) {
     let written = [Settings.Server.port.path, Settings.Server.unixSocket.path]
     guard let text = input.environment[Self.platformPort], input.host.sockets.public.isEmpty, isComplete,
@@ -51,7 +48,6 @@ struct SettingsLayers {
     set(Settings.Server.port.path, RawSetting(content: .text(text), source: .environment(Self.platformPort)))
   }
 
-  /// Reads the members of `object`, which `source` has at the path `scope`.
   init(_ object: SettingObject, at scope: String, source: SettingSource, members: [any SettingRow]) {
     schema = SettingsSchema(members)
     (self.scope, self.source) = (scope, source)
@@ -67,11 +63,8 @@ struct SettingsLayers {
   }
 
   /// Returns the path of a setting from the root. The member names of some objects come from the file.
-  func path(_ name: String) -> String {
-    scope.isEmpty ? name : name.isEmpty ? scope : "\(scope).\(shown(name))"
-  }
+  func path(_ name: String) -> String { scope.isEmpty ? name : name.isEmpty ? scope : "\(scope).\(shown(name))" }
 
-  /// Returns the source of a setting, or of its section or object.
   func source(of name: String) -> SettingSource? {
     let setting = String(name.prefix { $0 != "[" })
     return values[setting]?.source ?? sections[setting] ?? source
@@ -117,11 +110,8 @@ struct SettingsLayers {
     }
   }
 
-  /// Adds a value at a known path, with everything in it.
   private mutating func add(_ value: JSONValue, at path: String, source: SettingSource) {
-    guard schema.sections.contains(path) else {
-      return set(path, RawSetting(content: .json(value), source: source))
-    }
+    guard schema.sections.contains(path) else { return set(path, RawSetting(content: .json(value), source: source)) }
     note(section: path, source: source)
     guard case .object(let members) = value else {
       let problem = "\(path.isEmpty ? "contains" : "is") \(value.kind)"
@@ -174,17 +164,14 @@ struct SettingsLayers {
         reject(
           setting.path, source, "Kubernetes or Docker sets this variable for a service of that name",
           remedy: "rename the service, or set enableServiceLinks to false in the pod's specification")
-      } else if setting.isJSON5 {
-        addJSON5(text, at: setting.path, source: source)
       } else {
-        set(setting.path, RawSetting(content: .text(text), source: source))
+        add(text, to: setting, source: source)
       }
     }
     warnOfUnknown(environment)
   }
 
-  /// Warns of unknown variables with one of our prefixes. They may be typing errors or belong to other software, so
-  /// they are no errors.
+  /// Warns of unknown variables with our prefixes. They are no errors, because they may belong to other software.
   private mutating func warnOfUnknown(_ environment: [String: String]) {
     let prefixes = schema.members(of: "").map { $0.uppercased() + "_" }
     let known = Set(
@@ -193,8 +180,8 @@ struct SettingsLayers {
       guard prefixes.contains(where: name.hasPrefix), !known.contains(name), !ServiceLink.isName(name),
         !ServiceLink.isValue(value)
       else { continue }
-      let nearest = mayBeSuggested() ? schema.nearestVariable(to: name) : nil
-      let near = nearest.map { "; the nearest setting is \($0)" } ?? ""
+      let candidates = mayBeSuggested() ? schema.settings.keys.sorted().map(variableName(of:)) : []
+      let near = nearest(to: name, among: candidates).map { "; the nearest setting is \($0)" } ?? ""
       warnings.append("The environment variable \(quoted(name)) is unknown and has no effect\(near).")
     }
   }
@@ -212,10 +199,14 @@ struct SettingsLayers {
         "", source, "there is no setting \(quoted(flag.path))",
         remedy: mayBeSuggested() ? schema.remedy(unknown: components.last.map(String.init) ?? "", in: known) : nil)
     }
+    add(flag.value, to: setting, source: source)
+  }
+
+  private mutating func add(_ text: String, to setting: any SettingRow, source: SettingSource) {
     if setting.isJSON5 {
-      addJSON5(flag.value, at: flag.path, source: source)
+      addJSON5(text, at: setting.path, source: source)
     } else {
-      set(flag.path, RawSetting(content: .text(flag.value), source: source))
+      set(setting.path, RawSetting(content: .text(text), source: source))
     }
   }
 
@@ -252,7 +243,6 @@ package struct SettingEntry: Sendable, Equatable {
 }
 
 extension SettingsLayers {
-  /// Returns all settings in the order of `rows`.
   func entries(of rows: [any SettingRow]) -> [SettingEntry] {
     rows.map { row in
       let raw = values[row.path]
@@ -280,9 +270,7 @@ extension SettingsLayers {
     }
   }
 
-  private static func json(_ text: String) -> JSONValue {
-    ((try? JSON5Parser.parse(text)) ?? .text(text)).redacted
-  }
+  private static func json(_ text: String) -> JSONValue { ((try? JSON5Parser.parse(text)) ?? .text(text)).redacted }
 }
 
 extension JSONValue {

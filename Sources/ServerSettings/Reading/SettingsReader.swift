@@ -1,10 +1,8 @@
 /// A reader of typed values. It collects errors, each with the path from the root. It reads all settings, or the
 /// members of one object within a setting, such as `access.clients[1]`.
 ///
-/// The project does not use swift-configuration for this. If a value cannot be converted, its readers return the
-/// default, or throw at the first missing or wrong setting without its source. Its providers look up one key of one
-/// type at a time and cannot list their keys, so they can neither find an unknown key nor read a list of objects. Its
-/// JSON provider also needs the whole of Foundation.
+/// swift-configuration (decisions, 3) takes the default for a value that it cannot convert, or throws at the first wrong
+/// one without its source. Its providers cannot list their keys, so it finds no unknown key and reads no list of objects.
 struct SettingsReader {
   private let layers: SettingsLayers
   private(set) var errors: [SettingsError]
@@ -26,25 +24,19 @@ struct SettingsReader {
     return layers.values[path] != nil || layers.sections[path] != nil
   }
 
-  /// Returns whether a setting was written and has an error.
   func isInvalid(_ path: String) -> Bool { errors.contains { $0.path == path && $0.source != nil } }
-
-  /// Returns where a setting was written; nil if it was not.
   func source(of path: String) -> SettingSource? { layers.values[path]?.source }
 
-  /// Returns whether the section was written as an empty object. Returns nil if it was not written as an object.
+  /// Returns whether the section was written as an empty object; nil if it was not written as an object.
   func isEmptyObject(_ path: String) -> Bool? { layers.objects[path] }
 
-  /// Returns the setting's value or default. Nil without either, or if the value is invalid, which records an error. A
-  /// lenient reader returns the default then.
+  /// Returns the value or the default. Nil without either, or if the value is invalid, which records an error.
   mutating func read<Value>(_ setting: Setting<Value>) -> Value? {
     // A file could not set a row that is missing from the list, and no document would describe the row.
     assert(layers.schema.knows(setting.path), "\(setting.path) is not among the known settings")
     guard let raw = layers.values[setting.path] else { return setting.fallback }
-    do throws(InvalidValue) {
-      return try setting.type.parse(raw.content, raw.source.folder)
-    } catch {
-      reject(setting.path, problem: setting.isSecret ? "has an invalid value" : error.problem, remedy: error.remedy)
+    do throws(InvalidValue) { return try setting.type.parse(raw.content, raw.source.folder) } catch {
+      reject(setting.path, setting.isSecret ? "has an invalid value" : error.problem, remedy: error.remedy)
       return isLenient ? setting.fallback : nil
     }
   }
@@ -54,7 +46,6 @@ struct SettingsReader {
     readPlaced(setting)?.map(\.element)
   }
 
-  /// Returns the elements in the same way, or nil if any element is invalid.
   mutating func readList<Element>(_ setting: Setting<SettingElements<Element>>) -> [Element]? {
     readElements(setting)?.whole()
   }
@@ -70,39 +61,33 @@ struct SettingsReader {
   mutating func readObjects<Value>(
     _ setting: Setting<SettingElements<SettingObject>>, _ body: (inout SettingsReader) -> Value?
   ) -> [Value?]? {
-    readPlaced(setting)?.map { path, object in
-      object.flatMap { readMembers($0, setting.members, at: path, body) }
-    }
+    readPlaced(setting)?.map { path, object in object.flatMap { readMembers($0, setting.members, at: path, body) } }
   }
 
   /// Records an error of `path` with its source. An empty path means the object itself.
-  mutating func reject(_ path: String, problem: String, remedy: String?) {
+  mutating func reject(_ path: String, _ problem: String, remedy: String?) {
     note(SettingsError(layers.path(path), source: layers.source(of: path), problem: problem, remedy: remedy))
   }
 
-  /// Records an error of a variable that is no setting.
-  mutating func reject(variable: String, problem: String, remedy: String?) {
+  mutating func reject(variable: String, _ problem: String, remedy: String?) {
     note(SettingsError("", source: .environment(variable), problem: problem, remedy: remedy))
   }
 
   private mutating func note(_ error: SettingsError) { if !isLenient { errors.append(error) } }
-
-  /// Records an error if a setting was not written.
   mutating func require(_ path: String, remedy: String) { if !isSet(path) { missing(path, remedy: remedy) } }
 
   /// Records an error for a missing setting that is required. Only a setting of the root has a variable.
   mutating func missing(_ path: String, remedy: String, alternative: String = "") {
     let variable = layers.scope.isEmpty ? ", here or as \(variableName(of: path))" : ""
-    missing(path, problem: "is not set", remedy: remedy + variable + alternative)
+    missing(path, "is not set", remedy: remedy + variable + alternative)
   }
 
   /// Records an error for something missing. If the file could not be read, it may be in there, so there is no error.
-  mutating func missing(_ path: String, problem: String, remedy: String) {
+  mutating func missing(_ path: String, _ problem: String, remedy: String) {
     guard layers.isComplete else { return }
-    reject(path, problem: problem, remedy: remedy)
+    reject(path, problem, remedy: remedy)
   }
 
-  /// Returns the elements of a list, each with its path.
   private mutating func readPlaced<Element>(
     _ setting: Setting<SettingElements<Element>>
   ) -> [(path: String, element: Element?)]? {
@@ -112,7 +97,7 @@ struct SettingsReader {
       do throws(InvalidValue) {
         return (path, try result.get())
       } catch {
-        reject(path, problem: error.problem, remedy: error.remedy)
+        reject(path, error.problem, remedy: error.remedy)
         return (path, nil)
       }
     }
@@ -131,7 +116,6 @@ struct SettingsReader {
 }
 
 extension Array {
-  /// Returns the elements, or nil if any element is nil.
   func whole<Wrapped>() -> [Wrapped]? where Element == Wrapped? {
     let present = compactMap { $0 }
     return present.count == count ? present : nil

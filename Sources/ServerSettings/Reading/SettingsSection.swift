@@ -1,14 +1,12 @@
 /// A section of the settings. Each of its rows names a setting once: the path, the type, the property with its default, and
-/// whether a reload uses a new value.
+/// whether a reload uses a new value. An initializer with a reader returns nil if the section is invalid, or off.
 protocol SettingsSection: Sendable, SendableMetatype {
   static var place: SectionPlace<Self> { get }
-  /// The rows in the order of the documents.
   static var rows: [SectionRow<Self>] { get }
   /// Creates the section with the default of each property.
   init()
 }
 
-/// Where the settings have a section.
 struct SectionPlace<Section>: Sendable {
   private let get: @Sendable (Settings) -> Section?
   private let set: @Sendable (inout Settings, Section) -> Void
@@ -24,7 +22,6 @@ struct SectionPlace<Section>: Sendable {
     set = { $0[keyPath: path] = $1 }
   }
 
-  /// The part of the settings that is a property of the section.
   func fixed<Value: Equatable & SendableMetatype>(_ part: any WritableKeyPath<Section, Value> & Sendable) -> FixedPart {
     FixedPart(
       differs: { one, other in
@@ -39,7 +36,6 @@ struct SectionPlace<Section>: Sendable {
   }
 }
 
-/// A setting of a section.
 struct SectionRow<Section>: Sendable {
   let setting: any SettingRow
   /// Takes the value if it is written. Returns false for an invalid one, which leaves the property as it is.
@@ -91,9 +87,7 @@ extension SettingsSection {
 
 /// The part of the settings that a row decides, and that a running server keeps until its restart.
 struct FixedPart: Sendable {
-  /// Whether the part of both differs.
   let differs: @Sendable (Settings, Settings) -> Bool
-  /// Takes the part from the running settings.
   let keep: @Sendable (inout Settings, _ running: Settings) -> Void
 
   /// Whether there is the section at all. If not, the whole section is that of the running settings.
@@ -108,7 +102,6 @@ struct FixedPart: Sendable {
       })
   }
 
-  /// This part and another one.
   func and(_ other: FixedPart) -> FixedPart {
     FixedPart(
       differs: { differs($0, $1) || other.differs($0, $1) },

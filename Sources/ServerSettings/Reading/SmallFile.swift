@@ -2,7 +2,6 @@ package import Bytes
 import EventLoop
 import Glibc
 
-/// A reader of whole files that should be small.
 package enum SmallFile {
   /// The time limit for a file. A pipe ends when its writer does, such as a program that gets secrets from a vault
   /// (`--config <(…)`). A FIFO may never get a writer.
@@ -14,7 +13,6 @@ package enum SmallFile {
     /// The file did not end within this number of seconds.
     case unfinished(seconds: Int)
     case denied(FileDenial)
-    /// The error number of the system.
     case system(Int32)
   }
 
@@ -58,16 +56,14 @@ package enum SmallFile {
     }
   }
 
-  /// Waits for bytes or for the end. Returns false if the deadline passes first. It must run before each read, because a
-  /// read from a FIFO without a writer returns the end.
+  /// Waits for bytes or for the end, before each read, because a FIFO without a writer would return the end at once.
   private static func isReadable(_ descriptor: Int32, until deadline: Deadline) throws(Failure) -> Bool {
     while true {
       let left = deadline.duration(since: .now)
       // At most one day at a time, so that the milliseconds fit.
-      let (seconds, attoseconds) = min(left, .seconds(86_400)).components
-      let milliseconds = Int32(seconds) * 1000 + Int32(attoseconds / 1_000_000_000_000_000) + 1
+      let milliseconds = (min(left, .seconds(86_400)) / .milliseconds(1)).rounded(.up)
       var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-      let count = unsafe poll(&entry, 1, left == .zero ? 0 : milliseconds)
+      let count = unsafe poll(&entry, 1, Int32(milliseconds))
       if count > 0 { return true }
       guard count == 0 || errno == EINTR else { throw .system(errno) }
       if left == .zero { return false }
@@ -76,7 +72,7 @@ package enum SmallFile {
 }
 
 extension OutputSpan<UInt8> {
-  /// Appends the bytes that are available at once, and returns their number.
+  /// Appends the bytes that are available, and returns their number.
   fileprivate mutating func fill(from descriptor: Int32) throws(SmallFile.Failure) -> Int {
     while true {
       let count = unsafe withUnsafeMutableBufferPointer { buffer, initialized in
@@ -92,8 +88,7 @@ extension OutputSpan<UInt8> {
 }
 
 extension [UInt8] {
-  /// Overwrites the bytes in place, in a way that the compiler does not remove. The array must be the last copy: another
-  /// array that shares the storage keeps the bytes.
+  /// Overwrites the bytes in place. The array must be the last copy: another array with the storage keeps the bytes.
   mutating func wipe() {
     // Safe: the buffer is valid during the closure.
     unsafe withUnsafeMutableBytes { buffer in
@@ -103,7 +98,6 @@ extension [UInt8] {
 }
 
 extension SmallFile.Failure: CustomStringConvertible {
-  /// The problem with the file: `does not exist`.
   package var description: String {
     switch self {
     case .isDirectory: "is a directory"

@@ -95,7 +95,7 @@ extension FileLoader {
       var client = ClientCandidate()
       switch source {
       case .file(let path): client.keySetFile = path
-      case .url(_, let caFile), .issuer(_, let caFile): (client.fetchesKeySet, client.caFile) = (true, caFile)
+      case .url(_, let caFile), .issuer(_, let caFile): client.caFile = caFile
       }
       addKeySet(of: client, at: "client")
     }

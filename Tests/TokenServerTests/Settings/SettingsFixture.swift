@@ -32,7 +32,7 @@ final class SettingsFixture {
   ) -> SettingsInput {
     SettingsInput(
       file: path, environment: environment,
-      flags: flags.map { SettingsInput.Flag(name: "--set", path: $0.key, value: $0.value) },
+      flags: flags.map { ("--set", $0.key, $0.value) },
       allowsAnonymous: unsafeAllow, host: host)
   }
 
