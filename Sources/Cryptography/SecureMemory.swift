@@ -61,7 +61,7 @@ public enum SecureMemory {
     }
   }
 
-  /// Sets the handler for a secret in ordinary memory because the region is full. It runs on the thread of the work.
+  /// Sets the handler for a secret in ordinary memory because the region is full. It must be quick, as part of the work.
   public static func onOverflow(_ handler: @escaping @Sendable () -> Void) { overflowHandler.withLock { $0 = handler } }
 
   private static let overflowHandler = Locked<(@Sendable () -> Void)?>(nil)
