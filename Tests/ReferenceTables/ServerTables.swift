@@ -17,10 +17,10 @@ import HTTPMessages
     let admin: String
 
     init() throws {
-      let snapshot = try Self.snapshot()
+      let routers = try Self.snapshot().routers()
       // The last pattern of the router is the description itself.
-      `public` = Self.table(of: snapshot.publicRouter.patterns)
-      admin = Self.table(of: snapshot.adminRouter.patterns)
+      `public` = Self.table(of: routers.public.patterns)
+      admin = Self.table(of: routers.admin.patterns)
     }
 
     private static func table(of patterns: [RoutePattern]) -> String {

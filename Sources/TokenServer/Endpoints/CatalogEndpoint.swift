@@ -23,16 +23,12 @@ final class CatalogEndpoint: Sendable {
   static let path: StaticString = "/v1/"
 
   var route: Route {
-    Route(below: Self.path, patterns: patterns, isRefusedEarly: true) { self.reply(to: $0) }
+    let ofUsers = CatalogTarget.userTemplates.map { RoutePattern($0, [.get, .post, .put, .patch, .delete]) }
+    let patterns = CatalogTarget.templates.map { RoutePattern($0) } + (allowsMe ? ofUsers : [])
+    return Route(below: Self.path, patterns: patterns, isRefusedEarly: true) { self.reply(to: $0) }
   }
 
-  private var patterns: [RoutePattern] {
-    CatalogTarget.templates.map { RoutePattern($0) }
-      + (allowsMe ? CatalogTarget.userTemplates.map { RoutePattern($0, [.get, .post, .put, .patch, .delete]) } : [])
-  }
-
-  /// Responds to a request. The order of checks is path and method, with bounded cost, then identity, rate, permission.
-  /// The query and the fields are parsed only for a permitted caller.
+  /// Checks path and method, with bounded cost, then identity, rate and permission. Parses the rest for permitted callers.
   private func reply(to request: Request) -> Reply {
     do throws(ErrorResponse) {
       let path = try path(of: request)
@@ -40,20 +36,16 @@ final class CatalogEndpoint: Sendable {
         return .immediate(Response(.noContent, fields: [.allow: "\(path.kind.allow)"]))
       }
       return reply(to: request, try Self.method(of: request, on: path), path)
-    } catch {
-      return .immediate(error.response(id: request.id))
-    }
+    } catch { return .immediate(error.response(id: request.id)) }
   }
 
   private func path(of request: Request) throws(ErrorResponse) -> CatalogPath {
+    let slice = request.path
     do throws(TargetDefect) {
-      let slice = request.path
       let path = try CatalogPath(slice.span, allowsMe: allowsMe)
       request.route = path.route
       return path
-    } catch {
-      throw error.response(quoting: request.path)
-    }
+    } catch { throw error.response(quoting: slice) }
   }
 
   private static func method(of request: Request, on path: CatalogPath) throws(ErrorResponse) -> HTTPRequest.Method {
@@ -79,16 +71,11 @@ final class CatalogEndpoint: Sendable {
     }
   }
 
-  /// Returns what the server forwards for the caller, if the caller may have it. It is parsed after the path is permitted,
-  /// and may want something of a user's that the catalog has.
+  /// Returns what the server forwards for the caller, parsed after the path is permitted. It may want more of a user's.
   private static func permit(
     _ path: CatalogPath, _ caller: Principal, _ parse: () throws(ErrorResponse) -> CatalogCall
   ) throws(Denial) -> CatalogCall {
-    if path.kind == .me {
-      try caller.mayUseMe()
-    } else {
-      try caller.mayHaveCatalog(storefront: path.storefront)
-    }
+    if path.kind == .me { try caller.mayUseMe() } else { try caller.mayHaveCatalog(storefront: path.storefront) }
     let call: CatalogCall
     do throws(ErrorResponse) { call = try parse() } catch { throw Denial(error, "invalid_request") }
     if call.target.wantsUserToken, call.target.kind != .me { try caller.mayUseUserTokens() }
@@ -97,33 +84,27 @@ final class CatalogEndpoint: Sendable {
 
   /// The caller that the quota is charged to.
   private func payer(of admitted: AccessGate.AuthorizedCaller) -> QuotaCaller {
-    let caller = admitted.caller
+    let client = admitted.caller.client
     return QuotaCaller(
-      client: caller.client.hashedID,
-      share: caller.client.share ?? (gate.policy.catalogIsShared ? QuotaCaller.usualShare : nil),
-      identity: caller.identity(at: admitted.auditContext.rateLimitPrefix).bytes)
+      client: client.hashedID, share: client.share ?? (gate.policy.catalogIsShared ? QuotaCaller.usualShare : nil),
+      identity: admitted.caller.identity(at: admitted.auditContext.rateLimitPrefix).bytes)
   }
 
   private func reply(to request: Request, _ method: HTTPRequest.Method, _ path: CatalogPath) -> Reply {
     let auditContext = AuditContext(request)
     let admission = gate.admit(request, auditContext)
     switch consume admission {
-    case .immediate(let verdict):
-      return reply(to: verdict, path, on: request.loop) { () throws(ErrorResponse) in
+    case .immediate(.refused(let response)): return .immediate(response)
+    case .immediate(.admitted(let admitted)):
+      return reply(to: admitted, path, on: request.loop) { () throws(ErrorResponse) in
         try call(method, path, of: request)
       }
     case .deferred(let wait):
       // The request no longer exists after the wait.
       let parsed = Result { () throws(ErrorResponse) in try call(method, path, of: request) }
-      let work = DeferredWork { [self] context in
-        let verdict = await gate.admit(after: wait, auditContext, on: context.loop)
-        let reply = reply(to: verdict, path, on: context.loop, parsed.get)
-        switch reply {
-        case .immediate(let response): return response
-        case .deferred(let work): return await work.perform(context)
-        }
+      return gate.reply(after: wait, auditContext) { [self] admitted, context in
+        reply(to: admitted, path, on: context.loop, parsed.get)
       }
-      return .deferred(work)
     }
   }
 
@@ -140,20 +121,13 @@ final class CatalogEndpoint: Sendable {
   }
 
   private func reply(
-    to verdict: consuming AccessDecision, _ path: CatalogPath, on loop: IOLoop,
+    to admitted: AccessGate.AuthorizedCaller, _ path: CatalogPath, on loop: IOLoop,
     _ call: () throws(ErrorResponse) -> CatalogCall
   ) -> Reply {
-    let admitted: AccessGate.AuthorizedCaller
-    switch consume verdict {
-    case .admitted(let value): admitted = value
-    case .refused(let response): return .immediate(response)
-    }
     let permitted: CatalogCall
     do throws(Denial) {
       permitted = try Self.permit(path, admitted.caller, call)
-    } catch {
-      return .immediate(gate.refuse(error, admitted))
-    }
+    } catch { return .immediate(gate.refuse(error, admitted)) }
     if let refusal = gate.grant(admitted) { return .immediate(refusal) }
     let stored = service.proxy.respondImmediately(permitted) {
       service.refresh(permitted, for: payer(of: admitted), on: loop)
@@ -223,9 +197,7 @@ extension CatalogCall {
       self.init(
         method, target, directives: directives, preconditions: preconditions, coding: coding, fields: fields,
         span: span, holder: request.client.holder)
-    } catch {
-      throw error.response
-    }
+    } catch { throw error.response }
   }
 }
 

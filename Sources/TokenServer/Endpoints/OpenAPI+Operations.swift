@@ -22,10 +22,8 @@ extension OpenAPI {
       let documented = responses.sorted { $0.key < $1.key } + refusals.sorted().map { (key: $0, value: "Errors") }
       let parameters = Self.pathParameters(of: path) + query
       let request = content.map { content -> JSONValue in
-        [
-          "required": .bool(needsContent),
-          "content": ["application/json": ["schema": Self.reference("schemas", content)]],
-        ]
+        let schema = Self.reference("schemas", content)
+        return ["required": .bool(needsContent), "content": ["application/json": ["schema": schema]]]
       }
       return .object(of: [
         ("operationId", .text(method + Self.identifier(of: path))), ("summary", .text(summary)),
@@ -35,9 +33,7 @@ extension OpenAPI {
       ])
     }
 
-    static func reference(_ kind: String, _ name: String) -> JSONValue {
-      ["$ref": "#/components/\(kind)/\(name)"]
-    }
+    static func reference(_ kind: String, _ name: String) -> JSONValue { ["$ref": "#/components/\(kind)/\(name)"] }
 
     private static let parameterNames = ["storefront", "type", "id", "relationship", "view", "path"]
 
@@ -56,14 +52,13 @@ extension OpenAPI {
     }
   }
 
-  /// Returns the description of an operation, for a new one without details.
+  /// Returns the description of an operation. A new one has no details.
   static func description(of method: String, at path: String) -> Operation {
     switch (method, path) {
     case ("get", "/token"):
       Operation(
         summary: "A developer token, as JSON or as plain text, according to Accept", query: [tokenTTL, tokenOrigin],
-        responses: ["200": "Token"],
-        refusals: tokenRefusals)
+        responses: ["200": "Token"], refusals: tokenRefusals)
     case ("post", "/token"):
       Operation(
         summary: "The same with parameters in the content; also for pages on this server's own origin, whose GET has "
@@ -113,11 +108,10 @@ extension OpenAPI {
       content: method == "get" || method == "delete" ? nil : "Document",
       responses: method == "get"
         ? ["200": "Resource"] : ["200": "Resource", "201": "Resource", "202": "Accepted", "204": "Accepted"],
-      refusals: ["400", "401", "403", "404", "405", "429", "502", "503", "504"])
+      refusals: catalogRefusals + ["403"])
   }
 
-  /// Returns the description of Apple's resource at a path, with its main parameters. The server also forwards others, such
-  /// as `include` and `l`.
+  /// Returns the description of Apple's resource at a path, with its main parameters. The server forwards others, too.
   private static func resource(at path: String) -> Operation {
     func operation(_ summary: String, _ query: JSONValue...) -> Operation {
       Operation(summary: summary, query: query, refusals: catalogRefusals)
@@ -185,9 +179,7 @@ extension OpenAPI {
     "name": "Music-User-Token", "in": "header", "required": true, "description": "The user's token, from MusicKit.",
     "schema": ["type": "string"],
   ]
-}
 
-extension OpenAPI {
   static func components(_ facts: Facts) -> JSONValue {
     let schemes = facts.schemes
     return .object(of: [
@@ -196,7 +188,6 @@ extension OpenAPI {
     ])
   }
 
-  /// Reads a value that this file has as text.
   private static func value(_ json: String) -> JSONValue {
     let value = JSONReader.read(Array(json.utf8))
     assert(value != nil)

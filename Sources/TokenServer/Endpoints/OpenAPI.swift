@@ -1,15 +1,12 @@
 import Access
-import HTTP1
 import HTTPMessages
 import HTTPServer
 import HTTPTypes
 import JSON
 import ServerSettings
 
-/// The document at `/openapi.json`: the API of the public listener under the present settings, for people and tools.
-///
-/// Its paths are the patterns of the router's own routes, so none can be missing. A path that ``description(of:at:)``
-/// does not know appears without details.
+/// The document at `/openapi.json`: the API of the public listener under the present settings, for people and tools. Its
+/// paths are the router's own patterns, so none is missing; one that ``description(of:at:)`` lacks has no details.
 struct OpenAPI: Sendable {
   let document: [UInt8]
 
@@ -17,7 +14,11 @@ struct OpenAPI: Sendable {
   init(_ patterns: [RoutePattern], of settings: Settings) {
     let facts = Facts(settings)
     let paths = (patterns + [RoutePattern(Self.path.description)]).map { pattern in
-      (pattern.path, JSONValue.object(of: Self.operations(at: pattern, facts)))
+      let operations = pattern.methods.map { method -> (String, JSONValue?) in
+        let name = "\(method.name)".lowercased()
+        return (name, Self.description(of: name, at: pattern.path).json(name, pattern.path, facts))
+      }
+      return (pattern.path, JSONValue.object(of: operations))
     }
     let object: JSONValue = [
       "openapi": "3.1.0", "info": Self.info, "security": facts.security, "paths": .object(of: paths),
@@ -29,12 +30,11 @@ struct OpenAPI: Sendable {
   private static let path: StaticString = "/openapi.json"
 
   var route: Route {
-    let response = Response(
-      .ok,
-      fields: [
-        // The settings in the document may change with a reload.
-        .contentType: "application/json", .cacheControl: "public, max-age=60", .xContentTypeOptions: "nosniff",
-      ], body: document)
+    // The settings in the document may change with a reload.
+    let fields: HTTPFields = [
+      .contentType: "application/json", .cacheControl: "public, max-age=60", .xContentTypeOptions: "nosniff",
+    ]
+    let response = Response(.ok, fields: fields, body: document)
     return Route(get: Self.path) { _ in response }
   }
 
@@ -48,15 +48,6 @@ struct OpenAPI: Sendable {
     """,
   ]
 
-  private static func operations(at pattern: RoutePattern, _ facts: Facts) -> [(String, JSONValue?)] {
-    pattern.methods.compactMap { method in
-      guard let name = method.openAPIName else { return nil }
-      return (name, description(of: name, at: pattern.path).json(name, pattern.path, facts))
-    }
-  }
-}
-
-extension OpenAPI {
   struct Facts {
     /// The maximum lifetime of a token for any caller, and the default, in seconds.
     let maximumTTL: Int
@@ -80,15 +71,11 @@ extension OpenAPI {
 
     /// The schemes of the credentials that the server accepts, with their definitions.
     var schemes: JSONValue {
-      let bearer = [
-        kinds.contains("apiKey") ? "an API key" : nil,
-        kinds.contains("jwt") ? "a JSON Web Token of an identity provider" : nil,
-      ].compactMap { $0 }.joined(separator: ", or ")
+      let tokens = [("apiKey", "an API key"), ("jwt", "a JSON Web Token of an identity provider")]
+      let names = tokens.filter { kinds.contains($0.0) }.map(\.1).joined(separator: ", or ")
+      let bearer: JSONValue = ["type": "http", "scheme": "bearer", "description": "The token is \(names)."]
       return .object(of: [
-        (
-          "bearer",
-          bearer.isEmpty ? nil : ["type": "http", "scheme": "bearer", "description": "The token is \(bearer)."]
-        ),
+        ("bearer", names.isEmpty ? nil : bearer),
         ("apiKey", kinds.contains("apiKey") ? ["type": "apiKey", "in": "header", "name": "X-API-Key"] : nil),
         ("clientCertificate", kinds.contains("certificate") ? ["type": "mutualTLS"] : nil),
       ])
@@ -110,16 +97,6 @@ extension Client.Credential {
     case .certificate: "certificate"
     case .origin: "origin"
     case .anonymous: "anonymous"
-    }
-  }
-}
-
-extension RequestHead.Method {
-  /// The method as in a path item of OpenAPI; nil for methods that every path supports.
-  fileprivate var openAPIName: String? {
-    switch self {
-    case .get, .post, .put, .patch, .delete: "\(name)".lowercased()
-    case .head, .options, .trace, .connect, .other: nil
     }
   }
 }

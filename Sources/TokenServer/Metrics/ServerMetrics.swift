@@ -19,8 +19,6 @@ final class ServerMetrics: Sendable {
   let connections = Locked(ConnectionTally())
   let signingKeys = SigningKeys()
   let reloads = Locked(ReloadTally())
-  /// Reads the settings as a reload does, for `/config`.
-  let load = Locked<Reloader.Load?>(nil)
 
   let startTime = Glibc.time(nil)
   private let watched = Locked(Watched())
