@@ -39,6 +39,9 @@ public struct WebFile: Sendable {
     recipe("/page/recipes/recipe.kt"),
   ]
 
+  /// The parts of `/openapi.json` that no setting changes.
+  public static let openAPI = WebFile("/openapi.json", "application/json", "openapi.json")
+
   /// The module for web apps, and its types for TypeScript.
   public static let module = [
     script("/musickit-token.js"), WebFile("/musickit-token.d.ts", "text/plain; charset=utf-8", "musickit-token.d.ts"),
