@@ -9,9 +9,9 @@ import TokenServer
 @main
 enum Program {
   static func main() {
-    ProcessSetup.prepare()
+    prepare()
     var arguments = ProgramArguments.list
-    Self.adaptToContainer(&arguments)
+    adaptToContainer(&arguments)
     // This check precedes the parser, which quotes arguments that it does not understand.
     if let refusal = MisplacedKey.refusal(of: arguments) {
       CommandResult.print(refusal.diagnostics, to: STDERR_FILENO)
@@ -44,22 +44,11 @@ enum Program {
       exit(EXIT_SUCCESS)
     } catch { exit(error.rawValue) }
   }
-}
 
-struct MusicKitTokenServer: ParsableCommand {
-  static let configuration = CommandConfiguration(
-    commandName: "musickit-token-server",
-    abstract: "Serves Apple Music developer tokens, and Apple's catalog without one.",
-    version: "\(Release.version) (\(unsafe String(cString: source_revision())))",
-    subcommands: ProgramCommands.all, defaultSubcommand: ProgramCommands.usual)
-}
-
-/// The setup of the process at the start, while there is one thread.
-enum ProcessSetup {
-  /// Opens the missing standard streams, blocks signals until a command handles them, and protects the memory for keys. A
-  /// write to a closed pipe, or beyond the allowed file size, becomes an error instead of ending the process. The limit
-  /// of descriptors rises to the maximum that the system grants.
-  static func prepare() {
+  /// Opens the missing standard streams, blocks signals until a command handles them, and protects the memory for keys,
+  /// while there is one thread. A write to a closed pipe, or beyond the allowed file size, becomes an error instead of
+  /// ending the process. The limit of descriptors rises to the maximum that the system grants.
+  private static func prepare() {
     openStandardStreams()
     ProcessSignals.hold()
     _ = SecureMemory.protect()
@@ -82,4 +71,12 @@ enum ProcessSetup {
       }
     }
   }
+}
+
+struct MusicKitTokenServer: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "musickit-token-server",
+    abstract: "Serves Apple Music developer tokens, and Apple's catalog without one.",
+    version: "\(Release.version) (\(unsafe String(cString: source_revision())))",
+    subcommands: ProgramCommands.all, defaultSubcommand: ProgramCommands.usual)
 }

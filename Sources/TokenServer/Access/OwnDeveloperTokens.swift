@@ -25,9 +25,8 @@ final class OwnDeveloperTokens: Sendable {
   static let mostKeys = 8
 
   /// - Parameters:
-  ///   - keys: The keys that sign now or next.
+  ///   - keys: The keys that sign now or next, before those of the former generation, whose tokens callers may hold.
   ///   - retired: The keys of `musickit.keys` that signed before, and whose files the server does not read.
-  ///   - previous: The judge of the former generation. Callers may still hold tokens of its keys.
   init(_ keys: [SigningKey], retired: [KeyID] = [], team: TeamID, replacing previous: OwnDeveloperTokens? = nil) {
     (self.retired, self.team) = (retired, team)
     let former = previous?.team == team ? previous?.keys ?? [] : []

@@ -30,13 +30,29 @@ final class CatalogEndpoint: Sendable {
 
   /// Checks path and method, with bounded cost, then identity, rate and permission. Parses the rest for permitted callers.
   private func reply(to request: Request) -> Reply {
+    let destination: Destination
     do throws(ErrorResponse) {
       let path = try path(of: request)
       guard request.method != .options else {
         return .immediate(Response(.noContent, fields: [.allow: "\(path.kind.allow)"]))
       }
-      return reply(to: request, try Self.method(of: request, on: path), path)
+      destination = (try Self.method(of: request, on: path), path)
     } catch { return .immediate(error.response(id: request.id)) }
+    let auditContext = AuditContext(request)
+    let admission = gate.admit(request, auditContext)
+    switch consume admission {
+    case .immediate(.refused(let response)): return .immediate(response)
+    case .immediate(.admitted(let admitted)):
+      return reply(to: admitted, destination.path, on: request.loop) { () throws(ErrorResponse) in
+        try call(destination, of: request)
+      }
+    case .deferred(let wait):
+      // The request no longer exists after the wait.
+      let parsed = Result { () throws(ErrorResponse) in try call(destination, of: request) }
+      return gate.reply(after: wait, auditContext) { [self] admitted, context in
+        reply(to: admitted, destination.path, on: context.loop, parsed.get)
+      }
+    }
   }
 
   private func path(of request: Request) throws(ErrorResponse) -> CatalogPath {
@@ -66,9 +82,7 @@ final class CatalogEndpoint: Sendable {
 
   /// Checks whether the server forwards a request for the caller, and forwards nothing.
   func check(_ caller: Principal, _ request: Request, to destination: Destination) throws(Denial) {
-    _ = try Self.permit(destination.path, caller) { () throws(ErrorResponse) in
-      try call(destination.method, destination.path, of: request)
-    }
+    _ = try Self.permit(destination.path, caller) { () throws(ErrorResponse) in try call(destination, of: request) }
   }
 
   /// Returns what the server forwards for the caller, parsed after the path is permitted. It may want more of a user's.
@@ -90,34 +104,15 @@ final class CatalogEndpoint: Sendable {
       identity: admitted.caller.identity(at: admitted.auditContext.rateLimitPrefix).bytes)
   }
 
-  private func reply(to request: Request, _ method: HTTPRequest.Method, _ path: CatalogPath) -> Reply {
-    let auditContext = AuditContext(request)
-    let admission = gate.admit(request, auditContext)
-    switch consume admission {
-    case .immediate(.refused(let response)): return .immediate(response)
-    case .immediate(.admitted(let admitted)):
-      return reply(to: admitted, path, on: request.loop) { () throws(ErrorResponse) in
-        try call(method, path, of: request)
-      }
-    case .deferred(let wait):
-      // The request no longer exists after the wait.
-      let parsed = Result { () throws(ErrorResponse) in try call(method, path, of: request) }
-      return gate.reply(after: wait, auditContext) { [self] admitted, context in
-        reply(to: admitted, path, on: context.loop, parsed.get)
-      }
-    }
-  }
-
-  private func call(
-    _ method: HTTPRequest.Method, _ path: CatalogPath, of request: Request
-  ) throws(ErrorResponse) -> CatalogCall {
+  private func call(_ destination: Destination, of request: Request) throws(ErrorResponse) -> CatalogCall {
     let target: CatalogTarget
     let query = request.query
     do throws(TargetDefect) {
-      target = try CatalogTarget(path, query: query?.span, hasUserToken: request.head.hasUserToken)
+      target = try CatalogTarget(destination.path, query: query?.span, hasUserToken: request.head.hasUserToken)
     } catch { throw error.response(quoting: query ?? []) }
     return try CatalogCall(
-      method, target, of: request, policy: service.proxy.policy, span: request.trace.context(service.spans?.sampler))
+      destination.method, target, of: request, policy: service.proxy.policy,
+      span: request.trace.context(service.spans?.sampler))
   }
 
   private func reply(

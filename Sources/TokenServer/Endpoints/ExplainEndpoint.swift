@@ -163,8 +163,7 @@ struct AccessExplanation {
 }
 
 extension CrossOrigin {
-  /// Returns whether the browser lets a page read the response (the Fetch standard, §3.3), with the fields of it and of the
-  /// preflight's; nil if the request has no `Origin`.
+  /// Returns whether a page may read the response (the Fetch standard, §3.3), with all fields; nil without an `Origin`.
   fileprivate func verdict(on request: Request, preflight: Request) -> JSONValue? {
     let response = fields(request)
     let isReadable = response[.accessControlAllowOrigin] != nil

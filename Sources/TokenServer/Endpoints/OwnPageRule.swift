@@ -6,8 +6,7 @@ import HTTPTypes
 import Locks
 import Telemetry
 
-/// Which requests come from the listener's own page or from no page. A browser on an operator's network shows pages of
-/// other sites too, and these can send requests to the listener.
+/// Which requests come from the listener's own page or from none: a browser of an operator shows those of other sites too.
 struct OwnPageRule: Sendable {
   let checksHosts: Bool
 
@@ -62,8 +61,7 @@ extension Route {
     self.init(path, [.get(respond)])
   }
 
-  /// Creates a route whose responses are made by threads of their own, because that reads files. Without a rule all pages
-  /// may send the request, because no other one can read the response.
+  /// Creates a route whose responses have threads of their own, because they read files. Without a rule, any page is fine.
   init(getOnThread path: StaticString, _ rule: OwnPageRule? = nil, _ respond: @escaping @Sendable () -> Response) {
     let reply: @Sendable (Request) -> Reply = { request in
       let id = request.id

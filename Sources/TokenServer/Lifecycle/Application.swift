@@ -22,11 +22,8 @@ package struct Application {
   private var services: Services { initialSnapshot.services }
 
   /// Serves with these settings, which it reloads, until a signal ends the process. Returns whether all audit records are
-  /// written. Throws `InvalidSettings`, or a sentence for the operator.
-  ///
-  /// - Parameters:
-  ///   - findings: The failures to protect the key's memory.
-  ///   - announce: Called with the addresses and the settings of the listeners, once they accept connections.
+  /// written. Throws `InvalidSettings`, or a sentence for the operator. The findings are the failures to protect the key's
+  /// memory, and `announce` gets the addresses and the settings of the listeners, once they accept connections.
   package static func serve(
     _ input: SettingsInput, findings: [Finding], announce: (Addresses, Settings.Server) -> Void
   ) throws -> Bool {
@@ -122,8 +119,7 @@ package struct Application {
     self.logger = logger
   }
 
-  /// Serves until a signal requests the end, and drains. Returns whether all audit records are written. `files` has the
-  /// fingerprints of the files of the settings before the first read.
+  /// Serves until a signal requests the end, and drains. Returns whether all audit records are written.
   private func run(
     files: FileFingerprints = FileFingerprints([]), manager: ServiceNotifier? = nil,
     confinement: FileConfinement? = nil, announce: (Addresses) -> Void

@@ -48,9 +48,8 @@ struct FileConfinement: Sendable {
     return begin(grants, keepsAbstractSockets: keepsAbstractSockets)
   }
 
-  /// Gives up new privileges, and all access to files except the grants, for this thread and all that it creates. A
-  /// kernel that refuses is no error: the restriction is a second line of defence. `keepsAbstractSockets` if the process
-  /// sends to an abstract Unix-domain socket of another one.
+  /// Gives up new privileges, all access to files except the grants, and unless `keepsAbstractSockets`, to abstract sockets,
+  /// for this thread and all that it creates. A kernel may refuse: the restriction is a second line of defence.
   static func begin(_ grants: Grants, keepsAbstractSockets: Bool) -> FileConfinement {
     FileConfinement(grants: grants, outcome: outcome(of: grants, keepsAbstractSockets))
   }
@@ -139,9 +138,8 @@ struct FileConfinement: Sendable {
   /// Whether Landlock denies reading. It does not restrict access(2), which tells what permissions allow.
   private static func isDenied(_ path: String) -> Bool {
     var status = stat()
-    guard unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG, unsafe access(path, R_OK) == 0 else {
-      return false
-    }
+    guard unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG, unsafe access(path, R_OK) == 0
+    else { return false }
     let raw = unsafe open(path, O_RDONLY | O_CLOEXEC)
     guard raw < 0 else {
       close(raw)

@@ -23,7 +23,6 @@ enum SystemResources {
   }
 
   struct Loops {
-    /// The loops of the public listener.
     var `public`: [IOLoop] = []
     /// The loop of the admin listener, so that probes do not wait behind requests; nil without one.
     var admin: IOLoop?
