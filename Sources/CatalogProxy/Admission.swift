@@ -71,9 +71,7 @@ struct Admission {
     duties = all
   }
 
-  /// Notes what a change of the limit requires.
-  ///
-  /// - Parameter route: The route for pacing tasks; nil keeps the first one.
+  /// Notes what a change of the limit requires. `route`: for pacing tasks; nil keeps the first one.
   mutating func limitChanged(
     granting grants: [CatalogLimit.Grant] = [], by route: UpstreamRoute? = nil, now: Duration
   ) {
@@ -276,7 +274,7 @@ extension Admission {
 /// one critical section at its end. The turn is released exactly once: when the response is complete or cancelled, or with
 /// this object.
 final class CatalogAttempt: @unchecked Sendable {
-  // Sendable by confinement to the flight that sends the request. Any thread may release the turn.
+  // Sendable by confinement to the flight's loop. Any thread may have the last reference, and so release the turn.
   private let permit: ConcurrencyPermit
   private let gateway: CatalogGateway
   private let isReleased = Atomic(false)

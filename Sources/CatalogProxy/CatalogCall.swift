@@ -15,7 +15,6 @@ package final class CatalogCall: Sendable {
   package let directives: RequestDirectives
   /// What describes the response that the caller already has.
   package let preconditions: Preconditions
-  /// The content coding that the caller prefers.
   package let coding: ContentCoding
   /// The end-to-end fields to send upstream, without the credential.
   package let fields: FieldLines

@@ -15,7 +15,6 @@ extension CatalogGateway {
 
   /// Returns the token to send. Mints one if the gateway has no token, if the current one is half used up, if a 401
   /// requires a new one, or if the wall clock was set since. If minting fails, it returns the last token, or nil.
-  ///
   /// Only one event loop mints a token. The other loops wait for its signature, which takes less time than their own.
   func currentToken() -> ProxyToken? {
     usableToken ?? minting.withLock { _ in usableToken ?? mint(remotely: false) }

@@ -29,7 +29,6 @@ package final class CatalogGateway: Sendable {
     /// The longest time that a caller waits if the cache has a usable stale response.
     package var staleAfter: Duration = .milliseconds(500)
     package var cache = CacheSettings()
-    /// The bounds of the requests in flight at the upstream and of those in the queue.
     package var concurrency = ConcurrencyLimits()
     /// The budget for responses while the gateway waits for the rest of them.
     package var memory = MemoryBudget.unlimited()
@@ -115,23 +114,17 @@ package final class CatalogGateway: Sendable {
     }
   }
 
-  /// Returns the response, or nil if it requires a request to Apple.
-  ///
-  /// - Parameter refresh: Called if the response is stale, or if it is long and not compressed yet: call
-  ///   ``refresh(_:for:by:then:)``.
+  /// Returns the response, or nil if it requires a request to Apple. Calls `refresh` if the response is stale, or if it is
+  /// long and not compressed yet: call ``refresh(_:for:by:then:)``.
   package func respondImmediately(_ call: CatalogCall, refresh: () -> Void) -> CatalogReply? {
     guard call.isCacheable else { return nil }
     let now = clock.now
     return reply(to: call, from: lookUp(call, at: now), at: now, refresh: refresh)
   }
 
-  /// Handles a request for which ``respondImmediately(_:refresh:)`` returned nil. Cancellation of the work ends this caller's
-  /// wait. A shared upstream request continues for the others.
-  ///
-  /// - Parameters:
-  ///   - payer: The caller that the quota is charged to.
-  ///   - receive: Takes the reply, once: within this call, later on the route's loop, or on the thread that cancels.
-  /// - Returns: The work, or nil if `receive` has the reply.
+  /// Handles a request for which ``respondImmediately(_:refresh:)`` returned nil, and charges the quota to `payer`. `receive`
+  /// takes the reply, once: within this call, later on the route's loop, or on the thread that cancels. Cancellation of the
+  /// work ends this caller's wait; a shared request continues for the others. Returns nil if `receive` has the reply.
   package func start(
     _ call: CatalogCall, for payer: QuotaCaller, content: (any ContentReader)? = nil, contentLength: Int? = nil,
     waited: Duration = .zero, by route: UpstreamRoute,

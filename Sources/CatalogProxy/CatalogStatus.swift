@@ -66,7 +66,6 @@ package struct CatalogStatus: Sendable {
   /// The maximum number of requests in flight at the upstream.
   package let limit: Int
   package let inFlight: Int
-  /// The number of requests that wait for a turn.
   package let waiting: Int
   /// The seconds by which the upstream's clock is ahead: the smallest skew that its latest responses allow.
   package let clockSkew: Int

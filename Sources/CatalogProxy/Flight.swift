@@ -26,7 +26,7 @@ import UpstreamAdmission
 ///
 /// Phases 1 to 4 end before a flight begins, except that content arrives during it (2, for want of a number of its own),
 /// and that the replicas' store is one more place to look up.
-struct Flight: Sendable {
+struct Flight: ~Copyable, Sendable {
   enum Kind: Sendable {
     /// It is stored, and goes to every caller that has joined the flight.
     case shared(FlightID)
@@ -118,14 +118,6 @@ struct Flight: Sendable {
 
   var method: HTTPRequest.Method { isPassed ? call.method : .get }
 
-  /// The end-to-end fields of every attempt.
-  var fields: FieldLines {
-    guard let stored else { return call.fields }
-    var fields = call.fields
-    fields.append(contentsOf: stored.validators)
-    return fields
-  }
-
   /// Begins, unless the request has been admitted already. `asksStore`: the replicas' store is asked first.
   func begin(asksStore: Bool) -> Action {
     if arriving != nil { return .collect }
@@ -201,7 +193,9 @@ struct Flight: Sendable {
   /// Whether the request may change something (RFC 9110 §9.2.1).
   var isChange: Bool { method != .get && method != .head }
   /// Whether 304 is a possible response to the request (RFC 9110 §13.2.2).
-  var isConditional: Bool { fields.has("if-none-match") || fields.has("if-modified-since") }
+  var isConditional: Bool {
+    !(stored?.validators.isEmpty ?? true) || call.fields.has("if-none-match") || call.fields.has("if-modified-since")
+  }
   /// Whether the content is unread, so that the request can be sent again.
   var isUntouched: Bool { !(content?.isTouched ?? false) }
 

@@ -100,7 +100,7 @@ extension FlightDriver {
     // With a music user token the response may be another one, which the caches of browsers cannot know.
     if flight.call.target.mayDependOnUser { fields.append("Vary", Self.userTokens.span) }
     return ReceivedResponse(
-      status: response.status, fields: fields, sent: flight.call.fields, requestedAt: attempt.start,
+      status: response.status, fields: fields, date: date, sent: flight.call.fields, requestedAt: attempt.start,
       receivedAt: receivedAt)
   }
 
@@ -127,9 +127,7 @@ extension CatalogGateway {
   static var contentAhead: Int { 1 << 20 }
 }
 
-/// Content that is read until it is complete or too long to keep.
-///
-/// Confined to the event loop of its reader.
+/// Content that is read until it is complete or too long to keep. Confined to the event loop of its reader.
 struct PartialContent: @unchecked Sendable {
   // Sendable by confinement: one task at a time uses it.
 
@@ -154,11 +152,8 @@ struct PartialContent: @unchecked Sendable {
   private var isWhole = false
 
   /// Creates content that is read to its end, or until it has more than `limit` bytes. `memory` is charged for bytes that
-  /// are kept across a wait.
-  ///
-  /// - Parameters:
-  ///   - length: The length in bytes, if the upstream has stated it. A caller's statement must not take memory.
-  ///   - holder: The address that the memory is charged to; nil for the server itself.
+  /// are kept across a wait. `length`: in bytes, if the upstream has stated it; a caller's statement must not take memory.
+  /// `holder`: the address that the memory is charged to; nil for the server itself.
   init(
     _ reader: any ContentReader, length: Int?, upTo limit: Int, _ memory: MemoryBudget,
     chargedTo holder: MemoryBudget.Holder? = nil, for purpose: MemoryBudget.Purpose = .upstream

@@ -63,15 +63,12 @@ extension FlightDriver {
     let now = gateway.clock.now
     gateway.observer.noticed(.responded(after: now.elapsed - attempt.start.elapsed))
     note(.status(response.status.code, response.version), attempt)
-    var date: Int?
-    if !response.fields.has("age") || response.fields.text(of: "age") == "0" {
-      date = FieldDate.seconds(ofOnly: "date", in: response.fields, now: now.wall)
-    }
-    receivedAt = now
+    let isFromCache = response.fields.has("age") && response.fields.text(of: "age") != "0"
+    (receivedAt, date) = (now, FieldDate.seconds(ofOnly: "date", in: response.fields, now: now.wall))
     return HeadFacts(
       circuit: CircuitOutcome(response.status),
       provesToken: response.status.provesToken && (response.status != .forbidden || response.isJSON),
-      isFinal: isFinal(response), date: date, receivedAt: now)
+      isFinal: isFinal(response), date: isFromCache ? nil : date, receivedAt: now)
   }
 
   /// Whether the request has a music user token, which Apple's 403 is then about.

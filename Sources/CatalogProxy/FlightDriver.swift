@@ -1,3 +1,4 @@
+import HTTP1
 import HTTPCache
 import HTTPMessages
 import Locks
@@ -7,7 +8,6 @@ import UpstreamAdmission
 /// The driver of a ``Flight``: reports events to it, and performs its actions. It waits for a turn and for Apple's response
 /// without a task, because a task keeps its frames for as long as that takes. Tasks are for what is rare: content that has
 /// not arrived, a pause before another attempt, and `/v1/test`.
-///
 /// Confined to the loop of the flight's first caller, the leader. Any thread may call ``cancel()`` and ``take(_:)``.
 final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable {
   // Sendable by confinement; what `cancel` uses is behind a lock.
@@ -17,8 +17,9 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
   /// The present attempt; nil before it, and once its turn is released or belongs to the content of the response.
   var attempt: CatalogAttempt?
   var response: UpstreamResponse?
-  /// When its head arrived.
+  /// When its head arrived, and its `Date` in seconds since 1970; nil without a valid one.
   var receivedAt: CacheTime
+  var date: Int?
   /// The key of the response at the store; nil if it is not shared.
   private var sharedKey: SharedEntryKey?
   /// What ends the wait for a turn at its deadline.
@@ -239,7 +240,8 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
   }
 
   private func request(of attempt: CatalogAttempt) -> UpstreamRequest {
-    var fields = flight.fields
+    var fields = flight.call.fields
+    if let stored = flight.stored { fields.append(contentsOf: stored.validators) }
     if let span = attempt.span { HeaderPolicy.trace(&fields, as: span) }
     return UpstreamRequest(
       flight.method, flight.call.target.target, fields: fields, credential: attempt.token.credential,

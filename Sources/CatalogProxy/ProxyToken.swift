@@ -55,7 +55,6 @@ extension TokenSource {
 }
 
 /// The time by which the upstream's clock is ahead of this server's, according to the `Date` of responses.
-///
 /// The `Date` of a response lies between the times of its request and its arrival, which gives a lower and an upper bound.
 /// The result is the value nearest to zero within the bounds of the last five to ten minutes, so latency alone never looks
 /// like a skew.

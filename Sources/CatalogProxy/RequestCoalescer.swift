@@ -36,9 +36,7 @@ struct RequestCoalescer<Waiter> {
 
   var count: Int { flights.count }
 
-  /// Adds `waiter` to the flight of `key`. Without one, starts a flight with the work of `makeWork`.
-  ///
-  /// - Returns: The waiter's ticket, and the work of a new flight, which the caller begins.
+  /// Adds `waiter` to the flight of `key`, or to a new one with the work of `makeWork`, which the caller then begins.
   mutating func join<Work: CancellableWork>(
     _ key: FlightKey, _ waiter: Waiter, _ makeWork: (FlightID) -> Work
   ) -> (ticket: FlightTicket, work: Work?) {
@@ -61,10 +59,8 @@ struct RequestCoalescer<Waiter> {
     return (FlightTicket(flight: id, serial: serial), work)
   }
 
-  /// Removes a waiter. If it was the last, the flight ends, and later requests do not join it.
-  ///
-  /// - Returns: The waiter, and if it was the last one, the work that the caller must cancel. Nil if the response is already
-  ///   on its way to the waiter.
+  /// Removes a waiter. If it was the last, the flight ends, and later requests do not join it. Returns the waiter, and if it
+  /// was the last one, the work that the caller must cancel. Nil if the response is already on its way to the waiter.
   mutating func leave(_ ticket: FlightTicket) -> (waiter: Waiter, abandoned: (any CancellableWork)?)? {
     guard let waiter = remove(ticket) else { return nil }
     guard let flight = flights[ticket.flight.key], flight.isEmpty, !flight.isKept else { return (waiter, nil) }
@@ -123,7 +119,6 @@ struct FlightID: Hashable, Sendable {
 
 /// The common part of requests that become one upstream request: the target, and all sent fields. The credential is not
 /// among them: it is the gateway's own, and a new token has the same meaning.
-///
 /// A request with different fields might select another variant (RFC 9111 §4.1), so it gets its own flight. An object,
 /// because each waiter's ticket has it.
 final class FlightKey: Hashable, Sendable {
@@ -149,7 +144,6 @@ struct FlightTicket: Hashable, Sendable {
 }
 
 /// Targets whose latest response was for one caller only: `private`, `no-store`, `Vary: *` or with `Set-Cookie`.
-///
 /// Requests for such a target do not wait for each other, because the gateway would send a request for each of them
 /// afterwards. The next response that callers may share removes the target, or its lifetime ends. An evicted target, or a
 /// collision of hashes, costs only latency or one request.

@@ -45,7 +45,6 @@ struct Freshness: Equatable {
 }
 
 /// The directives of a response's `Cache-Control` (RFC 9111 §5.2.2, RFC 5861).
-///
 /// A malformed directive makes the cache more careful, never less. An invalid delta-seconds value counts as 0, and so
 /// does a directive that occurs twice with different values (RFC 9111 §4.2.1). A quoted string without an end counts as
 /// `no-store`, because it may contain that directive.
@@ -111,11 +110,11 @@ struct ResponseAge: Equatable {
   /// `corrected_initial_age`.
   let initial: Int
 
-  init(_ fields: FieldLines, requestedAt: CacheTime, receivedAt: CacheTime) {
-    date = FieldDate.seconds(ofOnly: "date", in: fields, now: receivedAt.wall) ?? receivedAt.wall
-    let apparent = max(receivedAt.wall - date, 0)
-    let delay = receivedAt.seconds(since: requestedAt)
-    initial = min(max(apparent, Self.age(fields) + delay), FieldText.mostSeconds)
+  init(_ response: ReceivedResponse) {
+    date = response.date ?? response.receivedAt.wall
+    let apparent = max(response.receivedAt.wall - date, 0)
+    let delay = response.receivedAt.seconds(since: response.requestedAt)
+    initial = min(max(apparent, Self.age(response.fields) + delay), FieldText.mostSeconds)
   }
 
   /// Returns the value of `Age`. The first member of a list counts. An invalid number is ignored (RFC 9111 §5.1).

@@ -7,17 +7,21 @@ public final class ReceivedResponse: Sendable {
   let status: HTTPResponse.Status
   /// The fields for callers, and those by which the cache judges the response, now and when a 304 renews it.
   let fields: FieldLines
+  /// The value of `Date` in seconds since the epoch; nil without a valid one.
+  let date: Int?
   /// The fields of the upstream request, without the credential, by which `Vary` selects.
   let sent: FieldLines
   let requestedAt: CacheTime
   let receivedAt: CacheTime
 
-  /// Creates a response with the fields that the header policy lets pass, and those by which the cache judges it.
+  /// Creates a response with the fields that the header policy lets pass, and those by which the cache judges it. `date`: the
+  /// value of `Date`, if it was read before.
   public init(
-    status: HTTPResponse.Status, fields: FieldLines, sent: FieldLines = [:], requestedAt: CacheTime,
+    status: HTTPResponse.Status, fields: FieldLines, date: Int? = nil, sent: FieldLines = [:], requestedAt: CacheTime,
     receivedAt: CacheTime
   ) {
     (self.status, self.fields, self.sent) = (status, fields, sent)
+    self.date = date ?? FieldDate.seconds(ofOnly: "date", in: fields, now: receivedAt.wall)
     (self.requestedAt, self.receivedAt) = (requestedAt, receivedAt)
   }
 

@@ -262,7 +262,6 @@ public struct CacheOwner: Sendable, Equatable {
 }
 
 /// The entries of the main queue by owner, each in the order of the main queue.
-///
 /// Clients have equal shares, and within a client its callers do. Only those count that have entries. An owner is one of
 /// 64 slots of its client, which is one of 64, by hash: about 100 kB, however many there are. Owners in one slot share it.
 struct OwnerQueues {
@@ -271,7 +270,6 @@ struct OwnerQueues {
   private var queues = [EntryQueue](repeating: EntryQueue(), count: slots * slots)
   /// The number of slots with entries, of each client.
   private var callers = [Int](repeating: 0, count: slots)
-  /// The number of clients with entries.
   private var clients = 0
   private var links = EntryLinks()
 

@@ -117,7 +117,7 @@ struct JudgedResponse: Sendable {
     let fields = source.fields
     directives = ResponseDirectives(fields)
     (self.source, self.content, self.settings) = (source, content, settings)
-    age = ResponseAge(fields, requestedAt: source.requestedAt, receivedAt: source.receivedAt)
+    age = ResponseAge(source)
     freshness = Freshness(
       directives, fields: fields, status: source.status.code, date: age.date, now: source.receivedAt.wall,
       settings: settings)

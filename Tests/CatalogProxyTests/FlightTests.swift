@@ -170,7 +170,7 @@ struct FlightTests {
     var flight = try flight(.shared)
     _ = flight.on(.admitted)
     _ = flight.on(.retry(after: .zero, limited: nil))
-    #expect(!flight.hasFailed)
+    #expect(flight.hasFailed == false)
     _ = flight.on(.admitted)
     #expect(flight.on(.retryOnce(after: .zero)).label == "admit" && flight.hasFailed && flight.number == 3)
     _ = flight.on(.admitted)
@@ -192,7 +192,7 @@ struct FlightTests {
     #expect(flight.number == 3 && flight.hasFreshToken)
     _ = flight.on(.admitted)
     _ = flight.on(.unauthorized(isForUser: false, hasNewClock: true))
-    #expect(!flight.hasFreshToken, "The clock was set, so that token proves nothing.")
+    #expect(flight.hasFreshToken == false, "The clock was set, so that token proves nothing.")
     _ = flight.on(.mismatched)
     #expect(flight.number == 1)
   }

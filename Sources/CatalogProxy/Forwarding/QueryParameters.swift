@@ -120,7 +120,6 @@ extension Span<UInt8> {
   }
 }
 
-/// Classes of bytes in a URI (RFC 3986).
 extension UInt8 {
   /// Whether the byte is one of `" < >`. A URI cannot contain them (RFC 3986 §2), and no parser gives them a meaning of
   /// their own, so the server encodes them as browsers do (WHATWG URL, query percent-encode set).

@@ -34,7 +34,6 @@ extension UpstreamResponse {
     return PartialContent(content, length: contentLength, upTo: Self.mostBytes, memory)
   }
 
-  /// What the fields and the first error object of a content say.
   private func words(of content: [UInt8]) -> ReplacedResponse {
     let isGzip = !content.isEmpty && fields.text(of: "content-encoding") == "gzip"
     let text = isGzip ? try? Gzip.inflate(content, limit: Self.mostBytes) : content
