@@ -77,7 +77,11 @@ struct Admission {
   ) {
     let (pacing, needs) = (startsPacing(by: route), needs(now: now))
     guard !grants.isEmpty || pacing != nil || needs != nil else { return }
-    require { ($0.grants, $0.pacing, $0.needs) = (grants, pacing, needs) }
+    require {
+      $0.grants += grants
+      $0.pacing = pacing ?? $0.pacing
+      $0.needs = needs ?? $0.needs
+    }
   }
 
   /// Returns the pacing task to start; nil if none is needed, or if one wakes in time.

@@ -47,8 +47,8 @@ extension CatalogGateway {
   /// Mints a token with the present key. The caller holds `minting`, or is on `signing` if that key is remote. If minting
   /// fails, returns the last token, or nil.
   private func mint(remotely: Bool) -> ProxyToken? {
-    let now = clock.now
     while true {
+      let now = clock.now
       let (source, serial) = withAdmission { ($0.tokenSource, $0.tokenSourceVersion) }
       guard let source else { return nil }
       guard source.isRemote == remotely else {

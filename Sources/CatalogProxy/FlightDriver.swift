@@ -150,10 +150,10 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
       return .admitted
     case .withoutToken(let permit, let pass): return .lacksToken(permit, pass)
     case .queued(let ticket):
-      waits(for: .turn(ticket))
       // A request with less time left is not sent, so its turn would be lost.
       let patience = miss.end - gateway.leastTime - gateway.clock.elapsed
       alarm = miss.route.upstream.alarm(after: patience) { self.gateway.leaveQueue(ticket, .timedOut) }
+      waits(for: .turn(ticket))
       return nil
     case .rejected(let retryAfter):
       guard let limited = flight.limited else { return .failed(.overloaded(retryAfter: retryAfter)) }

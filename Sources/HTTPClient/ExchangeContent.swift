@@ -10,7 +10,8 @@ final class RequestContent: @unchecked Sendable {
   private(set) var isComplete = false
 
   private let exchange: UpstreamExchange
-  private let connection: any UpstreamConnection
+  /// Nil once the exchange has ended: content that does not arrive must not keep a connection that is gone.
+  private var connection: (any UpstreamConnection)?
   /// The rest of the stated length.
   private var left: Int?
   private var task: Task<Void, Never>?
@@ -29,6 +30,7 @@ final class RequestContent: @unchecked Sendable {
   func hasRoom() { waiter.resume(returning: ()) }
 
   func cancel() {
+    connection = nil
     task?.cancel()
     hasRoom()
   }
@@ -36,7 +38,7 @@ final class RequestContent: @unchecked Sendable {
   private func run(_ content: any ContentReader) async {
     do throws(ContentError) {
       while let part = try await content.read() {
-        if exchange.isOver { return }
+        guard let connection else { return }
         if let left {
           guard part.count <= left else { return hasOtherLength("longer") }
           self.left = left - part.count
@@ -44,7 +46,7 @@ final class RequestContent: @unchecked Sendable {
         if !connection.send(part, of: exchange) { await room() }
       }
     } catch { return breakOff(.cancelled, "The request's content ended too early.") }
-    if exchange.isOver { return }
+    guard let connection else { return }
     guard left ?? 0 == 0 else { return hasOtherLength("shorter") }
     isComplete = true
     connection.sendEnd(of: exchange)
@@ -52,7 +54,7 @@ final class RequestContent: @unchecked Sendable {
   }
 
   private func room() async {
-    if exchange.isOver { return }
+    guard connection != nil else { return }
     await unsafe withUnsafeContinuation { continuation in unsafe waiter.take(continuation) }
   }
 

@@ -91,7 +91,10 @@ extension UpstreamClient {
     guard dialers.count < wanted else { return }
     guard backOff.until <= loop.now else {
       backOffAlarm?.cancel()
-      return backOffAlarm = Alarm(at: backOff.until, by: self) { self.dispatch() }
+      return backOffAlarm = Alarm(at: backOff.until, by: self) {
+        self.backOffAlarm = nil
+        self.dispatch()
+      }
     }
     while dialers.count < wanted, let hold = holdForConnection() { dial(hold) }
   }

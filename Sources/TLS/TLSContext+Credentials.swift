@@ -1,7 +1,6 @@
 import Bytes
 import COpenSSL
 import Glibc
-import Locks
 
 extension TLSContext.Handle {
   /// Loads the certificate, its chain and its key, and returns the expiry time of the certificate.

@@ -1,6 +1,5 @@
 import COpenSSL
 import Glibc
-import Locks
 
 /// A server's certificate, key and TLS policy, checked and immutable, for any number of sessions on any thread. To change
 /// a certificate, make a new context with `resumingTicketsOf:` and use it for new sessions.
