@@ -166,7 +166,7 @@ package struct KeySetFetch: Sendable {
 /// finds every error before the server uses any of the settings.
 package struct NamedKeySets: Sendable {
   private(set) var read: [KeySetSource: JSONWebKeySet] = [:]
-  private(set) var places: [KeySetSource: KeySetPlace] = [:]
+  var places: [KeySetSource: KeySetPlace] = [:]
 
   /// Whether the server must fetch any of the sets.
   package var areFetched: Bool { !places.isEmpty }

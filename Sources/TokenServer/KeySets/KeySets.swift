@@ -35,17 +35,21 @@ final class KeySets: Sendable {
     return KeySetTable(
       read: named.read,
       remotes: named.places.reduce(into: [:]) { remotes, next in
-        remotes[next.key] = remote(at: next.value, replacing: earlier[next.key])
+        remotes[next.key] = remote(next.key, at: next.value, replacing: earlier[next.key])
       })
   }
 
-  private func remote(at place: KeySetPlace, replacing earlier: RemoteKeySet?) -> RemoteKeySet? {
+  private func remote(_ source: KeySetSource, at place: KeySetPlace, replacing earlier: RemoteKeySet?) -> RemoteKeySet? {
     guard let earlier else {
       return loops.first.map { loop in
         RemoteKeySet(place, loop: loop, context: context) { [weak self] in self?.scheduleTimer() }
       }
     }
-    earlier.use(place)
+    // Without CAs of its own it keeps the system's, which it has read: the confined process may not read them again.
+    switch source {
+    case .url(_, .some), .issuer(_, .some): earlier.use(place)
+    case .file, .url, .issuer: break
+    }
     return earlier
   }
 

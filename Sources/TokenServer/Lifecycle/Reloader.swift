@@ -83,6 +83,8 @@ final class Reloader: @unchecked Sendable {
   }
 
   func install(_ next: RuntimeSnapshot) {
+    // First, because it takes long: no caller may meet the gateway of one generation and the gate of another meanwhile.
+    let routers = next.routers()
     services.catalog?.use(next, instead: current)
     if let secret = next.groupSecret { services.group?.use(secret) }
     // Files for a collector or a store that a restart will use are not for the present one.
@@ -93,7 +95,7 @@ final class Reloader: @unchecked Sendable {
     if let store = next.source.files.store, new.shared?.address == kept.shared?.address {
       services.group?.use(store, user: new.shared?.user)
     }
-    let (routers, transportSecurity) = (next.routers(), next.settings.server.tls?.strictTransportSecurity)
+    let transportSecurity = next.settings.server.tls?.strictTransportSecurity
     servers.public.replace(router: routers.public, tls: next.tls, strictTransportSecurity: transportSecurity)
     servers.admin?.replace(router: routers.admin, tls: nil)
     services.access.use(next)
