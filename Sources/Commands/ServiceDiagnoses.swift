@@ -14,7 +14,7 @@ struct StoreDiagnosis {
   private let settings: Settings.Shared
   private let configuration: RedisClient.Configuration
 
-  static func run(_ draft: SettingsDraft, _ files: FileParts, _ diagnosis: Diagnosis) {
+  static func run(_ draft: SettingsDraft, _ files: LoadedFiles, _ diagnosis: Diagnosis) {
     let isInvalid = draft.errors.contains { $0.path.hasPrefix("shared.") }
     guard draft.shared != nil || isInvalid else { return }
     guard let settings = draft.shared, let store = files.store, !isInvalid else {
@@ -197,7 +197,7 @@ enum CollectorDiagnosis {
   /// The most time, whatever the settings allow.
   private static let patience = Duration.seconds(10)
 
-  static func run(_ draft: SettingsDraft, _ files: FileParts, _ diagnosis: Diagnosis) {
+  static func run(_ draft: SettingsDraft, _ files: LoadedFiles, _ diagnosis: Diagnosis) {
     guard let settings = draft.spanExport else { return }
     guard let authorities = files.collectorAuthorities else {
       return diagnosis.skip(.spanCollector, dependsOn: .settings)

@@ -213,7 +213,6 @@ extension Settings.MusicKit {
     let isIDInvalid: Bool
     let notBefore: Int?
 
-    /// The given ID, or the one in the file name.
     var keyID: KeyID? { id ?? file.flatMap(KeyID.init(fileName:)) }
     var key: Settings.MusicKit.Key? { file.map { .init(file: $0, id: id, isInvalid: isIDInvalid) } }
   }

@@ -20,14 +20,8 @@ public struct Settings: Sendable {
   /// Settings that a server can start with.
   public struct Loaded: Sendable {
     package let settings: Settings
-    /// The files that the settings name, which nothing has read yet.
-    package let files: NamedFiles
-    /// What the layers have of each setting that needs a restart, as canonical JSON5, in the order of `Settings.known`.
-    package let written: [String?]
-    /// Oddities that do no harm, each described in one sentence.
-    package let warnings: [String]
-    package let proxies: ProxyEnvironment
-    package let entries: [SettingEntry]
+    /// That of the settings, without errors.
+    package let draft: SettingsDraft
   }
 
   /// All settings, in the order of the documents.

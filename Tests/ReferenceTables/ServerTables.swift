@@ -53,14 +53,14 @@ import HTTPMessages
       let loaded = try Settings.load(input)
       let settings = loaded.settings
       let source = try RuntimeSnapshot.Source(
-        settings: settings, key: .generate(keyID: try KeyID("ABC1234567")), warnings: [], proxies: loaded.proxies)
+        settings: settings, key: .generate(keyID: try KeyID("ABC1234567")), warnings: [], proxies: loaded.draft.proxies)
       let logger = Logger(label: "tables") { _ in SwiftLogNoOpLogHandler() }
       let sink = LogSink(descriptor: STDERR_FILENO, format: .json)
       let access = try AccessService(settings.audit, loops: [], sink: sink, logger: logger)
       let memory = MemoryBudget(limit: settings.server.limits.memory)
       let catalog = try settings.catalog.map {
         try CatalogService(
-          $0, authorities: source.files.upstreamAuthorities, connectionsPerLoop: 1,
+          $0, authorities: source.upstreamAuthorities, connectionsPerLoop: 1,
           burst: settings.server.limits.burst, loops: [], memory: memory, logger: logger)
       }
       return try RuntimeSnapshot(

@@ -91,7 +91,7 @@ package struct KeySetFetch: Sendable {
     do throws(ProviderMetadataError) { address = try ProviderMetadata(json, issuer: issuer).keySetURL } catch {
       throw Failure(description: error.description)
     }
-    do throws(ServiceURL.Invalid) { return try ServiceURL(address.text) } catch {
+    do throws(InvalidValue) { return try ServiceURL(address.text) } catch {
       throw Failure(
         description: "The jwks_uri of the discovery document, \(Printable.quote(address, limit: 200)), \(error).")
     }

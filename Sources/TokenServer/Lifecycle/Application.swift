@@ -39,17 +39,16 @@ package struct Application {
     let loaded = try Settings.load(input)
     ProcessSignals.hold()
     files.watch(loaded.paths)
-    var source = try RuntimeSnapshot.Source(loaded)
-    source.warnings += findings.map(\.description)
+    let source = try RuntimeSnapshot.Source(loaded, findings: findings.map(\.description))
     let confinement = FileConfinement.begin(for: loaded, keepsAbstractSockets: manager?.isAbstract == true)
-    try probe(source.files.key)
+    try probe(source.key)
     let reload: Reloader.Load = { [input] () throws(InvalidSettings) in
       try checkReloads(of: input.configurationFile)
       // First, because a settings file that cannot be read has no settings.
       let file = input.configurationFile.map { [(setting: "--config", path: $0)] } ?? []
       try confinement.check(file)
       let loaded = try Settings.load(input)
-      try confinement.check(loaded.files.paths)
+      try confinement.check(loaded.draft.files.paths)
       try confinement.check(loaded.settings)
       return loaded
     }

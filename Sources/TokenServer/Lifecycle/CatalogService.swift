@@ -58,7 +58,7 @@ final class CatalogService: Sendable {
     proxy.setPublic(snapshot.gate.policy.catalogIsPublic)
     // The CAs of an upstream that a restart will use are not for the present one.
     if snapshot.source.settings.catalog?.upstream == snapshot.settings.catalog?.upstream {
-      authorities.replace(by: snapshot.source.files.upstreamAuthorities)
+      authorities.replace(by: snapshot.source.upstreamAuthorities)
     }
     guard snapshot.minter !== previous?.minter else { return }
     proxy.use(CatalogTokens(minter: snapshot.minter))

@@ -19,7 +19,7 @@ extension Reloader {
       noteKey(after: before, at: .notice, "Signing key replaced", "key_replaced")
     }
     let notBefore = current.settings.musickit.keys.next?.notBefore
-    if current.source.files.nextKey == nil {
+    if current.source.nextKey == nil {
       rotation = nil
     } else if let previous, rotation != nil, previous.source.hasSameKeys(as: current.source),
       previous.signsWithNextKey == current.signsWithNextKey
@@ -86,7 +86,7 @@ extension Reloader {
   }
 
   private func prove(by catalog: CatalogService) {
-    guard let next = current.source.files.nextKey else { return }
+    guard let next = current.source.nextKey else { return }
     do {
       let minter = try TokenMinter(key: next, team: current.minter.team, policy: current.minter.policy)
       catalog.test(minter) { [self, serial = rotationSerial] result in
@@ -101,7 +101,7 @@ extension Reloader {
   private func proved(_ result: TokenTest) {
     let change = rotation?.proved(result.verdict, now: monotonicTime, wall: Glibc.time(nil))
     proofFinding = result.reason
-    guard let next = current.source.files.nextKey, let change else { return }
+    guard let next = current.source.nextKey, let change else { return }
     var metadata = next.metadata
     if let reason = result.reason { metadata["reason"] = "\(reason)" }
     switch change {
@@ -137,13 +137,13 @@ extension Reloader {
   }
 
   private func publishKeys() {
-    let (files, expiries) = (current.source.files, tokenExpiries)
+    let (source, expiries) = (current.source, tokenExpiries)
     var keys = [
       SigningKeys.Key(
-        id: files.key.keyID, state: current.signsWithNextKey ? .replaced : .signing, lastProof: loadedAt,
-        tokensExpireAt: current.signsWithNextKey ? expiries[files.key.keyID] : nil)
+        id: source.key.keyID, state: current.signsWithNextKey ? .replaced : .signing, lastProof: loadedAt,
+        tokensExpireAt: current.signsWithNextKey ? expiries[source.key.keyID] : nil)
     ]
-    if let next = files.nextKey, let rotation {
+    if let next = source.nextKey, let rotation {
       keys.append(
         SigningKeys.Key(
           id: next.keyID, state: rotation.state, lastProof: rotation.lastProof, finding: proofFinding,
@@ -167,8 +167,8 @@ extension Reloader {
 extension RuntimeSnapshot.Source {
   /// Whether both have the same active key, the same next key, and the same team, which a proof is about too.
   func hasSameKeys(as other: RuntimeSnapshot.Source) -> Bool {
-    settings.musickit.teamID == other.settings.musickit.teamID && files.key.isSame(as: other.files.key)
-      && (files.nextKey.map { ours in other.files.nextKey.map(ours.isSame) ?? false } ?? (other.files.nextKey == nil))
+    settings.musickit.teamID == other.settings.musickit.teamID && key.isSame(as: other.key)
+      && (nextKey.map { ours in other.nextKey.map(ours.isSame) ?? false } ?? (other.nextKey == nil))
   }
 }
 

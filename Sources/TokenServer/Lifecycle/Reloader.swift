@@ -90,9 +90,9 @@ final class Reloader: @unchecked Sendable {
     // Files for a collector or a store that a restart will use are not for the present one.
     let (new, kept) = (next.source.settings, next.settings)
     if new.spanExport?.endpoint == kept.spanExport?.endpoint {
-      services.spans?.authorities?.replace(by: next.source.files.collectorAuthorities)
+      services.spans?.authorities?.replace(by: next.source.collectorAuthorities)
     }
-    if let store = next.source.files.store, new.shared?.address == kept.shared?.address {
+    if let store = next.source.store, new.shared?.address == kept.shared?.address {
       services.group?.use(store, user: new.shared?.user)
     }
     let transportSecurity = next.settings.server.tls?.strictTransportSecurity
@@ -119,13 +119,13 @@ final class Reloader: @unchecked Sendable {
       files.keepOnly(current.source.paths + loaded.paths)
       files.watch(loaded.paths)
       let source = try RuntimeSnapshot.Source(loaded, replacing: current)
-      try probe(source.files.key)
+      try probe(source.key)
       let previous = current
       let next = try RuntimeSnapshot(
         source, of: services, replacing: current,
         signsWithNextKey: current.signsWithNextKey && current.source.hasSameKeys(as: source)
           && source.settings.musickit.keys.next?.notBefore ?? 0 <= Glibc.time(nil))
-      let pending = loaded.settings.needingRestart(loaded.written, since: current.settings, current.written)
+      let pending = loaded.settings.needingRestart(loaded.draft.written, since: current.settings, current.written)
       for path in pending {
         logger.warning("A changed setting takes effect only after a restart.", metadata: ["setting": "\(path)"])
       }
@@ -149,7 +149,7 @@ final class Reloader: @unchecked Sendable {
 
 extension Settings.Loaded {
   /// The paths of the files that contain the settings, and that they name.
-  var paths: [String] { [settings.configurationFile].compactMap { $0 } + files.paths.map(\.path) }
+  var paths: [String] { [settings.configurationFile].compactMap { $0 } + draft.files.paths.map(\.path) }
 }
 
 /// The state of files according to stat(2), which shows a change without reading them.

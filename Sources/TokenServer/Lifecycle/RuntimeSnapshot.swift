@@ -35,12 +35,20 @@ struct RuntimeSnapshot: Sendable {
 
   struct Source: Sendable {
     let settings: Settings
-    let files: LoadedFiles
+    let key: SigningKey
+    /// The key that replaces ``key``. Nil without a rotation.
+    var nextKey: SigningKey?
+    var tls: TLSContext?
+    let upstreamAuthorities: TLSClientContext
+    /// Nil without a collector that speaks TLS.
+    var collectorAuthorities: TLSClientContext?
+    var store: StoreFiles?
+    var keySets = KeySetFiles()
     /// The paths of the files that contain these settings, and that they name.
     let paths: [String]
     /// What the layers have of each setting that needs a restart.
     let written: [String?]
-    var warnings: [String]
+    let warnings: [String]
     let proxies: ProxyEnvironment
     /// Every setting with its source; empty for settings that no file and no variable has.
     var entries: [SettingEntry] = []
@@ -49,22 +57,27 @@ struct RuntimeSnapshot: Sendable {
 
     /// Creates a source from settings that name no files.
     init(settings: Settings, key: SigningKey, warnings: [String], proxies: ProxyEnvironment) throws {
-      (self.settings, self.warnings, self.proxies) = (settings, warnings, proxies)
+      (self.settings, self.key, self.warnings, self.proxies) = (settings, key, warnings, proxies)
       (paths, written) = ([], [])
-      files = try LoadedFiles(key: key)
+      upstreamAuthorities = try TLSClientContext()
     }
 
-    /// Reads the files that the settings name. Throws all errors of the files.
-    init(_ loaded: Settings.Loaded, replacing running: RuntimeSnapshot? = nil) throws(InvalidSettings) {
-      let named = running.map { loaded.files.keepingFixed(of: $0.settings) } ?? loaded.files
-      let read = named.load(resumingTicketsOf: running?.tls)
-      guard let files = read.whole else {
-        throw InvalidSettings(errors: read.errors, warnings: loaded.warnings + read.warnings)
-      }
-      (settings, self.files) = (loaded.settings, files)
-      (written, warnings, proxies) = (loaded.written, loaded.warnings, loaded.proxies)
+    /// Reads the files that the settings name. Throws all errors of the files. The `findings` are further warnings.
+    init(
+      _ loaded: Settings.Loaded, findings: [String] = [], replacing running: RuntimeSnapshot? = nil
+    ) throws(InvalidSettings) {
+      let draft = loaded.draft
+      let named = running.map { draft.files.keepingFixed(of: $0.settings) } ?? draft.files
+      let files = named.load(resumingTicketsOf: running?.tls)
+      guard files.errors.isEmpty, let keys = files.keys, let authorities = files.upstreamAuthorities,
+        let keySets = files.keySets
+      else { throw InvalidSettings(errors: files.errors, warnings: draft.warnings + files.warnings) }
+      (key, nextKey, tls, store) = (keys.active, keys.next, files.tls, files.store)
+      (upstreamAuthorities, collectorAuthorities) = (authorities, files.collectorAuthorities ?? nil)
+      (settings, self.keySets) = (loaded.settings, keySets)
+      (written, proxies, entries) = (draft.written, draft.proxies, draft.entries)
+      warnings = draft.warnings + findings + files.warnings
       paths = loaded.paths + named.paths.map(\.path)
-      entries = loaded.entries
     }
   }
 
@@ -77,21 +90,21 @@ struct RuntimeSnapshot: Sendable {
     let policy: AccessPolicy
     let named: NamedKeySets
     do {
-      let key = signsWithNextKey ? source.files.nextKey ?? source.files.key : source.files.key
+      let key = signsWithNextKey ? source.nextKey ?? source.key : source.key
       minter = try Self.minter(key, source.settings, replacing: previous?.minter)
-      guard settings.shared == nil || source.files.key.remote == nil else {
+      guard settings.shared == nil || source.key.remote == nil else {
         throw StartError("shared.url needs a private key, and musickit.signer gives none. Restart the server.")
       }
-      groupSecret = settings.shared == nil ? nil : try GroupSecret(source.files.key, settings)
-      tls = settings.server.tls == nil ? nil : source.files.tls
+      groupSecret = settings.shared == nil ? nil : try GroupSecret(source.key, settings)
+      tls = settings.server.tls == nil ? nil : source.tls
       guard (tls == nil) == (settings.server.tls == nil) else {
         // The server never uses plain HTTP if the settings require HTTPS.
         throw StartError("The server has not read the files of server.tls.")
       }
       policy = AccessPolicy(clients: settings.access.clients, anonymous: settings.access.anonymous)
-      named = try NamedKeySets(policy.keySources, files: source.files.keySets, proxies: source.proxies)
+      named = try NamedKeySets(policy.keySources, files: source.keySets, proxies: source.proxies)
     } catch { throw StartError("\(error)") }
-    notices = source.warnings + source.files.warnings
+    notices = source.warnings
     var entries = source.entries
     if let previous, entries.count == previous.entries.count {
       let fixed = source.settings.needingRestart(source.written, since: previous.settings, previous.written)
@@ -99,7 +112,7 @@ struct RuntimeSnapshot: Sendable {
     }
     self.entries = entries
     written = previous?.written ?? source.written
-    ownKeys = [minter.key, source.files.key, source.files.nextKey].compactMap { $0 }
+    ownKeys = [minter.key, source.key, source.nextKey].compactMap { $0 }
     let ownTokens = OwnDeveloperTokens(
       ownKeys, retired: settings.musickit.keys.retired, team: settings.musickit.teamID,
       replacing: previous?.gate.ownTokens)
@@ -179,8 +192,8 @@ struct RuntimeSnapshot: Sendable {
     guard let load = services.load else { return nil }
     do throws(InvalidSettings) {
       let next = try load()
-      let fixed = next.settings.needingRestart(next.written, since: settings, written)
-      let changed = zip(entries, next.entries).filter { $0.value != $1.value }.map(\.1)
+      let fixed = next.settings.needingRestart(next.draft.written, since: settings, written)
+      let changed = zip(entries, next.draft.entries).filter { $0.value != $1.value }.map(\.1)
       let changes = changed.map { next -> (String, JSONValue?) in
         (next.path, ["value": next.value ?? .null, "needsRestart": .bool(fixed.contains(next.path))])
       }
@@ -247,8 +260,8 @@ extension Services {
     let settings = source.settings
     let spans = try Self.exporter(source, loops, logger)
     var sharedCache: RedisSharedCache?
-    let secret = try settings.shared.map { _ in try GroupSecret(source.files.key, settings) }
-    if let shared = settings.shared, let secret, let files = source.files.store {
+    let secret = try settings.shared.map { _ in try GroupSecret(source.key, settings) }
+    if let shared = settings.shared, let secret, let files = source.store {
       let group = ReplicaGroup(shared, files, secret.facts, loops: loops, memory: memory, logger: logger)
       self.group = group
       rates = GroupRates(group, secret)
@@ -256,7 +269,7 @@ extension Services {
     }
     let catalog = try settings.catalog.map {
       try CatalogService(
-        $0, authorities: source.files.upstreamAuthorities,
+        $0, authorities: source.upstreamAuthorities,
         // One of them is to the store.
         connectionsPerLoop: max(1, settings.server.descriptors.upstreamPerLoop - (settings.shared == nil ? 0 : 1)),
         burst: settings.server.limits.burst, loops: loops, memory: memory, logger: logger, spans: spans,
@@ -275,7 +288,7 @@ extension Services {
   ) throws -> SpanExporter? {
     guard let settings = source.settings.spanExport, let loop = loops.first else { return nil }
     return try SpanExporter(
-      settings, authorities: source.files.collectorAuthorities,
+      settings, authorities: source.collectorAuthorities,
       proxy: source.proxies.proxy(for: settings.endpoint.origin), loop: loop, logger: logger)
   }
 }
