@@ -4,7 +4,8 @@ import Glibc
 
 /// The resources of the machine that defaults and bounds depend on.
 public struct HostFacts: Sendable, Equatable {
-  /// The hard limit of RLIMIT_NOFILE, minus the descriptors that the parent left open besides the standard streams.
+  /// The hard limit of RLIMIT_NOFILE, which the process makes its soft limit, minus the descriptors that the parent left
+  /// open besides the standard streams.
   package var openFiles: Int
   /// The number of cores that this process may use: its affinity within its container's quota, at least 1.
   package var cores: Int

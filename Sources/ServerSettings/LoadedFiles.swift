@@ -6,7 +6,8 @@ import Glibc
 import HTTPMessages
 package import TLS
 
-/// The files that the settings name. `check-config`, a start and a reload all read them with ``load(resumingTicketsOf:)``.
+/// The files that the settings name. `check-config`, a start and a reload all read them with ``load(resumingTicketsOf:)``,
+/// so all three find the same errors.
 package struct NamedFiles: Sendable {
   var team: TeamID?
   var keys: Settings.MusicKit.Keys?
@@ -19,7 +20,8 @@ package struct NamedFiles: Sendable {
   /// The configuration file, which is read before.
   var configuration: String?
 
-  /// Reads and validates all files. It blocks. The clients of the `previous` TLS context may resume their sessions.
+  /// Reads and validates each file once. It blocks, so no event loop may call it. The clients of the `previous` TLS context
+  /// may resume their sessions.
   package func load(resumingTicketsOf previous: TLSContext? = nil) -> LoadedFiles {
     var loader = FileLoader()
     let keys = loader.part { loader in self.keys.flatMap { loader.keys(in: $0, team: team) } }

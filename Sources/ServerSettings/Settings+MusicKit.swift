@@ -180,7 +180,9 @@ extension Settings.MusicKit {
   }
 
   enum KeyRole: String, Sendable, CaseIterable {
-    case active, next, retired
+    case active, next
+    /// It never signs. The server only reports it, and does not read its file.
+    case retired
   }
 
   static let keys = Setting(

@@ -81,7 +81,8 @@ public struct SettingsInput: Sendable {
 /// The host names for which a listener responds. A rebound DNS name can reach a listener on any address through a browser
 /// on the same network. Such a page has no credentials, so only listeners that need none check the name by default.
 extension Settings {
-  /// Nil if all are allowed. The responses to health checks and the description of the API tell a page nothing.
+  /// Nil if all are allowed. Everybody gets the responses to health checks and the description of the API, which tell a
+  /// page nothing.
   package var publicHosts: AllowedHosts? {
     let isGuarded = server.address.isTCP && access.anonymous?.mayHaveAnything ?? false
     return allowed(server.hosts, isGuarded: isGuarded, setting: "server.hosts")
