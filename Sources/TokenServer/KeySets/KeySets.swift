@@ -39,7 +39,9 @@ final class KeySets: Sendable {
       })
   }
 
-  private func remote(_ source: KeySetSource, at place: KeySetPlace, replacing earlier: RemoteKeySet?) -> RemoteKeySet? {
+  private func remote(
+    _ source: KeySetSource, at place: KeySetPlace, replacing earlier: RemoteKeySet?
+  ) -> RemoteKeySet? {
     guard let earlier else {
       return loops.first.map { loop in
         RemoteKeySet(place, loop: loop, context: context) { [weak self] in self?.scheduleTimer() }
