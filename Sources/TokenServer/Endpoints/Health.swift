@@ -61,7 +61,7 @@ final class Health: Sendable {
     if !generation.gate.keys.remotes.isEmpty { checks.append(.init(services.access.keySets.counts)) }
     let noRecord = ReadinessReport.Check("auditLog", otherwise: "grants have no record; see audit.file")
     checks.append(audit.keepsGrants ? .init(audit.state, isRequired: audit.isRequired) : noRecord)
-    if let group = services.group { checks.append(.init(group)) }
+    if let group = services.group?.status { checks.append(.init(group)) }
     let isDraining = draining.withLock { $0 }
     if isDraining { checks.append(.init(name: "draining", detail: "the server is shutting down", result: .failed)) }
     return ReadinessReport(checks: checks, isDraining: isDraining)
@@ -170,7 +170,7 @@ extension ReadinessReport.Check {
   }
 
   /// Checks the store that the replicas share. Without it the server still responds to every request.
-  fileprivate init(_ group: ReplicaGroup) {
+  fileprivate init(_ group: ReplicaGroup.Status) {
     let count = group.state.count
     let problem: String? =
       if let reason = group.problem {

@@ -14,7 +14,6 @@ import UpstreamAdmission
 extension Reloader {
   /// Adopts the keys of the current snapshot: continues the rotation if they are the same as before, or begins one.
   func adoptKeys(insteadOf previous: RuntimeSnapshot?) {
-    if previous != nil { loadedAt = Glibc.time(nil) }
     if let before = previous?.minter.key, !current.minter.key.isSame(as: before) {
       noteKey(after: before, at: .notice, "Signing key replaced", "key_replaced")
     }
@@ -140,7 +139,8 @@ extension Reloader {
     let (source, expiries) = (current.source, tokenExpiries)
     var keys = [
       SigningKeys.Key(
-        id: source.key.keyID, state: current.signsWithNextKey ? .replaced : .signing, lastProof: loadedAt,
+        id: source.key.keyID, state: current.signsWithNextKey ? .replaced : .signing,
+        lastProof: services.metrics.reloads.withLock { $0.lastSuccess },
         tokensExpireAt: current.signsWithNextKey ? expiries[source.key.keyID] : nil)
     ]
     if let next = source.nextKey, let rotation {
@@ -150,7 +150,7 @@ extension Reloader {
           tokensExpireAt: rotation.state == .signing ? nil : expiries[next.keyID]))
     }
     // A process before this one may have signed with a retired key until it ended.
-    let lastOfEarlier = startedAt + current.minter.policy.maxTTL
+    let lastOfEarlier = services.metrics.startTime + current.minter.policy.maxTTL
     keys += current.settings.musickit.keys.retired.map { id in
       SigningKeys.Key(id: id, state: .retired, tokensExpireAt: expiries[id] ?? lastOfEarlier)
     }
@@ -225,7 +225,7 @@ final class SigningKeys: Sendable {
   /// The keys, and the time at which Apple Music last accepted a token of the key that signs.
   typealias Reading = (keys: [Key], accepted: Int?)
 
-  static let readings: [MetricReading<Reading>] = [
+  static let metrics = MetricReading<Reading>.group([
     .init(
       "musickit_signing_key_state",
       "1 for the present state of each key, 0 for all others. Exactly one key is `signing`. A key that a reload has "
@@ -253,5 +253,5 @@ final class SigningKeys: Sendable {
     ) { reading in
       reading.keys.compactMap { key in key.tokensExpireAt.map { ([.configured("\(key.id)")], $0) } }
     },
-  ]
+  ]) { ($0.services.metrics.signingKeys.all(at: Glibc.time(nil)), $0.services.catalog?.proxy.status.tokenAcceptedAt) }
 }

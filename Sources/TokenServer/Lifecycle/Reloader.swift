@@ -33,10 +33,6 @@ final class Reloader: @unchecked Sendable {
   /// The time until which callers may hold tokens of each key that has signed, in seconds since 1970. It never gets
   /// earlier: a shorter lifetime in new settings does not shorten the tokens that callers have.
   var tokenExpiries: [KeyID: Int] = [:]
-  /// The start of the server in seconds since 1970.
-  let startedAt = Glibc.time(nil)
-  /// The last load of the settings and the keys, in seconds since 1970.
-  var loadedAt = Glibc.time(nil)
   /// The files of the snapshot in use and of the last readable settings, because a missing key may appear later.
   private var files: FileFingerprints
   private var timer: (any DispatchSourceTimer)?

@@ -142,7 +142,7 @@ struct RuntimeSnapshot: Sendable {
     let decided = router(files)
     let explain = ExplainEndpoint(
       gate: gate, publicRouter: decided, token: token, catalog: catalog, limits: settings.server.limits.http1)
-    let figures = services.metrics.route(minter, tls, services) { health.report(self) }
+    let figures = services.metrics.route(of: self)
     // The demo's public page has all that the page of operators has.
     let rule = OwnPageRule(checksHosts: settings.publicHosts != nil)
     let demoRoutes = [explain.route(rule), figures, page.audit(rule)]

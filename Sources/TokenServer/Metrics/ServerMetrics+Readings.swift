@@ -13,43 +13,22 @@ import UpstreamAdmission
 
 /// The metrics, each with its name, its meaning and the source of its value.
 extension ServerMetrics {
-  /// Every list of readings, in the order of the page, with the part of the server that it reads.
-  static let groups: [MetricGroup] = [
-    MetricGroup(build) { _ in Release.version },
-    MetricGroup(readiness) { $0.readiness },
-    MetricGroup(RequestMetrics.readings) { $0.metrics.requests.totals },
-    MetricGroup(AccessTally.readings) { $0.services.access.tally.withLock { $0 } },
-    MetricGroup(audit) { $0.services.access.audit },
-    MetricGroup(keySets) { $0.services.access.keySets.counts },
-    MetricGroup(reloads) { $0.metrics.reloads.withLock { $0 } },
-    MetricGroup(refusals) { $0.connections },
-    MetricGroup(loops) { $0.server?.loopLags },
-    MetricGroup(openConnections) { $0.server },
-    MetricGroup(memory) { $0.services.memory },
-    MetricGroup(failedConnections) { $0.connections },
-    MetricGroup(tlsFailures) { $0.tls == nil ? nil : $0.connections },
-    MetricGroup(tokens) { $0.minter },
-    MetricGroup(SigningKeys.readings) {
-      ($0.metrics.signingKeys.all(at: Glibc.time(nil)), $0.services.catalog?.proxy.status.tokenAcceptedAt)
-    },
-    MetricGroup(certificate) { $0.tls },
-    MetricGroup(otherCertificates) { ($0.tls, $0.services.catalog?.authorities) },
-    MetricGroup(catalog) { $0.services.catalog?.proxy.status },
-    MetricGroup(UpstreamTally.readings) { $0.services.catalog?.tally.withLock { $0 } },
-    MetricGroup(upstreamConnections) { $0.services.catalog?.counters },
-    MetricGroup(group) { $0.services.group },
-    MetricGroup(sharedRates) { $0.services.rates },
-    MetricGroup(sharedCache) { $0.services.sharedCache?.counts },
-    MetricGroup(spans) { $0.services.spans?.counts },
-    MetricGroup(log) { $0.services.sink },
-    MetricGroup(process) { ProcessFigures(startTime: $0.metrics.startTime) },
+  /// The metrics, in the order of the page.
+  static let groups = [
+    build, readiness,
+    MetricReading.group(RequestMetrics.readings) { $0.services.metrics.requests.totals },
+    MetricReading.group(AccessTally.readings) { $0.services.access.tally.withLock { $0 } },
+    audit, keySets, reloads, refusals, loops, openConnections, memory, failedConnections, tlsFailures, tokens,
+    SigningKeys.metrics, certificate, otherCertificates, catalog,
+    MetricReading.group(UpstreamTally.readings) { $0.services.catalog?.tally.withLock { $0 } },
+    upstreamConnections, group, sharedRates, sharedCache, spans, log, process,
   ]
 
-  private static let build: [MetricReading<StaticString>] = [
+  private static let build = MetricReading<StaticString>.group([
     .init("musickit_build_info", "Always 1; the label has the release.", labels: ["version"]) { [([.word($0)], 1)] }
-  ]
+  ]) { _ in Release.version }
 
-  private static let audit: [MetricReading<AuditLog>] = [
+  private static let audit = MetricReading<AuditLog>.group([
     .init(
       "musickit_audit_lines_dropped_total", "Audit records lost because the server could not write their file.",
       \.lostLines),
@@ -57,34 +36,34 @@ extension ServerMetrics {
       "musickit_audit_grants_unrecorded_total",
       "Grants and key events without an audit record, because too many records waited to be written.",
       \.state.unrecorded),
-  ]
+  ]) { $0.services.access.audit }
 
-  private static let tlsFailures: [MetricReading<ConnectionTally>] = [
+  private static let tlsFailures = MetricReading<ConnectionTally>.group([
     .init(
       "musickit_tls_failures_total", "TLS sessions that failed, mostly handshakes, by cause.",
       by: "cause", of: TLSFailure.self, named: { "\($0.label)" }
     ) { $0.tlsFailures[$1, default: 0] }
-  ]
+  ]) { $0.generation.tls == nil ? nil : $0.connections }
 
-  private static let openConnections: [MetricReading<Server>] = [
+  private static let openConnections = MetricReading<Server>.group([
     .init("musickit_connections_open", "Open connections.", \.connections.open),
     .init("musickit_connections_accepted_total", "Accepted connections.", \.connections.accepted),
     .init(
       "musickit_connections_without_deadline",
       "Connections of callers and to upstreams that wait without a deadline. Any other value than 0 is a defect.",
       \.connectionsWithoutDeadline),
-  ]
+  ]) { $0.server }
 
-  private static let memory: [MetricReading<MemoryBudget>] = [
+  private static let memory = MetricReading<MemoryBudget>.group([
     .init("musickit_memory_budget_bytes", "The memory budget, server.limits.memory.", \.limit),
     .init("musickit_memory_budget_used_bytes", "The part of the memory budget in use.", \.used),
     .init(
       "musickit_memory_refusals_total", "Requests for memory that exceeded the memory budget.",
       by: "cause", of: MemoryBudget.Purpose.self
     ) { $0.refusals(for: $1) },
-  ]
+  ]) { $0.services.memory }
 
-  private static let failedConnections: [MetricReading<ConnectionTally>] = [
+  private static let failedConnections = MetricReading<ConnectionTally>.group([
     .init("musickit_connections_refused_total", "Connections refused because of server.limits.connections.", \.refused),
     .init(
       "musickit_connections_refused_per_address_total",
@@ -105,9 +84,9 @@ extension ServerMetrics {
       "Requests with a Forwarded, X-Forwarded-For or X-Request-ID that is ignored: of an untrusted peer, or not the field of "
         + "`server.forwarded`, or contradictory.",
       \.forwardingIgnored),
-  ]
+  ]) { $0.connections }
 
-  private static let keySets: [MetricReading<KeySetCounts>] = [
+  private static let keySets = MetricReading<KeySetCounts>.group([
     .init("musickit_key_set_fetches_total", "Requests for keys of an identity provider.", \.fetches),
     .init(
       "musickit_key_set_failures_total", "Requests for keys of an identity provider that returned no usable key set.",
@@ -116,9 +95,9 @@ extension ServerMetrics {
     .init(
       "musickit_key_set_oldest_age_seconds", "Age of the oldest fetched key set in use; 0 without one."
     ) { $0.oldestAge ?? 0 },
-  ]
+  ]) { $0.services.access.keySets.counts }
 
-  private static let reloads: [MetricReading<ReloadTally>] = [
+  private static let reloads = MetricReading<ReloadTally>.group([
     .init("musickit_reloads_total", "Reloads of settings, key and certificates, failed ones included.", \.reloads),
     .init(
       "musickit_reloads_refused_total", "Reloads that failed, after which all old settings stayed in use.", \.refused),
@@ -133,9 +112,9 @@ extension ServerMetrics {
       "1 for each setting that has changed in the files and needs a restart; no sample without one.",
       labels: ["setting"]
     ) { $0.needingRestart.map { ([.configured($0)], 1) } },
-  ]
+  ]) { $0.services.metrics.reloads.withLock { $0 } }
 
-  private static let certificate: [MetricReading<TLSContext>] = [
+  private static let certificate = MetricReading<TLSContext>.group([
     .init(
       "musickit_tls_certificate_remaining_seconds",
       "Time until a certificate in use expires; negative if it has expired. The default one has no label, and others "
@@ -146,9 +125,9 @@ extension ServerMetrics {
       return [([], tls.certificateNotAfter - now)]
         + tls.furtherCertificates.map { ([.configured($0.name)], $0.certificate.notAfter - now) }
     }
-  ]
+  ]) { $0.generation.tls }
 
-  private static let catalog: [MetricReading<CatalogStatus>] = [
+  private static let catalog = MetricReading<CatalogStatus>.group([
     .init("musickit_upstream_attempts_total", "Requests sent to Apple Music, retries included.", \.counts.attempts),
     .init("musickit_upstream_retries_total", "Retries of requests to Apple Music.", \.counts.retries),
     .init(
@@ -199,7 +178,7 @@ extension ServerMetrics {
     ofClients(
       "musickit_upstream_client_rate_limited_total", "Responses of Apple Music with 429 to requests of a client.",
       \.limited),
-  ]
+  ]) { $0.services.catalog?.proxy.status }
 
   private static func ofClients(
     _ name: String, _ help: String, _ count: @escaping @Sendable (ClientCounts) -> Int
@@ -209,7 +188,7 @@ extension ServerMetrics {
     }
   }
 
-  private static let upstreamConnections: [MetricReading<UpstreamCounters>] = [
+  private static let upstreamConnections = MetricReading<UpstreamCounters>.group([
     .init("musickit_upstream_connections_open", "Open connections to Apple Music.", \.connectionsOpen),
     .init("musickit_upstream_connection_requests", "Requests in flight on connections to Apple Music.", \.requestsOpen),
     .init(
@@ -227,9 +206,9 @@ extension ServerMetrics {
     .init(
       "musickit_upstream_unsolicited_total", "HTTP/1.1 connections to Apple Music that sent bytes without a request.",
       \.unsolicitedResponses),
-  ]
+  ]) { $0.services.catalog?.counters }
 
-  private static let spans: [MetricReading<SpanCounts>] = [
+  private static let spans = MetricReading<SpanCounts>.group([
     .init("musickit_spans_exported_total", "Spans that the collector accepted.", \.exported),
     .init(
       "musickit_spans_dropped_total",
@@ -241,23 +220,23 @@ extension ServerMetrics {
         ([.word("rejected")], counts.rejected),
       ]
     },
-  ]
+  ]) { $0.services.spans?.counts }
 
-  private static let log: [MetricReading<LogSink>] = [
+  private static let log = MetricReading<LogSink>.group([
     .init("musickit_log_lines_dropped_total", "Log lines lost because the reader was too slow.", \.lostLines)
-  ]
+  ]) { $0.services.sink }
 
-  private static let process: [MetricReading<ProcessFigures>] = [
+  private static let process = MetricReading<ProcessFigures>.group([
     .init("process_start_time_seconds", "Start time of the process, in seconds since 1970.", \.startTime),
     .init("process_cpu_seconds_total", "CPU time of all cores, user and system.", \.cpuSeconds),
     .init("process_resident_memory_bytes", "Memory in use, shared pages included.", \.residentBytes),
     .init("process_open_fds", "Open descriptors.", \.openDescriptors),
     .init("process_max_fds", "Maximum number of open descriptors.", \.maximumDescriptors),
-  ]
+  ]) { ProcessFigures(startTime: $0.services.metrics.startTime) }
 }
 
 extension ServerMetrics {
-  private static let group: [MetricReading<ReplicaGroup>] = [
+  private static let group = MetricReading<ReplicaGroup.Status>.group([
     .init(
       "musickit_shared_store_usable", "1 while the store of shared.url responds and accepts commands, else 0."
     ) { $0.problem == nil },
@@ -284,16 +263,16 @@ extension ServerMetrics {
       "musickit_shared_messages_total", "Messages of other replicas, by what they are about.",
       by: "kind", of: GroupMessage.Kind.self
     ) { $0.counts.messages[$1, default: 0] },
-  ]
+  ]) { $0.services.group?.status }
 
-  private static let sharedRates: [MetricReading<GroupRates>] = [
+  private static let sharedRates = MetricReading<GroupRates>.group([
     .init(
       "musickit_shared_rates_unrecorded_total",
       "Granted requests that count on this replica only, because too many different callers wait for a settlement.",
       \.rates.unrecorded)
-  ]
+  ]) { $0.services.rates }
 
-  private static let sharedCache: [MetricReading<SharedCacheCounts>] = [
+  private static let sharedCache = MetricReading<SharedCacheCounts>.group([
     .init(
       "musickit_shared_cache_lookups_total",
       "Lookups of responses at the store before a request to Apple Music, by result.",
@@ -303,5 +282,5 @@ extension ServerMetrics {
     .init(
       "musickit_shared_cache_stores_failed_total",
       "Responses that the store has not taken, because it is full, read-only or slow.", \.failedStores),
-  ]
+  ]) { $0.services.sharedCache?.counts }
 }

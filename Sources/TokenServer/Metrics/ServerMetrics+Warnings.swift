@@ -8,7 +8,7 @@ import Telemetry
 
 /// The metrics that change before something fails.
 extension ServerMetrics {
-  static let readiness: [MetricReading<ReadinessReport>] = [
+  static let readiness = MetricReading<ReadinessReport>.group([
     .init(
       "musickit_readiness",
       "The checks of the admin listener's /readyz: 1 for the present status of each check, 0 for the others.",
@@ -18,10 +18,10 @@ extension ServerMetrics {
         ReadinessReport.Result.allCases.map { ([.word(check.name), .configured($0.rawValue)], check.result == $0) }
       }
     }
-  ]
+  ]) { $0.services.health.report($0.generation) }
 
   /// The metrics of tokens. Most of those for each use have no sample before the first token.
-  static let tokens: [MetricReading<TokenMinter>] = [
+  static let tokens = MetricReading<TokenMinter>.group([
     // The signatures of a replaced key no longer count. Prometheus treats a counter that decreases as a restarted one.
     .init(
       "musickit_token_signatures_total", "Developer tokens signed, for callers and for the upstream.", \.signatureCount),
@@ -37,7 +37,7 @@ extension ServerMetrics {
       "musickit_token_minted_timestamp_seconds",
       "Time when the last developer token was signed, in seconds since 1970.", \.lastMintedAt),
     ofTokens("musickit_token_failures_total", "Developer tokens that the server could not make.", \.failures),
-  ]
+  ]) { $0.generation.minter }
 
   private static func ofTokens(
     _ name: String, _ help: String, _ value: @escaping @Sendable (MintingRecord) -> Int?
@@ -46,7 +46,7 @@ extension ServerMetrics {
   }
 
   /// The metrics of the certificates that the server trusts or sees. They have no sample without such a certificate.
-  static let otherCertificates: [MetricReading<(tls: TLSContext?, upstream: TLSClientContext?)>] = [
+  static let otherCertificates = MetricReading<(tls: TLSContext?, upstream: TLSClientContext?)>.group([
     .init(
       "musickit_tls_client_ca_remaining_seconds",
       "Time until the first CA of server.tls.clientCAFile expires; negative if it has expired."
@@ -59,11 +59,11 @@ extension ServerMetrics {
       "musickit_upstream_ca_remaining_seconds",
       "Time until the first CA of catalog.caFile expires; negative if it has expired."
     ) { remaining($0.upstream?.current.authoritiesNotAfter) },
-  ]
+  ]) { ($0.generation.tls, $0.services.catalog?.authorities) }
 
   private static func remaining(_ notAfter: Int?) -> Int? { notAfter.map { $0 - Glibc.time(nil) } }
 
-  static let loops = [
+  static let loops = MetricReading<[LoopLag]>.group([
     ofLoops(
       "musickit_loop_lag_seconds",
       "Longest time for which the event loop kept events or deadlines waiting, in the last one to two minutes."
@@ -75,7 +75,7 @@ extension ServerMetrics {
     ofLoops("musickit_loop_busy_seconds_total", "Time in which the event loop worked instead of waiting.") {
       $0.busy.seconds
     },
-  ]
+  ]) { $0.server?.loopLags }
 
   private static func ofLoops(
     _ name: String, _ help: String, _ value: @escaping @Sendable (LoopLag) -> some MetricValue
@@ -83,7 +83,7 @@ extension ServerMetrics {
     .init(name, help, labels: ["loop"]) { lags in lags.enumerated().map { ([.number($0)], value($1)) } }
   }
 
-  static let refusals: [MetricReading<ConnectionTally>] = [
+  static let refusals = MetricReading<ConnectionTally>.group([
     .init(
       "musickit_unavailable_total",
       "Connections and requests that the server refused because it lacked something, by cause.",
@@ -94,5 +94,5 @@ extension ServerMetrics {
       "Streams and connections of HTTP/2 that the server ended because their client broke the protocol or a limit.",
       by: "reason", of: HTTP2Misconduct.self, named: \.rawValue
     ) { $0.http2Misconduct[$1, default: 0] },
-  ]
+  ]) { $0.connections }
 }

@@ -33,16 +33,13 @@ final class ServerMetrics: Sendable {
 
   func watch(_ server: Server) { watched.withLock { $0.server = server } }
 
-  /// - Parameter readiness: The report of `/readyz`, which renews the callers' token if that is due.
-  func route(
-    _ minter: TokenMinter, _ tls: TLSContext?, _ services: Services,
-    readiness: @escaping @Sendable () -> ReadinessReport
-  ) -> Route {
+  /// The route reads the readiness too, which renews the callers' token if that is due.
+  func route(of generation: RuntimeSnapshot) -> Route {
     Route(getOnThread: "/metrics") {
       self.queue.sync {
         let scrape = Scrape(
-          metrics: self, server: self.watched.withLock { $0.server }, minter: minter, tls: tls, services: services,
-          readiness: readiness(), connections: self.connections.withLock { $0 })
+          generation: generation, server: self.watched.withLock { $0.server },
+          connections: self.connections.withLock { $0 })
         let text = Self.groups.reduce(into: MetricsText()) { $1.write(scrape, &$0) }
         return Response(.ok, prepared: Self.fields, body: text.bytes)
       }
@@ -58,52 +55,46 @@ final class ServerMetrics: Sendable {
 }
 
 struct Scrape {
-  let metrics: ServerMetrics
+  let generation: RuntimeSnapshot
   let server: Server?
-  let minter: TokenMinter
-  let tls: TLSContext?
-  let services: Services
-  let readiness: ReadinessReport
   let connections: ConnectionTally
+
+  var services: Services { generation.services }
 }
 
 /// Metrics of one part of the server, without lines if the server has no such part.
 struct MetricGroup: Sendable {
   let metrics: [Metric]
   let write: @Sendable (Scrape, inout MetricsText) -> Void
+}
 
-  init<Part>(_ readings: [MetricReading<Part>], of part: @escaping @Sendable (Scrape) -> Part?) {
-    metrics = readings.map(\.metric)
-    write = { scrape, text in
+extension MetricReading {
+  static func group(_ readings: [Self], of part: @escaping @Sendable (Scrape) -> Source?) -> MetricGroup {
+    MetricGroup(metrics: readings.map(\.metric)) { scrape, text in
       if let part = part(scrape) { text.add(readings, of: part) }
     }
   }
 }
 
-/// The present use of system resources by the process. Reading it reads files, so do not do that on an event loop.
+/// The present use of system resources by the process. Some of it is in files, so do not read it on an event loop.
 struct ProcessFigures: Sendable {
   let startTime: Int
+
   /// The bytes of memory in use, shared memory included (proc(5), `statm`); 0 if unknown.
-  let residentBytes: Int
-  let cpuSeconds: Double
-  /// The number of open descriptors; 0 if unknown.
-  let openDescriptors: Int
-  let maximumDescriptors: Int
-
-  init(startTime: Int) {
-    self.startTime = startTime
-    residentBytes = Self.residentPages() * sysconf(Int32(_SC_PAGESIZE))
-    // In microseconds (clock(3)).
-    cpuSeconds = Double(clock()) / 1e6
-    openDescriptors = HostFacts.openDescriptors()
-    var limit = rlimit()
-    maximumDescriptors =
-      unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 ? Int(clamping: limit.rlim_cur) : 0
-  }
-
-  private static func residentPages() -> Int {
+  var residentBytes: Int {
     guard let text = try? SmallFile.read("/proc/self/statm", atMost: 4096) else { return 0 }
     let pages = String(decoding: text, as: UTF8.self).split(separator: " ")
-    return pages.count > 1 ? Int(pages[1]) ?? 0 : 0
+    return pages.count > 1 ? (Int(pages[1]) ?? 0) * sysconf(Int32(_SC_PAGESIZE)) : 0
+  }
+
+  // In microseconds (clock(3)).
+  var cpuSeconds: Double { Double(clock()) / 1e6 }
+  /// The number of open descriptors; 0 if unknown.
+  var openDescriptors: Int { HostFacts.openDescriptors() }
+
+  var maximumDescriptors: Int {
+    var limit = rlimit()
+    return unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0
+      ? Int(clamping: limit.rlim_cur) : 0
   }
 }

@@ -23,17 +23,11 @@ struct ScriptCall {
 }
 
 /// What a replica knows of its group.
-enum GroupState: Sendable, Equatable {
-  /// The store responds. The value is the number of replicas, this one included.
-  case together(Int)
-  /// The store does not respond. The value is the last known number of replicas, at least 1.
-  case alone(of: Int)
-
-  var count: Int {
-    switch self {
-    case .together(let count), .alone(let count): count
-    }
-  }
+struct GroupState: Sendable, Equatable {
+  /// Whether the store responds.
+  var isTogether = false
+  /// The number of replicas, this one included; without the store the last known one.
+  var count = 1
 }
 
 /// A message on the group's channel: a kind, the version of the format, its sender, and a payload.

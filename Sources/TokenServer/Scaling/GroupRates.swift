@@ -35,8 +35,7 @@ final class GroupRates: GroupParticipant {
   // Swift 6.3.1 cannot optimize the group's call of it if it is inlined there: the compiler ends with an ownership error.
   @inline(never)
   func changed(_ state: GroupState) {
-    let isTogether = if case .together = state { true } else { false }
-    rates.changed(isTogether: isTogether, replicas: state.count, now: Deadline.now.nanoseconds)
+    rates.changed(isTogether: state.isTogether, replicas: state.count, now: Deadline.now.nanoseconds)
   }
 
   /// Takes tokens of a strict client at the store.

@@ -106,9 +106,7 @@ final class RedisSharedCache: GroupParticipant, Sendable {
 
   func changed(_ state: GroupState) {
     let now = Deadline.now
-    self.state.withLock { own in
-      if case .alone = state { own.aloneSince = own.aloneSince ?? now } else { own.aloneSince = nil }
-    }
+    self.state.withLock { $0.aloneSince = state.isTogether ? nil : $0.aloneSince ?? now }
   }
 
   func use(_ secret: GroupSecret) { state.withLock { $0.codec = secret.cache } }

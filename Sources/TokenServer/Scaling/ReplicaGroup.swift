@@ -17,7 +17,7 @@ final class ReplicaGroup: @unchecked Sendable {
   private static let interval = Duration.milliseconds(100)
   /// The time for a reply, `shared.timeout`. A caller who waits for the store waits no longer, and what a replica grants
   /// without the knowledge of others is what it grants in one interval and this time.
-  let timeout: Duration
+  var timeout: Duration { settings.timeout }
   /// The time after its last heartbeat for which a replica counts, in milliseconds: 1,000, ten settlements.
   private static let lifetime = Array("1000".utf8)
   /// The most replicas of a group: 1,024, ten times what a store serves. With more, each would grant next to nothing.
@@ -25,11 +25,11 @@ final class ReplicaGroup: @unchecked Sendable {
 
   /// The random number that stands for this process.
   let id = UInt64.random(in: 1...UInt64.max)
-  let client: RedisClient
   let clients: [RedisClient]
+  var client: RedisClient { clients[0] }
 
   /// The problem of a store that is connected, and does not reply as it should.
-  private let noReply: String
+  private var noReply: String { "It did not respond within \(Int(timeout / .milliseconds(1))) ms." }
   private let settings: Settings.Shared
   /// The trusted CAs for the store, which a reload replaces; nil without TLS.
   private let authorities: TLSClientContext?
@@ -41,12 +41,15 @@ final class ReplicaGroup: @unchecked Sendable {
   private var reported: String?
   /// What this replica tells the others of itself, and what it has told them before a reload.
   private var facts: (present: GroupFacts, former: GroupFacts?)
-  private let shared: Locked<Shared>
+  private let shared: Locked<Status>
 
-  private struct Shared {
-    var state = GroupState.alone(of: 1)
+  struct Status {
+    var state = GroupState()
+    /// Why the store is of no use at present; nil while it is.
     var problem: String?
+    /// In what other replicas at the store differ from this one, so that they do not share it with this one.
     var differences: [GroupFacts.Part] = []
+    /// Since the start.
     var counts = GroupCounts()
   }
 
@@ -59,8 +62,6 @@ final class ReplicaGroup: @unchecked Sendable {
     self.facts = (facts, nil)
     authorities = files.authorities
     throttle = Throttle(logger)
-    timeout = settings.timeout
-    noReply = "It did not respond within \(Int(settings.timeout / .milliseconds(1))) ms."
     let channel = Self.key("events", prefix: settings.keyPrefix)
     clients = loops.enumerated().map { index, loop in
       var configuration = RedisClient.Configuration(settings, files)
@@ -69,8 +70,7 @@ final class ReplicaGroup: @unchecked Sendable {
       if index == 0 { configuration.channel = channel }
       return RedisClient(configuration, loop: loop)
     }
-    client = clients[0]
-    shared = Locked(Shared(problem: "The server has not connected to it yet."))
+    shared = Locked(Status(problem: "The server has not connected to it yet."))
   }
 
   private var loop: IOLoop { client.loop }
@@ -87,21 +87,15 @@ final class ReplicaGroup: @unchecked Sendable {
 
   func client(on loop: IOLoop) -> RedisClient? { clients.first { $0.loop === loop } }
 
-  /// The state of the group. On any thread.
-  var state: GroupState { shared.withLock { $0.state } }
-  /// Why the store is of no use at present; nil while it is. On any thread.
-  var problem: String? { shared.withLock { $0.problem } }
-  /// In what other replicas at the store differ from this one, so that they do not share it with this one. On any thread.
-  var differences: [GroupFacts.Part] { shared.withLock { $0.differences } }
-  /// The counts since the start. On any thread.
-  var counts: GroupCounts { shared.withLock { $0.counts } }
+  /// On any thread.
+  var status: Status { shared.withLock { $0 } }
 
   /// Connects, and settles from now on. On any thread.
   func start(_ participants: [any GroupParticipant]) {
     for client in clients.dropFirst() { client.loop.post { client.start() } }
     loop.post {
       self.participants = participants
-      for participant in participants { participant.changed(.alone(of: 1)) }
+      for participant in participants { participant.changed(GroupState()) }
       self.client.onChange = { self.changed($0) }
       self.client.onMessage = { self.received($0) }
       self.client.start()
@@ -200,13 +194,13 @@ final class ReplicaGroup: @unchecked Sendable {
     if let parts = reply?.elements, parts.count == 2, (1...Self.most).contains(number) {
       shared.withLock { $0.counts.settlements += 1 }
       compare(parts[1].elements?.compactMap(\.bytes) ?? [])
-      change(.together(Int(number)), problem: nil)
+      change(GroupState(isTogether: true, count: Int(number)), problem: nil)
     } else {
       shared.withLock { $0.counts.missed += 1 }
       // Without a connection there is a better reason.
       guard client.isReady else { return }
       let wrong = "Its replies are wrong: it counts \(number) replicas."
-      change(.alone(of: state.count), problem: reply == nil ? problem ?? noReply : wrong)
+      change(GroupState(count: status.state.count), problem: reply == nil ? status.problem ?? noReply : wrong)
     }
   }
 
@@ -214,7 +208,7 @@ final class ReplicaGroup: @unchecked Sendable {
     let own = facts.present
     let found = texts.flatMap { own.differences(from: GroupFacts($0)) }
     let differences = GroupFacts.Part.allCases.filter { found.contains($0) }
-    guard differences != self.differences else { return }
+    guard differences != status.differences else { return }
     shared.withLock { $0.differences = differences }
     guard !differences.isEmpty else {
       return throttle.end("different", "All replicas at the store have the same key, rates and version again.")
@@ -235,18 +229,15 @@ final class ReplicaGroup: @unchecked Sendable {
   }
 
   private func changed(_ problem: String?) {
-    if let problem { return change(.alone(of: state.count), problem: problem) }
+    if let problem { return change(GroupState(count: status.state.count), problem: problem) }
     // The store is of use again after a reply. Until then the reason for the lost connection no longer holds.
     shared.withLock { if $0.problem != nil { $0.problem = noReply } }
     settle()
   }
 
   private func change(_ new: GroupState, problem: String?) {
-    let old = state
-    shared.withLock { shared in
-      shared.state = new
-      shared.problem = problem
-    }
+    let old = status.state
+    shared.withLock { ($0.state, $0.problem) = (new, problem) }
     report(problem, new)
     guard old != new else { return }
     for participant in participants { participant.changed(new) }
