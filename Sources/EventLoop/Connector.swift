@@ -223,7 +223,6 @@ package struct ConnectError: Error, Sendable, Equatable, CustomStringConvertible
     self.description = description
   }
 
-  /// Creates an error from the failures of all addresses of `host`.
   init(_ host: String, _ failures: [(address: SocketAddress, error: SocketError)]) {
     let causes = failures.map { Self.cause($0.error) }
     let found = [Cause.refused, .timedOut, .unroutable, .failed].first { causes.contains($0) } ?? .failed

@@ -51,7 +51,6 @@ final class Mailbox: Sendable {
     return isTaken
   }
 
-  /// Closes the mailbox and returns the letters in it.
   func close() -> [Letter] {
     state.withLock { state in
       state.isClosed = true

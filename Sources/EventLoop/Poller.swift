@@ -47,7 +47,6 @@ protocol Poller: AnyObject {
   private var events: [epoll_event]
   var forgetsClosed: Bool { true }
 
-  /// Creates a poller that reports `most` descriptors at once.
   init(atMost most: Int) throws(SocketError) {
     let raw = epoll_create1(Int32(EPOLL_CLOEXEC))
     guard raw >= 0 else { throw SocketError(during: "epoll_create1") }

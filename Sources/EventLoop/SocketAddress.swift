@@ -27,7 +27,6 @@ public enum SocketAddress: Sendable, Hashable, CustomStringConvertible {
     }
   }
 
-  /// Creates an address from a structure that the kernel filled.
   init(_ storage: sockaddr_storage) {
     switch Int32(storage.ss_family) {
     case AF_INET:

@@ -129,13 +129,11 @@ struct AppleError: Error, Equatable {
     AppleError(.invalidParameter, detail, parameter: parameter)
   }
 
-  /// Creates the error of a parameter whose value names nothing.
   static func noMatch(_ parameter: String, _ value: ByteString) -> AppleError {
     let word = parameter.hasSuffix("s") ? parameter.dropLast() : parameter[...]
     return .invalid(parameter, "No \(word) found matching '\(value.text.prefix(64))'")
   }
 
-  /// Creates the error of a fault that demands a status.
   init(status: Int) {
     self.init(status == 500 ? .upstreamFault : status == 503 ? .unavailable : .otherFault, status: status)
   }

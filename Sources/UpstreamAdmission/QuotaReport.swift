@@ -127,7 +127,6 @@ public struct QuotaReport: Sendable, Equatable {
   /// The turns that the replica needs; nil for none.
   public internal(set) var turns: TurnRequest?
 
-  /// Creates the report of a replica with these limits that does nothing.
   init(_ limits: ConcurrencyLimits = ConcurrencyLimits()) { (limit, maximum) = (limits.initial, limits.maximum) }
 
   /// The arguments of ``QuotaScript``.

@@ -49,7 +49,6 @@ public struct WebFile: Sendable {
 
   private static func recipe(_ path: StaticString) -> WebFile { WebFile(path, "text/plain; charset=utf-8", "\(path)") }
 
-  /// Creates a script with the last part of its path as its name.
   private static func script(_ path: StaticString) -> WebFile {
     WebFile(path, "text/javascript; charset=utf-8", "\(path.description.split(separator: "/").last ?? "")")
   }

@@ -55,7 +55,6 @@ struct RuntimeSnapshot: Sendable {
     /// Whether the emulator takes Apple's place, and every caller may have everything.
     var isDemo = false
 
-    /// Creates a source from settings that name no files.
     init(settings: Settings, key: SigningKey, warnings: [String], proxies: ProxyEnvironment) throws {
       (self.settings, self.key, self.warnings, self.proxies) = (settings, key, warnings, proxies)
       (paths, written) = ([], [])
@@ -217,7 +216,6 @@ package struct StartError: Error, CustomStringConvertible {
     (self.description, self.isTemporary) = (description, isTemporary)
   }
 
-  /// Creates the error of a listener, with a sentence about the settings of its address.
   package init(_ error: ListenError, hint settings: String) {
     self.init("\(error) \(settings)", isTemporary: error.isTemporary)
   }

@@ -110,7 +110,6 @@ struct MetricReading<Source>: Sendable {
   let metric: Metric
   fileprivate let samples: @Sendable (Source) -> [Sample]
 
-  /// Creates a metric with labels.
   init(
     _ name: String, _ help: String, labels: [String], isHistogram: Bool = false,
     _ samples: @escaping @Sendable (Source) -> [Sample]
@@ -119,7 +118,6 @@ struct MetricReading<Source>: Sendable {
     self.samples = samples
   }
 
-  /// Creates a metric with one sample.
   init(
     _ name: String, _ help: String, isHistogram: Bool = false,
     _ value: @escaping @Sendable (Source) -> some MetricValue

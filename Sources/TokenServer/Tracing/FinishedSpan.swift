@@ -118,7 +118,6 @@ struct FinishedSpan: Sendable {
 }
 
 extension FinishedSpan {
-  /// Creates the span of the server's work for a request.
   init(_ request: Request, _ status: Int, _ duration: Duration) {
     let method = request.statedMethod.flatMap { $0 == .other ? nil : $0.name }
     var context = request.trace.context()
@@ -134,7 +133,6 @@ extension FinishedSpan {
     finish(hasFailed: status >= 500)
   }
 
-  /// Creates the span of a request that the server has sent.
   init(_ attempt: UpstreamAttempt, to upstream: Origin) {
     self.init(
       attempt.span, parent: attempt.parent, .client, attempt.method.name, attempt.route, duration: attempt.duration)
