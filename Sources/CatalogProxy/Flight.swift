@@ -68,20 +68,20 @@ struct Flight: ~Copyable, Sendable {
     case interrupted(byCaller: Bool)
   }
 
+  /// What the driver does, in the order of the phases.
   enum Action: Sendable {
-    case collect, lookUp, admit, send
+    case collect, lookUp, admit
     indirect case mint(ConcurrencyPermit, UpstreamCircuit.Pass)
-    case test
-    case renew
+    case send, test, renew
     case pause(Duration)
     /// Fail because of a 401. `isOfToken`: Apple refuses every token, not only this request.
     case fail401(isOfToken: Bool)
     indirect case readWords(UpstreamFailure)
     /// Store the response, or pass it on while it arrives.
     case store, pass
+    case complete(Outcome)
     /// Fail because the server stops.
     case giveUp
-    case complete(Outcome)
   }
 
   let kind: Kind
