@@ -15,8 +15,8 @@ import UpstreamAdmission
 /// | 2 parse | the content of the caller's request | `collect` | `collected`, `interrupted`, `failed` |
 /// | 3 lookUp | a response in the replicas' store | `lookUp` | `found`, `notFound`, `interrupted` |
 /// | 5 admit | a turn | `admit` | `admitted`, `lacksToken`, `failed`, `interrupted` |
-/// | 6 authorize | a new developer token | `mint` | `admitted`, `failed` |
-/// | 7 send | Apple's response | `send` | `responded`, `unauthorized`, `retry`, `rejected`, `failed`, `interrupted` |
+/// | 6 authorize | a new developer token | `mint` | `admitted`, `failed`, `interrupted` |
+/// | 7 send | Apple's response | `send` | `responded`, `unauthorized`, `retry`, `retryOnce`, `rejected`, `failed`, … |
 /// | 8 evaluate | a verdict on the developer token | `test` | `tested` |
 /// | | another token | `renew` | `renewed` |
 /// | | a pause | `pause` | `paused`, `interrupted` |

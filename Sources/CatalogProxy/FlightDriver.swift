@@ -7,7 +7,7 @@ import UpstreamAdmission
 
 /// The driver of a ``Flight``: reports events to it, and performs its actions. It waits for a turn and for Apple's response
 /// without a task, because a task keeps its frames for as long as that takes. Tasks are for what is rare: content that has
-/// not arrived, a pause before another attempt, and `/v1/test`.
+/// not arrived, a pause before another attempt, the end of a wait for a turn, a remote signer, and `/v1/test`.
 /// Confined to the loop of the flight's first caller, the leader. Any thread may call ``cancel()`` and ``take(_:)``.
 final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable {
   // Sendable by confinement; what `cancel` uses is behind a lock.

@@ -79,7 +79,7 @@ final class Reloader: @unchecked Sendable {
   }
 
   func install(_ next: RuntimeSnapshot) {
-    // First, because it takes long: no caller may meet the gateway of one generation and the gate of another meanwhile.
+    // First, because it takes long, and callers would meet the gateway of one generation and the gate of another meanwhile.
     let routers = next.routers()
     services.catalog?.use(next, instead: current)
     if let secret = next.groupSecret { services.group?.use(secret) }
