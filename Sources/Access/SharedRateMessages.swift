@@ -1,7 +1,7 @@
 import Bytes
 import Cryptography
 
-/// The name of a bucket: two bits for its table, and 62 of an HMAC or, in a process alone, of a hash.
+/// The name of a bucket at the store: two bits for its table, and 62 of an HMAC.
 struct BucketID: Hashable, Sendable {
   /// What a bucket counts. The values are part of the format.
   enum Kind: UInt8, Sendable {
@@ -15,7 +15,10 @@ struct BucketID: Hashable, Sendable {
 
   let bits: UInt64
 
-  init(_ kind: Kind, code: UInt64) { bits = code >> 2 | UInt64(kind.rawValue) << 62 }
+  /// Creates the ID of a bucket from 64 bits of its HMAC.
+  init(_ kind: Kind, code: UInt64) {
+    bits = code >> 2 | UInt64(kind.rawValue) << 62
+  }
 
   /// Creates an ID that came from outside. Returns nil if no bucket has it.
   init?(bits: UInt64) {
@@ -49,9 +52,14 @@ struct BucketName {
 
   static func caller(_ caller: Caller, of client: String, _ bucket: TokenBucket) -> BucketName {
     var name = BucketName(.caller, client: client, bucket)
-    let kind: UInt8 = if case .address = caller { 1 } else { 2 }
-    name.message.append(kind)
-    name.append(caller.bytes.bytes)
+    switch caller {
+    case .address(let text):
+      name.message.append(1)
+      name.append(text.utf8)
+    case .subject(let bytes):
+      name.message.append(2)
+      name.append(bytes.bytes)
+    }
     return name
   }
 
@@ -85,7 +93,8 @@ package struct RateSettlement: Sendable, Equatable {
   /// 32 bytes for each bucket, little endian: ID, cost, ahead, and the largest debt, the times in microseconds.
   package private(set) var buckets: [UInt8] = []
 
-  private static let stride = 32
+  /// The bytes of one bucket.
+  static let stride = 32
   /// The value of `ahead` for a bucket that was only asked for. Lua counts exactly up to 2^53.
   private static let never: Int64 = -(1 << 52)
 
@@ -103,7 +112,8 @@ package struct RateSettlement: Sendable, Equatable {
   }
 }
 
-/// The debts of buckets, as the store replies and publishes them: 16 bytes each, the ID and the debt in microseconds.
+/// The debts of buckets, as the store replies and publishes them: 16 bytes each, the ID and the debt in microseconds. The
+/// bytes come from outside.
 struct RateDebts: Sequence, IteratorProtocol {
   struct Debt {
     let id: BucketID
@@ -111,15 +121,16 @@ struct RateDebts: Sequence, IteratorProtocol {
     let nanoseconds: Int64?
   }
 
-  private static let stride = 16
+  /// The bytes of one debt.
+  static let stride = 16
   /// The largest debt that a sum can have: 36 years.
   private static let most = Int64.max / 8 / 1000
 
   private var rest: ArraySlice<UInt8>
 
-  /// Reads debts, which come from outside. Returns nil if the bytes are none, or too many.
+  /// Reads the debts. Returns nil if the bytes are no debts, or too many.
   init?(_ bytes: ArraySlice<UInt8>) {
-    guard bytes.count % Self.stride == 0, bytes.count <= RateBuckets.mostSettled * Self.stride else { return nil }
+    guard bytes.count % Self.stride == 0, bytes.count <= SharedRates.mostSettled * Self.stride else { return nil }
     rest = bytes
   }
 
@@ -138,47 +149,6 @@ struct RateDebts: Sequence, IteratorProtocol {
   }
 }
 
-/// The tokens that a strict client's caller needs from the store, for ``SharedRateScripts/strict``.
-package struct StrictTake: Sendable {
-  struct Part {
-    let policy: ServiceLimit.Policy
-    let id: BucketID
-    let bucket: TokenBucket
-    let mostDebt: Int64
-    /// The debt that a store which came back may have lost.
-    let knownDebt: Int64
-  }
-
-  let parts: [Part]
-
-  /// The ends of the buckets' keys.
-  package var names: [[UInt8]] { parts.map(\.id.bytes) }
-
-  /// 40 bytes for each bucket, little endian: ID, interval, the largest debt that leaves a token, the largest debt of
-  /// all, and the debt that the replica knows of, in microseconds.
-  package var buckets: [UInt8] {
-    var bytes: [UInt8] = []
-    for part in parts {
-      bytes.append(littleEndian: part.id.bits)
-      bytes.append(littleEndian: UInt64(part.bucket.interval.microseconds))
-      // Rounded down, so that the store never takes a token that is not there.
-      bytes.append(littleEndian: UInt64((part.bucket.span - part.bucket.interval) / 1000))
-      bytes.append(littleEndian: UInt64(part.mostDebt.microseconds))
-      bytes.append(littleEndian: UInt64(part.knownDebt.microseconds))
-    }
-    return bytes
-  }
-}
-
-/// The store's decision about a ``StrictTake``. It comes from outside.
-package struct StrictReply: Sendable, Equatable {
-  package let isTaken: Bool
-  /// The debt of each bucket before, in microseconds.
-  package let debts: [Int64]
-
-  package init(isTaken: Bool, debts: [Int64]) { (self.isTaken, self.debts) = (isTaken, debts) }
-}
-
 extension Int64 {
   /// Nanoseconds as microseconds, rounded up.
   var microseconds: Int64 { self > 0 ? (self - 1) / 1000 + 1 : self / 1000 }
@@ -186,7 +156,9 @@ extension Int64 {
 
 extension UInt64 {
   /// The number in eight bytes, or fewer.
-  fileprivate init(littleEndian bytes: ArraySlice<UInt8>) { self = bytes.reversed().reduce(0) { $0 << 8 | UInt64($1) } }
+  fileprivate init(littleEndian bytes: ArraySlice<UInt8>) {
+    self = bytes.reversed().reduce(0) { $0 << 8 | UInt64($1) }
+  }
 }
 
 extension [UInt8] {

@@ -149,7 +149,7 @@ struct DoctorCommand: ParsableCommand {
     }
   }
 
-  private func judgeKeys(in files: LoadedFiles, _ diagnosis: Diagnosis) -> (active: SigningKey, next: SigningKey?)? {
+  private func judgeKeys(in files: FileParts, _ diagnosis: Diagnosis) -> (active: SigningKey, next: SigningKey?)? {
     var errors = files.errors.filter { $0.path.hasPrefix("musickit") }.lines
     // A signer that is only down leaves the settings right, so that the token fails.
     if errors.isEmpty, let error = Self.failure(of: files.keys?.active.remote), !error.isTemporary {
@@ -269,8 +269,7 @@ struct CommandSecret {
 
   private var isPrivateKey: CommandError { CommandError(.usage, "The \(name) is a private key. Keep it secret.") }
 
-  /// Whether the text is a private key, which is as long as a token and has the same characters. Only PEM, or the first
-  /// bytes of a P-256 key in PKCS #8 or SEC 1, show the difference.
+  /// Whether the text is a private key, not a token: PEM, or the first bytes of a P-256 key in PKCS #8 or SEC 1.
   static func isKey(_ text: String) -> Bool {
     text.contains("PRIVATE KEY") || text.contains("-----") || text.hasPrefix("MIG") || text.hasPrefix("MHc")
   }

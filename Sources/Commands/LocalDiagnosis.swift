@@ -77,8 +77,11 @@ struct LocalDiagnosis {
         }
       }
     }
-    guard faults.isEmpty else { return diagnosis.fail(.listeners, faults) }
-    diagnosis.pass(.listeners, found.joined(separator: " "))
+    if faults.isEmpty {
+      diagnosis.pass(.listeners, found.joined(separator: " "))
+    } else {
+      diagnosis.fail(.listeners, faults)
+    }
   }
 
   private static let patience = UpstreamTimeouts(connect: .seconds(1), firstByte: .seconds(2), whole: .seconds(2))

@@ -4,12 +4,18 @@ import Locks
 
 /// A resolver that finds the addresses of names without blocking its event loop, and caches them.
 ///
-/// The system's resolver blocks, so each look-up has a thread, which concurrent requests for the same name share.
+/// The system's resolver blocks, so each look-up has its own thread. Concurrent requests for the same name share one
+/// look-up, so a resolver that hangs blocks one thread for each name.
+///
+/// Confined to its loop. Only `init` may run elsewhere.
 public final class NameResolver: @unchecked Sendable {
-  // Sendable by confinement to its loop, except `init`: another thread returns its result by `loop.post`.
+  // Sendable by confinement: another thread returns its result by `loop.post`.
+
   /// A function that looks up a name, on a thread that may block.
   public typealias LookUp = @Sendable (_ host: String, _ port: UInt16) throws(ResolutionError) -> [SocketAddress]
-  typealias Resolution = Result<[SocketAddress], ResolutionError>
+
+  /// The result of a look-up.
+  public typealias Resolution = Result<[SocketAddress], ResolutionError>
 
   struct Memory {
     let addresses: [SocketAddress]
@@ -35,10 +41,17 @@ public final class NameResolver: @unchecked Sendable {
     self.lookUp = lookUp ?? ofSystem
   }
 
-  func memory(of host: String, port: UInt16) -> Memory? { memories[Name(host: host, port: port)] }
+  func memory(of host: String, port: UInt16) -> Memory? {
+    loop.assertCurrent()
+    return memories[Name(host: host, port: port)]
+  }
 
-  /// Lets the next connection look the name up before it tries the addresses, because none could be connected to.
-  func doubt(_ host: String, port: UInt16) { memories[Name(host: host, port: port)]?.isDoubtful = true }
+  /// Records that no address of a name could be connected to, so the next connection looks the name up before it tries
+  /// them.
+  func doubt(_ host: String, port: UInt16) {
+    loop.assertCurrent()
+    memories[Name(host: host, port: port)]?.isDoubtful = true
+  }
 
   /// Looks a name up and later calls `completion` on the loop. A failure leaves the cached addresses unchanged.
   func find(_ host: String, port: UInt16, _ completion: @escaping (Resolution) -> Void) {
@@ -60,6 +73,7 @@ public final class NameResolver: @unchecked Sendable {
   }
 
   private func finish(_ name: Name, _ outcome: Resolution) {
+    loop.assertCurrent()
     if case .success(let addresses) = outcome { memories[name] = Memory(addresses: addresses, found: loop.now) }
     for tell in waiting.removeValue(forKey: name) ?? [] { tell(outcome) }
   }
@@ -74,7 +88,8 @@ public struct ResolutionError: Error, Sendable, Equatable {
   public init(reason: String) { self.reason = reason }
 }
 
-/// Returns the TCP addresses of `host`, a name or an address. Blocks, so do not call it on an event loop.
+/// Returns the TCP addresses of `host`, a name or an address. Blocks, so call it at start and not on an event loop's
+/// thread.
 func resolve(_ host: String, port: UInt16) throws(ResolutionError) -> [SocketAddress] {
   if let addresses = SocketAddress.loopback(named: host, port: port) { return addresses }
   var hints = unsafe addrinfo()
@@ -122,11 +137,12 @@ extension SocketAddress {
   }
 }
 
-/// The order of connection attempts to a host's addresses (RFC 8305 §4). Address families alternate from the resolver's
-/// first address on, so that an unreachable family delays the connection only a little.
+/// The order of connection attempts to a host's addresses (RFC 8305 §4). Address families alternate, starting with the
+/// family of the resolver's first address, so that an unreachable family delays the connection only a little.
 struct AddressOrder {
-  /// The most addresses of a name, which is more than a connection needs.
+  /// The maximum number of addresses of a name, which is more than a connection needs.
   static let maximum = 16
+
   private var known: Set<SocketAddress> = []
   private var waiting: [SocketAddress] = []
   /// The family of the previous address.
@@ -141,7 +157,7 @@ struct AddressOrder {
     }
   }
 
-  /// Removes the next address, preferably of the other family than the previous one.
+  /// Removes and returns the next address, preferably of the other family than the previous address.
   mutating func next() -> SocketAddress? {
     guard !waiting.isEmpty else { return nil }
     let address = waiting.remove(at: waiting.firstIndex { $0.family != last } ?? 0)

@@ -7,14 +7,15 @@ import Memory
 import TLS
 
 /// Opens one connection for requests: resolves the name, opens the proxy's tunnel and does the TLS handshake. Confined to
-/// its loop. It stays alive until it has reported, even if its owner drops it.
+/// its loop. The dialer stays alive until it has reported, even if its owner drops it.
 final class Dialer: ByteTransportOwner {
   private let configuration: UpstreamClient.Configuration
   private let loop: IOLoop
   private let deadline: Deadline
-  private var report: ((Dialer, Result<ByteTransport, UpstreamError>) -> Void)?
+  private var report: ((Result<ByteTransport, UpstreamError>) -> Void)?
   private var connector: Connector?
   private var transport: ByteTransport?
+  /// The memory that is charged for the connection.
   private let hold: MemoryHold
   /// The parser of the proxy's response. Nil when no response is expected.
   private var tunnelParser: ResponseHeadParser?
@@ -22,18 +23,22 @@ final class Dialer: ByteTransportOwner {
 
   init(
     _ configuration: UpstreamClient.Configuration, loop: IOLoop, resolver: NameResolver, hold: MemoryHold,
-    report: @escaping (Dialer, Result<ByteTransport, UpstreamError>) -> Void
+    report: @escaping (Result<ByteTransport, UpstreamError>) -> Void
   ) {
     (self.configuration, self.loop, self.report, self.hold) = (configuration, loop, report, hold)
     deadline = loop.now.advanced(by: configuration.limits.attempt)
     let (host, port) = configuration.proxy.map { ($0.host, $0.port) } ?? (configuration.host, configuration.port)
-    connector = Connector(to: host, port: port, loop: loop, resolver: resolver, until: deadline) { self.connected($0) }
+    connector = Connector(to: host, port: port, loop: loop, resolver: resolver, until: deadline) { outcome in
+      self.connected(outcome)
+    }
   }
 
+  /// Whether the dialer is still waiting for the name resolution.
   var isWaitingForName: Bool { connector?.isWaitingForName ?? false }
 
   /// Cancels the attempt without a report.
   func cancel() {
+    loop.assertCurrent()
     report = nil
     connector?.cancel()
     connector = nil
@@ -72,7 +77,7 @@ final class Dialer: ByteTransportOwner {
     guard let context = configuration.tls else {
       return fail(.proxyInternalError, "There are no trusted CAs to verify the certificate of \(configuration.host).")
     }
-    do {
+    do throws(TLSError) {
       let protocols = configuration.applicationProtocols
       transport.secure(with: try TLSSession(context, host: configuration.host, applicationProtocols: protocols))
     } catch {
@@ -125,10 +130,12 @@ final class Dialer: ByteTransportOwner {
 
   private func refusal(_ status: Int) -> UpstreamError {
     let words =
-      switch (status, configuration.proxy?.authorization) {
-      case (407, nil): "\(proxyName) needs proxy credentials (407), and its URL has none."
-      case (407, _?): "\(proxyName) refuses the proxy credentials in its URL (407)."
-      default: "\(proxyName) refuses a tunnel to \(configuration.endpoint) (\(status))."
+      if status != 407 {
+        "\(proxyName) refuses a tunnel to \(configuration.endpoint) (\(status))."
+      } else if configuration.proxy?.authorization == nil {
+        "\(proxyName) needs proxy credentials (407), and its URL has none."
+      } else {
+        "\(proxyName) refuses the proxy credentials in its URL (407)."
       }
     var error = UpstreamError(.destinationUnavailable, .unprocessed, words)
     error.proxyStatus = status
@@ -140,15 +147,16 @@ final class Dialer: ByteTransportOwner {
   }
 
   private func finish(_ outcome: Result<ByteTransport, UpstreamError>) {
-    guard let report = report.take() else { return }
+    guard let report else { return }
+    self.report = nil
     // The new owner of a ready transport sets its deadline.
     if case .failure = outcome { transport?.close() }
     transport = nil
-    let outcome = outcome.mapError { error in
-      var error = error
-      error.stage = stage
-      return error
-    }
-    report(self, outcome)
+    report(
+      outcome.mapError { error in
+        var error = error
+        error.stage = stage
+        return error
+      })
   }
 }

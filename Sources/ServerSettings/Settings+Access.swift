@@ -62,7 +62,9 @@ extension Settings.Access {
 
   static func readClients(_ reader: inout SettingsReader, within context: ValidationContext) -> [ClientCandidate]? {
     let candidates = reader.readObjects(clients) { ClientCandidate(&$0, within: context) }?.map { $0 ?? .init() }
-    ClientConflict.rejectAll(in: candidates ?? [], &reader)
+    for clash in ClientConflict.all(in: candidates ?? []) {
+      reader.reject(clash.path, clash.problem, remedy: clash.remedy)
+    }
     return candidates
   }
 
@@ -107,11 +109,7 @@ extension Settings.Access {
 
   static func readAnonymous(_ reader: inout SettingsReader, within context: ValidationContext) -> Client? {
     guard let isEmpty = reader.isEmptyObject(anonymousPath) else {
-      for setting in known where setting.path.hasPrefix(anonymousPath + ".") && reader.isSet(setting.path) {
-        reader.reject(
-          setting.path, "changes the anonymous policy, which does not exist",
-          remedy: "write access.anonymous in the file, or a whole object such as ACCESS_ANONYMOUS='{ catalog: true }'")
-      }
+      refuseSingleSettings(&reader)
       return nil
     }
     let origins = reader.read(origins)
@@ -132,6 +130,14 @@ extension Settings.Access {
       id: Client.anonymousID, credential: .anonymous, origins: .only(origins ?? []), token: token, catalog: catalog,
       me: me, ttl: ttl.map { Int($0.components.seconds) }, storefronts: storefronts.map(Set.init), rate: rates?.each,
       totalRate: rates?.total, isStrict: rates?.isStrict ?? false, share: share)
+  }
+
+  private static func refuseSingleSettings(_ reader: inout SettingsReader) {
+    for setting in known where setting.path.hasPrefix(anonymousPath + ".") && reader.isSet(setting.path) {
+      reader.reject(
+        setting.path, "changes the anonymous policy, which does not exist",
+        remedy: "write access.anonymous in the file, or a whole object such as ACCESS_ANONYMOUS='{ catalog: true }'")
+    }
   }
 
   /// Refuses a policy that grants nothing, because the operator must have intended something else.

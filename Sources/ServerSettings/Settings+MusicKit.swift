@@ -180,9 +180,7 @@ extension Settings.MusicKit {
   }
 
   enum KeyRole: String, Sendable, CaseIterable {
-    case active, next
-    /// It never signs. The server only reports it, and does not read its file.
-    case retired
+    case active, next, retired
   }
 
   static let keys = Setting(
@@ -215,6 +213,7 @@ extension Settings.MusicKit {
     let isIDInvalid: Bool
     let notBefore: Int?
 
+    /// The given ID, or the one in the file name.
     var keyID: KeyID? { id ?? file.flatMap(KeyID.init(fileName:)) }
     var key: Settings.MusicKit.Key? { file.map { .init(file: $0, id: id, isInvalid: isIDInvalid) } }
   }

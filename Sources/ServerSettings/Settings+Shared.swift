@@ -60,7 +60,10 @@ package enum StoreAddress: Sendable, Equatable, CustomStringConvertible {
     }
   }
 
-  package var isSecure: Bool { if case .tcp(_, _, true) = self { true } else { false } }
+  package var isSecure: Bool {
+    guard case .tcp(_, _, true) = self else { return false }
+    return true
+  }
 
   /// Whether only this machine can read the connection.
   fileprivate var isLocal: Bool {

@@ -11,7 +11,8 @@ import Telemetry
 /// the keys of identity providers, the audit log, and the counts.
 final class AccessService: Sendable {
   let limiter: RateLimiter
-  /// The rates that all replicas share, whose store decides about strict clients; nil if this process counts alone.
+  /// The rates of callers that all replicas share, whose store decides about requests of strict clients; nil if this
+  /// process counts alone.
   let sharedRates: GroupRates?
   /// The limits of explanations and of inspected tokens, apart from those of callers.
   let explanations = RateLimiter()
@@ -26,13 +27,15 @@ final class AccessService: Sendable {
   /// The clients whose API keys the log has called weak.
   private let weak = Locked<Set<ByteString>>([])
 
-  /// Opens the audit log, which may keep the last records in memory. Throws a sentence if its file cannot be written.
+  /// Opens the audit log. Throws a sentence if the server cannot write its file.
+  ///
+  /// - Parameter keepsRecent: Whether the last records stay in memory, for the page.
   init(
     _ settings: Settings.Audit, rates: GroupRates? = nil, keepsRecent: Bool = false, loops: [IOLoop], sink: LogSink,
     logger: Logger
   ) throws {
     (self.sink, self.logger, throttle) = (sink, logger, Throttle(logger))
-    limiter = rates?.rates ?? RateLimiter()
+    limiter = rates.map { RateLimiter(shared: $0.rates) } ?? RateLimiter()
     sharedRates = rates
     keySets = KeySets(loops: loops, context: KeySetContext(logger: logger))
     audit =
@@ -43,13 +46,17 @@ final class AccessService: Sendable {
       }
   }
 
-  /// Writes a record, if anything takes it. Returns false if `audit.required` is true, and the record is lost.
+  /// Writes a record to the audit log, if anything takes it.
+  ///
+  /// - Returns: Whether the caller of a grant may get what it requested: the record is kept, or `audit.required` is false.
   @discardableResult
   func record(_ record: @autoclosure () -> AuditRecord) -> Bool {
     !audit.takesRecords || audit.write(record()) || !audit.isRequired
   }
 
-  /// Writes the record of a refusal. An address for rate limits with many in this second has one for all of them.
+  /// Writes the record of a refusal, which an address with many others in this second shares with them.
+  ///
+  /// - Parameter address: The address for rate limits.
   func recordRefusal(_ record: @autoclosure () -> AuditRecord, of address: String) {
     if audit.takesRecords { audit.write(record(), of: address) }
   }
@@ -57,7 +64,7 @@ final class AccessService: Sendable {
   /// Uses the key sets, the clients and the log's lines of a generation from now on.
   func use(_ snapshot: RuntimeSnapshot) {
     sink.filter.set(level: snapshot.settings.log.level, access: snapshot.settings.log.access)
-    keySets.use(snapshot.gate.keys)
+    keySets.use(snapshot.keys)
     tally.withLock { $0.expect(snapshot.settings.access.clients.map(\.id)) }
   }
 
