@@ -269,7 +269,8 @@ struct CommandSecret {
 
   private var isPrivateKey: CommandError { CommandError(.usage, "The \(name) is a private key. Keep it secret.") }
 
-  /// Whether the text is a private key, not a token: PEM, or the first bytes of a P-256 key in PKCS #8 or SEC 1.
+  /// Whether the text is a private key, which is as long as a token and has the same characters. Only PEM, or the first
+  /// bytes of a P-256 key in PKCS #8 or SEC 1, show the difference.
   static func isKey(_ text: String) -> Bool {
     text.contains("PRIVATE KEY") || text.contains("-----") || text.hasPrefix("MIG") || text.hasPrefix("MHc")
   }

@@ -15,6 +15,7 @@ package struct ServiceURL: Sendable, Hashable, CustomStringConvertible {
 
   /// The URL in a canonical form, without its query, which may contain a secret.
   package var description: String { "\(origin)\(target.prefix { $0 != "?" })" }
+  /// In bytes.
   static let limit = 2048
 
   /// Creates the URL of the discovery document of an issuer, which has neither a query nor a fragment (OpenID Connect

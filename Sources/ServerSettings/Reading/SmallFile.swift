@@ -88,7 +88,8 @@ extension OutputSpan<UInt8> {
 }
 
 extension [UInt8] {
-  /// Overwrites the bytes in place. The array must be the last copy: another array with the storage keeps the bytes.
+  /// Overwrites the bytes in place, in a way that the compiler does not remove. The array must be the last copy: another
+  /// array with the storage keeps the bytes.
   mutating func wipe() {
     // Safe: the buffer is valid during the closure.
     unsafe withUnsafeMutableBytes { buffer in
