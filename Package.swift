@@ -113,7 +113,7 @@ let package = Package(
     module(
       "CatalogProxy",
       [
-        "Bytes", "HTTP1", "HTTPCache", "HTTPMessages", "JSON", "Locks", "Memory", "Tracing", "UpstreamAdmission", deque,
+        "Bytes", "HTTP1", "HTTPCache", "HTTPMessages", "JSON", "Locks", "Memory", "Tracing", "UpstreamAdmission",
         httpTypes,
       ],
       confined),

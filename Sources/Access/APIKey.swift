@@ -8,9 +8,7 @@ public struct APIKey: Sendable {
   /// The digest of the key, which the configuration holds.
   public let digest: APIKeyDigest
 
-  /// Generates a key from 256 random bits of OpenSSL's generator for secrets.
-  ///
-  /// - Throws: `CryptographyError` if OpenSSL has no random numbers.
+  /// Generates a key from 256 random bits of OpenSSL's generator for secrets. Throws if it has none.
   public static func generate() throws(CryptographyError) -> APIKey {
     let body = try SecretBytes(capacity: APIKeyForm.prefix.count + APIKeyForm.randomCount) {
       (output: inout OutputSpan<UInt8>) throws(CryptographyError) in
@@ -34,9 +32,7 @@ public struct APIKey: Sendable {
   /// otherwise the first eight characters would be more likely than the rest.
   private static func appendRandom(to output: inout OutputSpan<UInt8>) throws(CryptographyError) {
     var byte: UInt8 = 0
-    guard unsafe RAND_priv_bytes(&byte, 1) == 1 else {
-      throw CryptographyError(function: "RAND_priv_bytes")
-    }
+    guard unsafe RAND_priv_bytes(&byte, 1) == 1 else { throw CryptographyError(function: "RAND_priv_bytes") }
     if byte < 248 { output.append(APIKeyForm.alphabet[Int(byte % 62)]) }
   }
 
@@ -53,11 +49,9 @@ extension APIKey: CustomStringConvertible, CustomReflectable {
   public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// Classifies a text by the format of API keys: `mkts_`, 43 random characters, and a checksum of six characters.
-///
-/// Secret scanners find a key by `\bmkts_[0-9A-Za-z]{49}\b` and confirm it by the checksum. The checksum is the CRC-32
-/// of all characters before it (ISO/IEC 13239, as in zlib), in base 62. An operator may also use a key of any other
-/// format.
+/// Classifies a text by the format of API keys: `mkts_`, 43 random characters, and a checksum of six characters. Secret
+/// scanners find a key by `\bmkts_[0-9A-Za-z]{49}\b` and confirm it by the checksum: the CRC-32 of all characters
+/// before it (ISO/IEC 13239, as in zlib), in base 62. An operator may also use a key of any other format.
 public enum APIKeyForm: Sendable, Equatable {
   /// The key came from `new-api-key`.
   case genuine
@@ -78,7 +72,7 @@ public enum APIKeyForm: Sendable, Equatable {
   /// The digits of base 62, in ASCII order.
   static let alphabet = Array("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz".utf8)
 
-  /// Classifies the bytes of a text.
+  /// Classifies a text.
   public init(of text: Span<UInt8>) {
     guard text.count >= Self.prefix.count, Self.prefix.indices.allSatisfy({ text[$0] == Self.prefix[$0] }) else {
       self = .other
@@ -120,10 +114,8 @@ public enum APIKeyForm: Sendable, Equatable {
   }
 }
 
-/// The SHA-256 of an API key: the only part of the key that a configuration contains.
-///
-/// A plain hash is enough, because the key has 256 random bits. Password hashes are slow because passwords can be
-/// guessed.
+/// The SHA-256 of an API key: the only part of the key that a configuration contains. A plain hash is enough, because
+/// the key has 256 random bits. Password hashes are slow because passwords can be guessed.
 public struct APIKeyDigest: Sendable {
   private let bytes: InlineArray<32, UInt8>
 
@@ -133,24 +125,18 @@ public struct APIKeyDigest: Sendable {
     guard digits.count == 64 else { return nil }
     var bytes = InlineArray<32, UInt8>(repeating: 0)
     for index in bytes.indices {
-      guard let high = digits[2 * index].hexadecimalDigit, let low = digits[2 * index + 1].hexadecimalDigit else {
-        return nil
-      }
+      guard let high = digits[2 * index].hexadecimalDigit, let low = digits[2 * index + 1].hexadecimalDigit
+      else { return nil }
       bytes[index] = high << 4 | low
     }
     self.bytes = bytes
   }
 
-  /// Hashes a key as the request presents it.
-  ///
-  /// - Throws: `CryptographyError` if OpenSSL fails.
-  public init(of key: Span<UInt8>) throws(CryptographyError) {
-    bytes = try SHA256.digest(of: key)
-  }
+  /// Hashes a key as the request presents it. Throws if OpenSSL fails.
+  public init(of key: Span<UInt8>) throws(CryptographyError) { bytes = try SHA256.digest(of: key) }
 
   /// The 64 hexadecimal digits in lower case.
   public var hexadecimal: String { String(hexadecimal: bytes.span) }
-
   /// Whether this is the digest of an empty text or a single line feed. A script hashes these if its variable is unset.
   public var isOfEmptyKey: Bool { Self.ofEmptyKeys.contains(self) }
 
@@ -180,10 +166,9 @@ extension APIKeyDigest: CustomStringConvertible {
 
 /// The API keys of all clients, and the client of each.
 ///
-/// The server hashes a presented key and looks up its digest in a hash table, so a thousand clients with keys in
-/// rotation cost the same as one. The duration reveals nothing about the configured digests: the place in the table is a
-/// hash of the whole digest under a seed of this process (SipHash), which treats a half-correct digest like any other, and
-/// each comparison takes all bytes.
+/// A look-up of a presented key's digest in a hash table costs the same for a thousand clients with keys in rotation as
+/// for one. Its duration reveals nothing about the configured digests: the place in the table is a hash of the whole
+/// digest under a seed of this process (SipHash), and each comparison takes all bytes.
 public struct APIKeyring: Sendable {
   private var clients: [APIKeyDigest: Int] = [:]
 
@@ -193,9 +178,7 @@ public struct APIKeyring: Sendable {
   /// The number of keys.
   public var count: Int { clients.count }
 
-  /// Adds a client's key.
-  ///
-  /// - Returns: The client that already has this key, and keeps it; nil if there was none.
+  /// Adds a client's key. Returns the client that already has it, and keeps it; nil if there was none.
   public mutating func add(_ digest: APIKeyDigest, for client: Int) -> Int? {
     if let owner = clients[digest] { return owner }
     clients[digest] = client

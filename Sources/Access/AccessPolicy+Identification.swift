@@ -5,33 +5,29 @@ extension AccessPolicy {
   /// The result of identifying the caller.
   public enum Identification: Sendable {
     case known(Principal)
-    /// The server does not know the caller, or refuses its credential.
     case denied(Denial)
-    /// The result depends on keys that the server has to fetch from an identity provider first. Identify the caller
-    /// again after that, or deny the request if no fetch is possible.
+    /// Fetch keys from an identity provider and identify the caller again, or deny the request if that is not possible.
     case keysWanted(WantedKeys)
   }
 
   /// Identifies the caller.
   ///
-  /// The server refuses an invalid credential, because otherwise it would treat a caller with an old key as an anonymous
-  /// one. Only a server without any client ignores credentials (docs/decisions.md, 37).
+  /// An invalid credential is refused, because a caller with an old key is not an anonymous one. Only a server without
+  /// any client ignores credentials (docs/decisions.md, 37).
   ///
   /// - Parameters:
   ///   - now: Seconds since 1970.
   ///   - wanted: The result of the first try, if the server has just fetched keys. No key is tried twice.
-  ///   - postpones: Returns the denial of a JWT that the server must not judge now; nil for one that it may judge. The
-  ///     policy calls it before it spends time on a JWT.
-  ///   - keys: Returns the keys of an identity provider; nil if the server does not have them.
+  ///   - postpones: Returns the denial of a JWT on which the server must spend no time now; nil for one that it may judge.
+  ///   - keys: Returns the keys of an identity provider; nil if the server has none.
   public func identify(
     _ presented: PresentedCredentials, now: Int, after wanted: WantedKeys? = nil,
     postpones: (_ token: ArraySlice<UInt8>) -> Denial? = { _ in nil }, keys: (KeySetSource) -> JSONWebKeySet?
   ) -> Identification {
     var missing: WantedKeys?
     do throws(Denial) {
-      guard let credential = presented.credential, !clients.isEmpty else {
-        return .known(try callerWithoutCredential(presented.origin))
-      }
+      guard let credential = presented.credential, !clients.isEmpty
+      else { return .known(try callerWithoutCredential(presented.origin)) }
       let (client, subject) = try holder(of: credential) { (token) throws(Denial) in
         if let denial = postpones(token) { throw denial }
         return try holder(ofJWT: token, now: now, after: wanted, missing: &missing, keys: keys)
@@ -44,8 +40,6 @@ extension AccessPolicy {
   }
 
   /// Identifies the caller of a request that has a valid credential of a client, if the client needs one.
-  ///
-  /// - Throws: The denial.
   public func identify(
     holderOf client: Client, _ origin: PresentedCredentials.RequestOrigin
   ) throws(Denial) -> Principal {
@@ -56,7 +50,7 @@ extension AccessPolicy {
   }
 
   /// The denial while the keys of a provider are unavailable. The caller cannot fix the cause.
-  public static let providerUnavailable = Denial(
+  static let providerUnavailable = Denial(
     .overloaded, "jwt_no_keys",
     "The server cannot verify the token, because it has no keys of the identity provider at present. Send the request "
       + "again in 5 s.", retryAfter: 5, shortage: .providerKeys)
@@ -73,15 +67,13 @@ extension AccessPolicy {
       if let index = self.keys.client(presenting: token.span) { return (clients[index], nil) }
       guard !issuers.isEmpty, Self.looksLikeJWT(token) else { throw unknownKey(token, isBearer: true) }
       return try judge(token)
-    case .certificate(let names):
-      return (try holder(ofCertificateFor: names), nil)
+    case .certificate(let names): return (try holder(ofCertificateFor: names), nil)
     case .outdatedCertificate:
       throw Denial(
         .invalidCredentials, "outdated_certificate",
         "Since the connection began, the TLS client certificate expired, or the server stopped trusting its CA.",
         endsConnection: true, isGuess: false)
-    case .malformed(let detail):
-      throw Denial(.invalidCredentials, "malformed_credential", detail)
+    case .malformed(let detail): throw Denial(.invalidCredentials, "malformed_credential", detail)
     }
   }
 
@@ -162,15 +154,13 @@ extension AccessPolicy {
   }
 
   /// Returns the denial for an origin of a client that also needs a credential; nil if the origin is of no such client.
-  /// The caller has shown nothing that another program could not send, so it does not learn the name of the client.
+  /// The caller has shown only what any program can send, so it does not learn the name of the client.
   private func missingCredential(of origin: Origin) -> Denial? {
-    guard let client = clients.first(where: { $0.origins.isRestricted && $0.origins.allows(origin) }) else {
-      return nil
+    clients.first { $0.origins.isRestricted && $0.origins.allows(origin) }.map {
+      Denial(
+        .missingCredentials, "no_credential",
+        "Pages of \(origin) need a credential beside their origin, and the request has none.", client: $0.id)
     }
-    return Denial(
-      .missingCredentials, "no_credential",
-      "Pages of \(origin) need a credential beside their origin, and the request has none.",
-      client: client.id)
   }
 }
 
@@ -210,19 +200,17 @@ public struct PresentedCredentials: Sendable {
     }
   }
 
-  /// The only credential; nil if the request has none.
+  /// Nil if the request has none.
   public var credential: Credential?
   /// The origin of the requesting page.
   public var origin: RequestOrigin
 
   /// Creates the credentials of a request, by default without any.
   public init(credential: Credential? = nil, origin: RequestOrigin = .absent) {
-    self.credential = credential
-    self.origin = origin
+    (self.credential, self.origin) = (credential, origin)
   }
 
-  /// Returns a copy in its own memory, to hold while the request waits: a slice of a request's head keeps the whole
-  /// head.
+  /// Returns a copy in its own memory for a request that waits: a slice of a request's head keeps the whole head.
   public func copied() -> PresentedCredentials {
     var copy = self
     switch credential {

@@ -1,7 +1,6 @@
-public import Bytes
+import Bytes
 import HTTPMessages
 
-/// The identification of a caller by a JSON Web Token.
 extension AccessPolicy {
   /// The key sets to fetch before the server can decide about a JWT.
   public struct WantedKeys: Sendable {
@@ -11,13 +10,10 @@ extension AccessPolicy {
     public let lacking: [KeySetSource]
     /// The denial if no fetch brings the key.
     public let denial: Denial
-    /// The keys that did not make the signature.
     let tried: [PublicKey]
   }
 
-  /// Returns the client that a JWT is for, and the `sub` of the JWT.
-  ///
-  /// - Parameter missing: Receives the key sets to fetch, if the denial depends on them.
+  /// Returns the client and the `sub` of a JWT. `missing` receives the key sets to fetch if the denial depends on them.
   func holder(
     ofJWT token: ArraySlice<UInt8>, now: Int, after wanted: WantedKeys?, missing: inout WantedKeys?,
     keys: (KeySetSource) -> JSONWebKeySet?
@@ -40,8 +36,7 @@ extension AccessPolicy {
 
   private typealias Candidate = (client: Int, source: KeySetSource, subject: ByteString?)
 
-  /// Returns the clients whose rules the claims of the token meet; the signature is not checked yet. Throws a refusal
-  /// that does not depend on any key.
+  /// Returns the clients whose rules the claims of the token meet; no key is needed yet.
   private func candidates(for jwt: JWT, now: Int) throws(Denial) -> [Candidate] {
     guard let indices = jwt.issuer.flatMap({ issuers[$0] }) else { throw unknownIssuer(jwt) }
     var candidates: [Candidate] = []
@@ -77,10 +72,7 @@ extension AccessPolicy {
     private(set) var lacking: [KeySetSource] = []
     private(set) var refusal: JWTRefusal?
 
-    init(_ jwt: JWT, tried: [PublicKey]) {
-      self.jwt = jwt
-      failed = tried
-    }
+    init(_ jwt: JWT, tried: [PublicKey]) { (self.jwt, failed) = (jwt, tried) }
 
     mutating func holds(by source: KeySetSource, keys: (KeySetSource) -> JSONWebKeySet?) -> Bool {
       if let known = known[source] { return known }
@@ -126,9 +118,7 @@ extension AccessPolicy {
     .invalidCredentials, "jwt_ambiguous_client",
     "The aud or other claims of the JWT match several clients of this server. They must match one client.")
 
-  /// Returns the denial for a refused JWT.
-  ///
-  /// - Parameter explanation: A sentence in place of the refusal's own.
+  /// Returns the denial for a refused JWT, with an explanation in place of the refusal's own if there is one.
   static func denial(_ refusal: JWTRefusal, _ explanation: String? = nil) -> Denial {
     Denial(.invalidCredentials, refusal.reason, explanation ?? "\(refusal)", isGuess: refusal.isGuess)
   }
@@ -141,9 +131,8 @@ extension AccessPolicy {
       return "The JWT has no aud, and this server requires one that names it."
     case .wrongAudience: return difference(of: jwt.claims.audiences, to: rules.audiences).map { "\(refusal) It \($0)" }
     case .requiredClaim(let name):
-      guard let claim = rules.requiredClaims.first(where: { $0.name == name }), claim.namesApplication else {
-        return nil
-      }
+      guard let claim = rules.requiredClaims.first(where: { $0.name == name }), claim.namesApplication
+      else { return nil }
       return difference(of: jwt.claims.texts(name), to: claim.values).map { "\(refusal) Its \(name) \($0)" }
     default: return nil
     }
@@ -169,7 +158,6 @@ extension AccessPolicy {
       advice(onDeveloperToken: jwt) ?? "No client of this server uses tokens \(issuer).\(resemblance(of: jwt.issuer))")
   }
 
-  /// Returns a sentence if the issuer of a client resembles this one.
   private func resemblance(of issuer: ByteString?) -> String {
     guard let issuer, let similar = similarIssuers[IdentifierDifference.core(issuer)],
       let difference = IdentifierDifference(issuer, similar)
@@ -178,17 +166,14 @@ extension AccessPolicy {
   }
 }
 
-/// The difference between two identifiers that people take for the same: an `iss` or `aud` and the configured one.
-///
-/// The server compares such identifiers byte for byte, as OpenID Connect Core §3.1.3.7 and RFC 7519 §2 require. A
-/// difference that the eye passes over needs a name.
-public struct IdentifierDifference: Sendable, Hashable, CustomStringConvertible {
+/// The difference between two identifiers that people take for the same: an `iss` or `aud` and the configured one. The
+/// server compares them byte for byte (OpenID Connect Core §3.1.3.7, RFC 7519 §2), and the eye passes over much.
+struct IdentifierDifference: CustomStringConvertible {
   /// The differences, as the end of a sentence: `only by a slash at the end`.
-  public let description: String
+  let description: String
 
-  /// Compares two identifiers. Returns nil if they are equal, or differ in anything else than their scheme, slashes at
-  /// their end, and upper and lower case.
-  public init?(_ one: ByteString, _ other: ByteString) {
+  /// Returns nil if the identifiers are equal, or differ in more than their scheme, slashes at their end, and case.
+  init?(_ one: ByteString, _ other: ByteString) {
     guard one != other else { return nil }
     let (one, other) = (Parts(one), Parts(other))
     guard one.rest.lowercasedASCII == other.rest.lowercasedASCII else { return nil }
@@ -207,7 +192,7 @@ public struct IdentifierDifference: Sendable, Hashable, CustomStringConvertible 
     description = "only \(differences.joined(separator: " and "))"
   }
 
-  /// Returns what is left of an identifier without these differences, to find the similar ones among many.
+  /// What is left of an identifier without these differences, to find the similar ones among many.
   static func core(_ identifier: ByteString) -> ByteString { Parts(identifier).rest.lowercasedASCII }
 
   private struct Parts {

@@ -1,18 +1,13 @@
 import Bytes
 import HTTPMessages
 
-/// The facts behind a denial, for operators. The response to the caller does not have them, because they tell what the
-/// settings expect.
+/// The facts behind a denial, for operators. The caller does not get them, because they tell what the settings expect.
 extension AccessPolicy {
   /// The most clients, origins and keys that a sentence lists.
   private static let mostListed = 8
 
-  /// Returns the facts, a sentence each. No sentence has a credential; an unknown API key appears as the beginning of
-  /// its digest.
-  ///
-  /// - Parameters:
-  ///   - now: Seconds since 1970.
-  ///   - keys: Returns the keys of an identity provider; nil if the server does not have them.
+  /// Returns the facts at `now`, in seconds since 1970, a sentence each, without a credential: an unknown API key
+  /// appears as the beginning of its digest. `keys` returns the keys of an identity provider; nil without any.
   public func particulars(
     of denial: Denial, _ presented: PresentedCredentials, now: Int, keys: (KeySetSource) -> JSONWebKeySet?
   ) -> [String] {
@@ -41,9 +36,7 @@ extension AccessPolicy {
   /// Returns how browsers write the origin of a text that is not an origin as they write it.
   private func spelling(of origin: PresentedCredentials.RequestOrigin) -> String? {
     guard case .unusable(let text) = origin, text.contains(":") else { return nil }
-    do throws(OriginError) {
-      return "Browsers write this origin as \(try Origin(text))."
-    } catch { return "\(error)" }
+    do throws(OriginError) { return "Browsers write this origin as \(try Origin(text))." } catch { return "\(error)" }
   }
 
   private func resemblance(of origin: PresentedCredentials.RequestOrigin, to clients: [Client]) -> String? {
@@ -64,12 +57,9 @@ extension AccessPolicy {
   }
 
   private func particulars(of names: [SubjectName]) -> [String] {
-    guard !names.isEmpty else {
-      return [
-        "The server uses no name of the certificate: it has none, too many, or one that is not all visible ASCII."
-      ]
-    }
-    return ["The certificate has \(Self.list(names.map(\.description), "name"))."]
+    names.isEmpty
+      ? ["The server uses no name of the certificate: it has none, too many, or one that is not all visible ASCII."]
+      : ["The certificate has \(Self.list(names.map(\.description), "name"))."]
   }
 
   private func particulars(
@@ -80,8 +70,7 @@ extension AccessPolicy {
     let trusting = jwt.issuer.flatMap { issuers[$0] } ?? []
     guard !trusting.isEmpty else {
       let known = issuers.keys.sorted().map(\.text)
-      return [Self.claims(of: jwt), "The clients accept \(Self.list(known, "iss"))."]
-        + resemblances(of: jwt.issuer)
+      return [Self.claims(of: jwt), "The clients accept \(Self.list(known, "iss"))."] + resemblances(of: jwt.issuer)
     }
     return [Self.claims(of: jwt)]
       + trusting.prefix(Self.mostListed).compactMap { index in
@@ -90,7 +79,6 @@ extension AccessPolicy {
       }
   }
 
-  /// Returns the differences between the issuer and those of clients that resemble it.
   private func resemblances(of issuer: ByteString?) -> [String] {
     guard let issuer else { return [] }
     let similar = issuers.keys.sorted().lazy.compactMap { known in

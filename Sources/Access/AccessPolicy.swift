@@ -2,10 +2,9 @@ import Bytes
 public import HTTPMessages
 import HTTPTypes
 
-/// The access rules of all clients, compiled once and immutable. Every request has a reference to them.
-///
-/// Access control has two steps. `identify` returns the caller, or the reason why the caller is unknown. The
-/// ``Principal`` then states what that caller may have. The policy allows only what the configuration states.
+/// The access rules of all clients, compiled once and immutable. Every request has a reference to them. Access control
+/// has two steps: `identify` returns the caller, or the reason why it is unknown, and the ``Principal`` states what
+/// that caller may have. The policy allows only what the configuration states.
 public final class AccessPolicy: Sendable {
   /// The clients that the server can identify, in the order of the configuration.
   public let clients: [Client]
@@ -19,16 +18,14 @@ public final class AccessPolicy: Sendable {
   let certificates: [SubjectName: Int]
   /// The origins that identify a client.
   private let knownOrigins: OriginTable
-  /// The listed origins of all clients, whichever they are of, and the origins of clients without a list.
+  /// The listed origins of all clients, and the origins of clients without a list.
   private let listedOrigins: OriginTable
   private let otherOrigins: [AllowedOrigins]
   /// Every configured origin by its serialization, because a lookup is ten times as fast as parsing.
   private let written: [String: Origin]
 
-  /// Compiles a policy. If two clients share a key, a certificate name or an origin, the first one gets it. The code
-  /// that reads the configuration must refuse such duplicates.
-  ///
-  /// - Parameter anonymous: The rights of callers without credentials, as a client with the ID ``Client/anonymousID``.
+  /// Compiles a policy. The first of two clients gets a key, certificate name or origin that the settings must not
+  /// repeat. `anonymous` has the rights of callers without credentials, and the ID ``Client/anonymousID``.
   public init(clients: [Client], anonymous: Client?) {
     var keys = APIKeyring()
     var issuers: [ByteString: [Int]] = [:]
@@ -57,15 +54,12 @@ public final class AccessPolicy: Sendable {
     }
   }
 
-  /// Whether any client has a TLS client certificate as its credential. Otherwise the server does not treat a
-  /// certificate as a credential.
+  /// Whether any client has a TLS client certificate as its credential. Otherwise a certificate is no credential.
   public var knowsCertificates: Bool { !certificates.isEmpty }
-
   /// Whether any client is identified by its origin alone, as browsers send it.
   var knowsOrigins: Bool { !knownOrigins.isEmpty }
 
   func client(of origin: Origin) -> Client? { knownOrigins[origin].map { clients[$0] } }
-
   /// Returns the configured origin with this serialization, or nil.
   public func writtenOrigin(_ serialization: String) -> Origin? { written.isEmpty ? nil : written[serialization] }
 
@@ -85,10 +79,7 @@ public final class AccessPolicy: Sendable {
 
   /// The sources of the keys of all identity providers.
   public var keySources: Set<KeySetSource> {
-    Set(
-      clients.compactMap { client in
-        if case .jwt(_, let source) = client.credential { source } else { nil }
-      })
+    Set(clients.compactMap { if case .jwt(_, let source) = $0.credential { source } else { nil } })
   }
 }
 
@@ -117,7 +108,7 @@ private struct OriginTable: Sendable {
 
 /// The denials of a request without a credential, or with an unknown one.
 extension AccessPolicy {
-  /// The denial of a request without credentials. It lists every kind of credential that the server accepts.
+  /// The denial of a request without credentials, with every kind of credential that the server accepts.
   var missingCredentials: Denial {
     let ways = ways
     guard !ways.isEmpty else { return Self.noOrigin(client: nil) }
@@ -127,7 +118,6 @@ extension AccessPolicy {
       hint: knowsOrigins ? Self.sameOrigin : nil)
   }
 
-  /// The kinds of credential that the server accepts.
   private var ways: [String] {
     var ways: [String] = []
     if keys.count > 0 { ways.append("an API key as Authorization: Bearer KEY") }
@@ -136,8 +126,7 @@ extension AccessPolicy {
     return ways
   }
 
-  /// Returns advice if a credential has the shape of Apple's developer tokens, because callers send here what they
-  /// would have sent to Apple. Returns nil otherwise.
+  /// Returns advice if a credential has the shape of Apple's developer tokens, which callers would send to Apple.
   func advice(onDeveloperToken jwt: JWT) -> String? {
     // The issuer of a developer token is a team ID: ten characters of A–Z and 0–9.
     guard let issuer = jwt.issuer?.bytes, issuer.count == 10,
@@ -151,7 +140,6 @@ extension AccessPolicy {
       """
   }
 
-  /// Returns the denial of a request that needs an origin and has none.
   static func noOrigin(client: Client?) -> Denial {
     Denial(
       .missingCredentials, "no_origin",
@@ -199,16 +187,14 @@ extension AccessPolicy {
   }
 
   /// Whether the text has the three parts of a compact serialization (RFC 7515 §7.1).
-  static func looksLikeJWT(_ text: ArraySlice<UInt8>) -> Bool {
-    text.count { $0 == UInt8(ascii: ".") } == 2
-  }
+  static func looksLikeJWT(_ text: ArraySlice<UInt8>) -> Bool { text.count { $0 == UInt8(ascii: ".") } == 2 }
 }
 
 /// The reason why the server refuses a request: the response, and the words for the audit log and the metrics.
 public struct Denial: Error, Sendable {
   /// The response. It contains no part of a credential.
   public var response: ErrorResponse
-  /// A word for the audit log and the metrics, from a small fixed set; it never contains a part of the request.
+  /// A word for the audit log and the metrics, from a small fixed set.
   public var reason: StaticString
   /// A further sentence for a caller that requested a token.
   public var hint: String?
@@ -223,10 +209,7 @@ public struct Denial: Error, Sendable {
   public var attempts = 1
 
   /// Creates a denial from a response that another check has made.
-  public init(_ response: ErrorResponse, _ reason: StaticString) {
-    self.response = response
-    self.reason = reason
-  }
+  public init(_ response: ErrorResponse, _ reason: StaticString) { (self.response, self.reason) = (response, reason) }
 
   /// Creates a denial. By default, invalid credentials count as a guess.
   ///
@@ -244,9 +227,7 @@ public struct Denial: Error, Sendable {
       code, detail, fields: Self.challenge(code), retryAfter: retryAfter, end: endsConnection ? .connection : .nothing,
       shortage: shortage)
     self.reason = reason
-    self.hint = hint
-    self.client = client
-    self.origin = origin
+    (self.hint, self.client, self.origin) = (hint, client, origin)
     self.isGuess = isGuess ?? (code == .invalidCredentials)
   }
 
@@ -254,8 +235,7 @@ public struct Denial: Error, Sendable {
   private static func challenge(_ code: ErrorCode) -> HTTPFields {
     switch code {
     case .missingCredentials: [.wwwAuthenticate: "Bearer realm=\"musickit-token-server\""]
-    case .invalidCredentials:
-      [.wwwAuthenticate: "Bearer realm=\"musickit-token-server\", error=\"invalid_token\""]
+    case .invalidCredentials: [.wwwAuthenticate: "Bearer realm=\"musickit-token-server\", error=\"invalid_token\""]
     default: [:]
     }
   }

@@ -1,10 +1,8 @@
 public import Bytes
 public import HTTPMessages
 
-/// A client as the operator configured it: how the server identifies it, and what it may have.
-///
-/// The class is immutable. It is a class because every request copies its client several times, which then costs only a
-/// reference count.
+/// A client as the operator configured it: how the server identifies it, and what it may have. An immutable class,
+/// because every request copies its client several times, which then costs only a reference count.
 public final class Client: Sendable {
   /// How the server identifies a client.
   public enum Credential: Sendable, Equatable {
@@ -20,11 +18,11 @@ public final class Client: Sendable {
     case anonymous
   }
 
-  /// The name of the client, and its hash for each request.
+  /// The name of the client, with its hash for each request.
   public let hashedID: HashedText
   /// The name of the client in logs and metrics.
   public var id: String { hashedID.text }
-  /// The means by which the server identifies the client.
+  /// How the server identifies the client.
   public let credential: Credential
   /// The web origins of the client. A list of origins with another credential means that a request needs both.
   public let origins: AllowedOrigins
@@ -44,8 +42,7 @@ public final class Client: Sendable {
   public let totalRate: Rate?
   /// Both limits, compiled.
   public let rates: ClientRates
-  /// Whether the server tells callers apart by their addresses even if a JWT identifies them. This is for a `sub` that
-  /// names an app and not a person, as in Firebase App Check.
+  /// Whether rates count addresses even with a JWT, for a `sub` that names an app, as in Firebase App Check.
   public let countsAddresses: Bool
   /// The share of the upstream quota that the client may use at a time, above 0 and at most 1; nil for the default.
   public let share: Double?
@@ -57,17 +54,12 @@ public final class Client: Sendable {
     isStrict: Bool = false, countsAddresses: Bool = false, share: Double? = nil
   ) {
     hashedID = HashedText(id)
-    self.credential = credential
-    self.origins = origins
-    self.token = token
-    self.catalog = catalog
-    self.me = me
-    self.ttl = ttl
-    self.storefronts = storefronts
+    (self.credential, self.origins) = (credential, origins)
+    (self.token, self.catalog, self.me) = (token, catalog, me)
+    (self.ttl, self.storefronts) = (ttl, storefronts)
     (self.rate, self.totalRate) = (rate, totalRate)
     rates = ClientRates(client: id, perCaller: rate, total: totalRate, isStrict: isStrict)
-    self.countsAddresses = countsAddresses
-    self.share = share
+    (self.countsAddresses, self.share) = (countsAddresses, share)
   }
 
   /// The ID of the client of all callers without a credential.
@@ -104,8 +96,8 @@ public enum SubjectName: Sendable, Hashable, CustomStringConvertible {
     if case .dns = self, !text.utf8.allSatisfy(\.isOfName) { return nil }
   }
 
-  /// Creates the name that a certificate has as `text`: a URI if it contains `://`, an e-mail address if it contains
-  /// `@`, otherwise a DNS name. Returns nil if it is empty, or not all of it is visible ASCII.
+  /// Creates the name that a certificate has as `text`: a URI with `://`, an e-mail address with `@`, otherwise a DNS
+  /// name. Returns nil if it is empty, or not all of it is visible ASCII.
   public init?(ofCertificate text: String) {
     guard !text.isEmpty, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { return nil }
     if text.contains("://") || text.hasPrefix("urn:") {
@@ -149,24 +141,12 @@ public enum AllowedOrigins: Sendable, Equatable {
 
   /// The number of listed patterns.
   public var count: Int { patterns.count }
-
-  /// The listed patterns; empty if there is no list.
-  var patterns: [OriginPattern] {
-    if case .only(let patterns) = self { patterns } else { [] }
-  }
-
+  /// Empty if there is no list.
+  var patterns: [OriginPattern] { if case .only(let patterns) = self { patterns } else { [] } }
   /// Whether there is a list, which may be empty.
-  var isList: Bool {
-    if case .only = self { true } else { false }
-  }
-
-  /// Whether there is a list of origins. If so, a token without an origin would allow more than any origin on the list.
-  public var isRestricted: Bool {
-    switch self {
-    case .any, .loopback: false
-    case .only(let patterns): !patterns.isEmpty
-    }
-  }
+  var isList: Bool { if case .only = self { true } else { false } }
+  /// Whether origins are listed. If so, a token without an origin would allow more than any origin on the list.
+  public var isRestricted: Bool { !patterns.isEmpty }
 }
 
 /// A caller that the server has identified, with the rights of its client.
@@ -175,18 +155,14 @@ public struct Principal: Sendable {
   public let client: Client
   /// The `sub` of the caller's JWT; nil if a JWT did not identify the caller.
   public let subject: ByteString?
-  /// The web origin of the request, or nil if there is no such value or origins do not restrict the caller's credential.
+  /// The web origin of the request; nil without one, or if origins do not restrict the caller's credential.
   public let origin: Origin?
 
   init(client: Client, subject: ByteString?, origin: Origin?) {
-    self.client = client
-    self.subject = subject
-    self.origin = origin
+    (self.client, self.subject, self.origin) = (client, subject, origin)
   }
 
   /// Returns the caller's identity within its client, for rates and shares: the `sub` of its JWT, or its address.
-  ///
-  /// - Parameter address: The address that the request comes from.
   public func identity(at address: String) -> Caller {
     subject.flatMap { client.countsAddresses ? nil : Caller.subject($0) } ?? .address(address)
   }
@@ -200,18 +176,11 @@ public struct Principal: Sendable {
   }
 
   /// Checks whether the caller may have any developer token.
-  ///
-  /// - Throws: The denial if it may not.
   public func mayHaveTokens() throws(Denial) {
     guard client.token else { throw notPermitted("no_token", "gets no developer tokens", "token") }
   }
 
-  /// Returns the properties of the requested developer token.
-  ///
-  /// - Parameters:
-  ///   - ttl: The requested lifetime in seconds; nil for the default.
-  ///   - named: The requested origins.
-  /// - Throws: The denial if the caller may not have the token.
+  /// Returns the properties of a token for the requested lifetime in seconds, nil for the default, and origins.
   public func token(ttl: Int?, origins named: [Origin]) throws(Denial) -> TokenGrant {
     try mayHaveTokens()
     if let most = client.ttl, let ttl, ttl > most {
@@ -222,8 +191,7 @@ public struct Principal: Sendable {
     return TokenGrant(ttl: ttl ?? client.ttl, origins: try tokenOrigins(named))
   }
 
-  /// Returns the origins of a token. A browser's token is bound to the requesting page. `Origin` restricts but does not
-  /// authenticate: another program may send any value.
+  /// Returns the origins of a token. A browser's token is bound to the requesting page.
   private func tokenOrigins(_ named: [Origin]) throws(Denial) -> [Origin] {
     for origin in named where !client.origins.allows(origin) { throw AccessPolicy.notAllowed(origin, client) }
     if let origin, isBoundToPage, let other = named.first(where: { $0 != origin }) {
@@ -233,8 +201,7 @@ public struct Principal: Sendable {
         origin: other.description)
     }
     try checkOrigin()
-    guard named.isEmpty else { return named }
-    return origin.map { [$0] } ?? []
+    return named.isEmpty ? origin.map { [$0] } ?? [] : named
   }
 
   /// Requires a listed origin from a caller without a credential, if origins are listed.
@@ -253,10 +220,7 @@ public struct Principal: Sendable {
     }
   }
 
-  /// Checks whether the caller may have a response of Apple's catalog.
-  ///
-  /// - Parameter storefront: The storefront in the path; nil if the resource has none.
-  /// - Throws: The denial if it may not.
+  /// Checks whether the caller may have a response of Apple's catalog, from the storefront in the path if there is one.
   public func mayHaveCatalog(storefront: @autoclosure () -> String?) throws(Denial) {
     guard client.catalog else { throw notPermitted("no_catalog", "cannot use the catalog", "catalog") }
     try checkOrigin()
@@ -269,22 +233,17 @@ public struct Principal: Sendable {
   }
 
   /// Checks whether the caller may use `/v1/me/`.
-  ///
-  /// - Throws: The denial if it may not.
   public func mayUseMe() throws(Denial) {
     guard client.me else { throw notPermitted("no_me", "cannot use /v1/me", "me") }
     try checkOrigin()
   }
 
   /// Checks whether the caller may have something of a user's from the catalog, with a music user token.
-  ///
-  /// - Throws: The denial if it may not.
   public func mayUseUserTokens() throws(Denial) {
-    guard client.me else {
-      var denial = notPermitted("no_me", "cannot have anything of a user's", "me")
-      denial.response.detail += " Leave Music-User-Token out to get what is the same for all users."
-      throw denial
-    }
+    guard !client.me else { return }
+    var denial = notPermitted("no_me", "cannot have anything of a user's", "me")
+    denial.response.detail += " Leave Music-User-Token out to get what is the same for all users."
+    throw denial
   }
 
   private func notPermitted(_ reason: StaticString, _ verb: String, _ setting: String) -> Denial {

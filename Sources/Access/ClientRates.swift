@@ -3,39 +3,37 @@ import Bytes
 /// The rate limits of one client, compiled with the policy.
 public struct ClientRates: Sendable, Equatable {
   let id: String
-  let key: BucketKey
-  /// The key of all callers' buckets with this rate, for ``SharedRates``.
-  let callersKey: BucketKey
-  /// The key of the total with this rate, for ``SharedRates``.
-  let totalKey: BucketKey
+  /// The hash of the ID, with a seed per process.
+  let key: UInt64
+  /// The hashes of the ID with the rate of the callers and with that of the total, for buckets that replicas share.
+  let callersKey: UInt64
+  let totalKey: UInt64
   let caller: TokenBucket?
   let total: TokenBucket?
   /// Whether the store decides about each request, if there is one.
   public let isStrict: Bool
 
-  /// The value of `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers-11 §3): `"caller";q=20;w=4`; nil if there is
-  /// no limit.
+  /// `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers-11 §3): `"caller";q=20;w=4`; nil without limits.
   ///
-  /// `q` (§3.1.1) is the burst and `w` (§3.1.3) the time in which a whole burst refills, in seconds rounded up. Because
-  /// of the rounding, the field may promise less than the server allows, but not more.
+  /// `q` (§3.1.1) is the burst, `w` (§3.1.3) the time in which all of it refills, in seconds rounded up: never too few.
   public let policyField: String?
 
-  /// Compiles the limits of the client `id`. Its buckets keep their state when its limits change.
-  ///
-  /// - Parameters:
-  ///   - perCaller: The rate of each caller; nil for no limit.
-  ///   - total: The rate of all callers together; nil for no limit.
-  ///   - isStrict: Whether the store decides about each request, if there is one.
+  /// Compiles the limits of each caller of the client `id`, and of all together; nil for no limit.
   public init(client id: String, perCaller: Rate?, total: Rate?, isStrict: Bool = false) {
     self.id = id
     self.isStrict = isStrict
-    key = BucketKey(client: id)
-    caller = perCaller.map(TokenBucket.init)
-    self.total = total.map(TokenBucket.init)
-    callersKey = BucketKey(client: key, .caller, caller)
-    totalKey = BucketKey(client: key, .total, self.total)
-    let buckets = [(ServiceLimit.Policy.caller, caller), (.total, self.total)]
-    let policies = buckets.compactMap { policy, bucket in
+    let buckets = (caller: perCaller.map(TokenBucket.init), total: total.map(TokenBucket.init))
+    (caller, self.total) = buckets
+    key = Hasher.hash { $0.combine(id) }
+    func hash(with bucket: TokenBucket?) -> UInt64 {
+      Hasher.hash {
+        $0.combine(id)
+        $0.combine(bucket)
+      }
+    }
+    (callersKey, totalKey) = (hash(with: buckets.caller), hash(with: buckets.total))
+    let limits = [(ServiceLimit.Policy.caller, buckets.caller), (.total, buckets.total)]
+    let policies = limits.compactMap { policy, bucket in
       bucket.map { "\(policy.name);q=\($0.capacity);w=\(ServiceLimit.seconds($0.span))" }
     }
     policyField = policies.isEmpty ? nil : policies.joined(separator: ", ")
@@ -53,43 +51,33 @@ public struct Rate: Sendable, Equatable {
   public var burst: Int
 
   /// Creates a rate; both values should lie in their ranges.
-  public init(perSecond: Double, burst: Int) {
-    self.perSecond = perSecond
-    self.burst = burst
-  }
+  public init(perSecond: Double, burst: Int) { (self.perSecond, self.burst) = (perSecond, burst) }
 
-  /// The range of ``perSecond``. Below one request in 100 seconds, the rate would be a ban. The upper bound is more
-  /// than one server can answer.
+  /// Below one request in 100 seconds, the rate would be a ban. The upper bound is more than one server can answer.
   public static let perSecondRange = 0.01...1_000_000.0
-
-  /// The range of ``burst``. At the slowest rate, the largest burst takes three years to refill. An `Int64` holds a
-  /// hundred times that number of nanoseconds.
+  /// At the slowest rate, the largest burst takes three years to refill: a hundredth of the nanoseconds of an `Int64`.
   public static let burstRange = 1...1_000_000
 }
 
 /// The limits of the limiter's memory and of failed attempts.
 public enum RateLimits {
-  /// The rate at which an address may present invalid credentials. Beyond that rate, the server answers 429 and not
-  /// 401.
+  /// The rate at which an address may present invalid credentials. Beyond it the server answers 429 and not 401.
   public static let failures = Rate(perSecond: 1, burst: 100)
-
   /// The rate of explanations for operators, in all. An operator needs a few, and a guesser of credentials many.
   public static let explanations = Rate(perSecond: 5, burst: 50)
-
   /// The rate at which an address may have tokens judged. A person needs a few, and each costs a signature's check.
   public static let inspections = Rate(perSecond: 5, burst: 50)
 
-  /// The maximum number of remembered callers, 16 bytes each: 2 MiB. It bounds the addresses that send requests within
-  /// the time in which a burst refills, which is mostly seconds.
-  static let callers = 131_072
-  /// The maximum number of clients with a limit on all of their callers. Only configured ids are stored here, at most a
-  /// thousand. The table is separate, so that a flood of addresses cannot evict a total.
+  /// The most remembered callers, 24 bytes each: 3 MiB. They send requests within the seconds in which a burst refills.
+  package static let callers = 131_072
+  /// The most clients with a limit on all of their callers. Only configured ids are stored here, at most a thousand.
+  /// The table is separate, so that a flood of addresses cannot evict a total.
   static let clients = 16_384
-  /// The maximum number of addresses with failed attempts, in a separate table for the same reason. 1 MiB.
+  /// The most addresses with failed attempts, in a separate table for the same reason. 1.5 MiB.
   static let failedAddresses = 65_536
-  /// The maximum number of remembered JWTs that were valid lately, 16 bytes each: 1 MiB.
+  /// The most remembered JWTs that were valid lately, 16 bytes each: 1 MiB.
   static let validCredentials = 65_536
-  /// The time in nanoseconds for which a valid JWT is remembered without a request: an hour, the usual lifetime of one.
+  /// The nanoseconds for which a valid JWT is remembered without a request: an hour, the usual lifetime of one.
   static let memoryOfCredentials: Int64 = 3_600_000_000_000
 }
 
@@ -101,7 +89,6 @@ public enum RateLimits {
 ///
 /// All moments and times are nanoseconds of one monotonic clock.
 struct TokenBucket: Sendable, Hashable {
-  /// The maximum number of tokens in the bucket.
   let capacity: Int
   /// The time in which one token is added.
   let interval: Int64
@@ -113,19 +100,26 @@ struct TokenBucket: Sendable, Hashable {
     let range = Rate.perSecondRange
     // NaN compares false with every number, so this expression turns it into the lower bound.
     let perSecond = rate.perSecond >= range.upperBound ? range.upperBound : max(range.lowerBound, rate.perSecond)
-    capacity = min(max(rate.burst, Rate.burstRange.lowerBound), Rate.burstRange.upperBound)
     // From 1000 to 10^11, so the rounding is at most one part in 2000, and the span at most 10^17.
-    interval = Int64((1e9 / perSecond).rounded())
-    span = interval * Int64(capacity)
+    let interval = Int64((1e9 / perSecond).rounded())
+    self.init(
+      capacity: min(max(rate.burst, Rate.burstRange.lowerBound), Rate.burstRange.upperBound), interval: interval)
+  }
+
+  private init(capacity: Int, interval: Int64) {
+    (self.capacity, self.interval, span) = (capacity, interval, interval * Int64(capacity))
+  }
+
+  /// Returns the bucket of one of `replicas`: a part of the rate and of the burst, but at least one request.
+  func divided(by replicas: Int64) -> TokenBucket {
+    TokenBucket(capacity: max(1, capacity / Int(replicas)), interval: interval * replicas)
   }
 
   struct TakeResult: Equatable {
     /// The moment when the bucket is full again, if the token is taken.
     let fullAt: Int64
-    /// The same moment if the token is not taken. It may be earlier than the stored one, which another rate may have
-    /// set.
+    /// The same if the token is not taken. It may be earlier than the stored moment, which another rate may have set.
     let untakenFullAt: Int64
-    /// The number of tokens that remain after this one.
     let remaining: Int
     /// The time until a token is available; 0 if one is available now.
     let wait: Int64
@@ -136,19 +130,16 @@ struct TokenBucket: Sendable, Hashable {
   /// Takes one token at `now` from a bucket that will be full at `fullAt`.
   ///
   /// If another rate used the bucket before, the same time until it is full counts as debt at this rate, but never as
-  /// more than an empty bucket. So after a reload a caller never waits longer than an empty bucket takes to fill at
-  /// this rate. This requires the caller of this function to store ``TakeResult/untakenFullAt``; otherwise the next
-  /// attempt finds the old debt again.
+  /// more than an empty bucket. So after a reload no caller waits longer than an empty bucket takes to fill at this
+  /// rate, if ``TakeResult/untakenFullAt`` is stored; otherwise the next attempt finds the old debt again.
   ///
   /// - Parameters:
   ///   - now: A ``moment(_:)``.
-  ///   - mostDebt: The largest debt that counts, in place of that of an empty bucket; at most a quarter of `Int64.max`,
-  ///     so that no sum overflows.
+  ///   - mostDebt: The largest debt, in place of that of an empty bucket; at most `Int64.max / 4`, so that no sum overflows.
   func take(fullAt: Int64, now: Int64, mostDebt: Int64? = nil) -> TakeResult {
-    let filled = now + span
     let debt = min(max(fullAt, now), now + (mostDebt ?? span))
     let after = debt + interval
-    let spare = filled - after
+    let spare = now + span - after
     return TakeResult(
       fullAt: after, untakenFullAt: debt, remaining: Int(max(0, spare) / interval), wait: max(0, -spare),
       nextWait: max(0, interval - spare))
@@ -161,8 +152,7 @@ struct TokenBucket: Sendable, Hashable {
   }
 }
 
-/// The remaining quota under the tightest limit of a caller, for the `RateLimit` field
-/// (draft-ietf-httpapi-ratelimit-headers-11 §4).
+/// The remaining quota under a caller's tightest limit: `RateLimit` (draft-ietf-httpapi-ratelimit-headers-11 §4).
 public struct ServiceLimit: Sendable, Equatable {
   /// The kind of limit: a quota policy's name in the fields (§3).
   public enum Policy: Sendable, Equatable {
@@ -184,40 +174,34 @@ public struct ServiceLimit: Sendable, Equatable {
   public let policy: Policy
   /// The number of requests that the server would accept now: `r` (§4.1.1).
   public let remaining: Int
-  /// The effective window in seconds, rounded up and at least 1: `t` (§4.1.2).
-  ///
-  /// While requests remain, this is the time until the bucket is full again. Otherwise it is the time until the next
-  /// request is accepted, as in `Retry-After`, which should not point to an earlier moment than `t` (§6).
+  /// The effective window in seconds, rounded up and at least 1: `t` (§4.1.2). While requests remain, this is the time
+  /// until the bucket is full again. Otherwise it is the time until the next request is accepted, as in `Retry-After`,
+  /// which should not point to an earlier moment than `t` (§6).
   public let seconds: Int
 
   /// The most bytes of the field: a name, two parameters, and two numbers of any size.
   public static let mostBytes = 64
 }
 
+extension ServiceLimit {
+  init(_ policy: Policy, _ outcome: TokenBucket.TakeResult, now: Int64) {
+    self.policy = policy
+    remaining = outcome.remaining
+    seconds = Self.seconds(
+      outcome.wait > 0 ? outcome.wait : outcome.remaining == 0 ? outcome.nextWait : outcome.fullAt - now)
+  }
+
+  /// Converts nanoseconds to whole seconds, rounded up, at least 1.
+  static func seconds(_ nanoseconds: Int64) -> Int { max(1, Int((nanoseconds - 1) / 1_000_000_000) + 1) }
+}
+
 extension OutputSpan<UInt8> {
-  /// Appends the value of `RateLimit`: `"caller";r=19;t=4`, at most ``ServiceLimit/mostBytes``. The numbers are far below
-  /// the fifteen digits of an Integer of RFC 9651 §3.3.1.
+  /// Appends the value of `RateLimit`: `"caller";r=19;t=4`. The numbers are far below 15 digits (RFC 9651 §3.3.1).
   public mutating func append(_ limit: ServiceLimit) {
     append(limit.policy.name)
     append(";r=")
     append(decimal: limit.remaining)
     append(";t=")
     append(decimal: limit.seconds)
-  }
-}
-
-extension ServiceLimit {
-  /// Creates the remaining quota after an attempt to take a token.
-  init(_ policy: Policy, _ outcome: TokenBucket.TakeResult, now: Int64) {
-    self.policy = policy
-    remaining = outcome.remaining
-    let isLimited = outcome.wait > 0
-    seconds = Self.seconds(
-      isLimited ? outcome.wait : outcome.remaining == 0 ? outcome.nextWait : outcome.fullAt - now)
-  }
-
-  /// Converts nanoseconds to whole seconds, rounded up, at least 1.
-  static func seconds(_ nanoseconds: Int64) -> Int {
-    max(1, Int((nanoseconds - 1) / 1_000_000_000) + 1)
   }
 }

@@ -1,17 +1,15 @@
 import Bytes
 import JSON
 
-/// The public keys of an issuer of JWTs: the usable keys of a JWK Set (RFC 7517 §5).
-///
-/// Keys for other purposes or of other kinds are ignored, as §5 requires, with a finding for the operator. If two keys
-/// share a `kid`, the server tries both. §4.5 advises against that, but rotation by hand leads to it.
+/// The public keys of an issuer of JWTs: the usable keys of a JWK Set (RFC 7517 §5). Keys for other purposes or of
+/// other kinds are ignored, as §5 requires, with a finding for the operator. If two keys share a `kid`, the server
+/// tries both. §4.5 advises against that, but rotation by hand leads to it.
 public struct JSONWebKeySet: Sendable {
-  /// The maximum length of a set in bytes: room for the maximum number of keys of the largest size, with certificates.
+  /// The most bytes of a set: room for the maximum number of keys of the largest size, with certificates.
   public static let limit = 262_144
-  /// The maximum number of keys in a set. Most providers have two to five, some nearly ten.
+  /// The most keys in a set. Most providers have two to five, some nearly ten.
   public static let maximumKeys = 64
-  /// The maximum number of keys to try on a JWT: 1, or 2 if the provider publishes two keys with one name. It bounds the
-  /// work that a stranger can cause.
+  /// The most keys to try on a JWT, because a provider may publish two with one name. It bounds a stranger's work.
   static let maximumCandidates = 2
 
   /// The findings for the operator, each a sentence.
@@ -20,12 +18,9 @@ public struct JSONWebKeySet: Sendable {
 
   /// The number of usable keys.
   public var count: Int { keys.count }
-
   var keyIDs: [ByteString] { keys.compactMap(\.keyID) }
 
-  /// Parses a key set.
-  ///
-  /// - Throws: `JSONWebKeySetError` if the bytes are not a key set, or the set contains no usable key.
+  /// Parses a key set, which must have a usable key.
   public init(_ json: [UInt8]) throws(JSONWebKeySetError) {
     var findings: [String] = []
     var keys: [JSONWebKey] = []
@@ -34,9 +29,7 @@ public struct JSONWebKeySet: Sendable {
         let key = try JSONWebKey(value)
         if let finding = Self.finding(key, among: keys) { findings.append("\(value.keyName(index)) \(finding)") }
         if !keys.contains(key) { keys.append(key) }
-      } catch {
-        findings.append("\(value.keyName(index)) is not used: \(error.reason)")
-      }
+      } catch { findings.append("\(value.keyName(index)) is not used: \(error.reason)") }
     }
     guard !keys.isEmpty else {
       throw JSONWebKeySetError((["The key set has no usable key."] + findings).joined(separator: " "))
@@ -46,10 +39,9 @@ public struct JSONWebKeySet: Sendable {
 
   /// Returns at least one key that may have signed a JWT with this header.
   ///
-  /// A key is used only with algorithms of its own kind, whatever the header says. A JWT without a `kid` is for the keys
-  /// without one, of which a rotation leaves two. If there are none, exactly one key must fit: a provider with several
-  /// keys must send a `kid` (OpenID Connect Core §10.1), and trying all of them would let a stranger choose the most
-  /// expensive work.
+  /// A key is used only with algorithms of its own kind, whatever the header says. A JWT without a `kid` is for the
+  /// keys without one, of which a rotation leaves two. If there are none, exactly one key must fit: a provider with
+  /// several keys must send a `kid` (OpenID Connect Core §10.1), and to try all lets a stranger choose the most work.
   func candidates(for algorithm: JWTAlgorithm, keyID: ByteString?) throws(JWTRefusal) -> [JSONWebKey] {
     let named = keys.filter { $0.keyID == keyID }
     let fitting = named.filter { $0.isFor(algorithm) }
@@ -113,9 +105,7 @@ public struct JSONWebKeySetError: Error, Sendable, Equatable, CustomStringConver
   /// One sentence with “The key set” as its subject: what is wrong, and how to correct it if that is known.
   public let description: String
 
-  init(_ description: String) {
-    self.description = description
-  }
+  init(_ description: String) { self.description = description }
 }
 
 /// A public key of a JWK Set (RFC 7517 §4) that can verify signatures of JWTs.
@@ -128,9 +118,6 @@ struct JSONWebKey: Sendable, Equatable {
   /// The private members of every kind of key (RFC 7518 §6.2.2, §6.3.2, §6.4; RFC 8037 §2).
   private static let privateMembers = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"]
 
-  /// Parses a key.
-  ///
-  /// - Throws: `UnusableKey` if the key is private, has another purpose, or is of an unknown kind.
   init(_ value: JSONValue) throws(UnusableKey) {
     guard value.isObject else { throw .init("it is not a JSON object.") }
     guard value.repeatedNames.isEmpty else { throw .init("it repeats a member.") }
@@ -149,8 +136,7 @@ struct JSONWebKey: Sendable, Equatable {
   private static func checkSecrecy(_ value: JSONValue) throws(UnusableKey) {
     guard !privateMembers.contains(where: { value[$0] != nil }), value["kty"] != .string("oct") else {
       throw .init(
-        "IT IS NOT PUBLIC. Every reader of it can sign as the issuer: replace it, and publish only its public half."
-      )
+        "IT IS NOT PUBLIC. Every reader of it can sign as the issuer: replace it, and publish only its public half.")
     }
   }
 
@@ -165,9 +151,7 @@ struct JSONWebKey: Sendable, Equatable {
 
   private static func algorithm(_ value: JSONValue, of kind: PublicKey.Kind) throws(UnusableKey) -> JWTAlgorithm? {
     guard let name = value["alg"] else { return nil }
-    guard case .string(let name) = name, let algorithm = JWTAlgorithm(name),
-      kind.algorithms.contains(algorithm)
-    else {
+    guard case .string(let name) = name, let algorithm = JWTAlgorithm(name), kind.algorithms.contains(algorithm) else {
       throw .init("its alg is not one of \(kind.algorithms.map(\.rawValue).sorted().joined(separator: ", ")).")
     }
     return algorithm
@@ -183,8 +167,7 @@ struct JSONWebKey: Sendable, Equatable {
 
   private static func material(_ value: JSONValue) throws(UnusableKey) -> PublicKey {
     switch (value["kty"], value["crv"]) {
-    case (.string("EC"), .string("P-256")):
-      return try .p256(x: bytes("x", of: value), y: bytes("y", of: value))
+    case (.string("EC"), .string("P-256")): return try .p256(x: bytes("x", of: value), y: bytes("y", of: value))
     case (.string("RSA"), _): return try .rsa(modulus: bytes("n", of: value), exponent: bytes("e", of: value))
     case (.string("OKP"), .string("Ed25519")): return try .ed25519(bytes("x", of: value))
     default: throw .init("it is neither RSA, nor EC on P-256, nor Ed25519.")

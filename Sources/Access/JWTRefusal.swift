@@ -41,8 +41,7 @@ public enum JWTRefusal: Error, Sendable, Hashable {
   case invalidClaim(Claim)
   /// The claim of this name, which the rules require, is missing or has none of the accepted values.
   case requiredClaim(String)
-  /// No key of the set has the `kid` of the token, or the token has no `kid` and no key made its signature. A newer set
-  /// may have the key.
+  /// No key of the set has the `kid` of the token, or the token has no `kid` and no key made its signature.
   case unknownKey
   /// The named key is not for the algorithm of the token (RFC 8725 §2.1 and §3.1).
   case keyMismatch
@@ -76,17 +75,7 @@ extension JWTRefusal {
     }
   }
 
-  /// All values of ``reason``.
-  public static let reasons: [StaticString] = [
-    tooLong, malformed(.parts), unsupportedAlgorithm, algorithmNotAllowed, criticalHeader, keyInHeader, wrongType,
-    wrongIssuer, wrongAudience, noExpiry, expired(seconds: 0), notYetValid(seconds: 0), issuedInFuture(seconds: 0),
-    invalidClaim(.issuer), requiredClaim(""), unknownKey, keyMismatch, ambiguousKey, badSignature,
-  ].map(\.reason)
-}
-
-extension JWTRefusal {
-  /// How closely a refused token matches a client. If several clients share an issuer, the server reports the refusal
-  /// with the highest value.
+  /// How closely a refused token matches a client. Of several clients with one issuer, the highest value is reported.
   var nearness: Int {
     switch self {
     case .expired, .notYetValid, .issuedInFuture, .noExpiry: 4
@@ -97,8 +86,7 @@ extension JWTRefusal {
     }
   }
 
-  /// Whether a newer set may contain a key that verifies the token. Some providers replace a key and keep its `kid`, also
-  /// by a key of another kind.
+  /// Whether a newer set may have the key: some providers replace a key, also by another kind, and keep its `kid`.
   var mayBeOfNewerKey: Bool {
     switch self {
     case .unknownKey, .badSignature, .keyMismatch, .ambiguousKey: true

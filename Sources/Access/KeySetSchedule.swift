@@ -1,8 +1,6 @@
-/// The schedule of fetches of one provider's key set. A value: the caller supplies the time and the result of each
-/// fetch.
-///
-/// One fetch is not enough, because providers change keys. A fetch at every unknown `kid` is too much, because a
-/// stranger can invent them. The present keys stay in use, whatever the result.
+/// The schedule of fetches of one provider's key set: a value that gets the time and the result of each fetch. One
+/// fetch is not enough, because providers change keys. A fetch at every unknown `kid` is too much, because a stranger
+/// can invent them. The present keys stay in use, whatever the result.
 public struct KeySetSchedule: Sendable, Equatable {
   /// The reason for a fetch.
   public enum Occasion: Sendable, Hashable, CaseIterable {
@@ -12,26 +10,22 @@ public struct KeySetSchedule: Sendable, Equatable {
     case unknownKey
   }
 
-  /// The seconds from one fetch for an unknown key to the next: 30. The first unknown key causes a fetch at once,
-  /// however young the set is, so the server knows a provider's new key as soon as it is used. Invented keys cost the
-  /// provider two requests a minute.
-  public static let unknownKeyPause = 30
-  /// The lifetime of a set in seconds if the provider states none: 900. The server accepts a withdrawn key for that
-  /// long.
-  public static let defaultLifetime = 900
+  /// The seconds from one fetch for an unknown key to the next. The first unknown key causes a fetch at once, however
+  /// young the set is, so a provider's new key works as soon as it is used. Invented keys cost two requests a minute.
+  static let unknownKeyPause = 30
+  /// The lifetime of a set in seconds if the provider states none. The server accepts a withdrawn key for that long.
+  static let defaultLifetime = 900
   /// The bounds of the lifetime that the provider states (Cache-Control's `max-age`), in seconds: 5 minutes to a day.
   public static let lifetimes = 300...86_400
-  /// The backoff after the first failure in seconds: 1. It doubles at each further failure.
+  /// The backoff after the first failure in seconds. It doubles at each further failure.
   public static let leastBackOff = 1
-  /// The maximum backoff in seconds: 60.
+  /// The longest backoff in seconds.
   public static let longestBackOff = 60
 
-  /// Whether a fetch is in flight.
-  public private(set) var isFetching = false
+  private(set) var isFetching = false
   /// The time when the present set was fetched; nil before the first.
   public private(set) var fetchedAt: Int?
 
-  /// The time when the last fetch for an unknown key began.
   private var unknownKeyAt: Int?
   private var dueAt = 0
   private var failures = 0
@@ -40,10 +34,7 @@ public struct KeySetSchedule: Sendable, Equatable {
   /// Creates a schedule without a set, which allows a fetch at once.
   public init() {}
 
-  /// Begins a fetch if one is due. The caller must then call `succeeded` or `failed`.
-  ///
-  /// - Parameter now: Seconds of a monotonic clock, never below 0.
-  /// - Returns: Whether the fetch begins.
+  /// Begins a fetch if one is due at `now`, in monotonic seconds from 0. If true, call `succeeded` or `failed` next.
   public mutating func begin(for occasion: Occasion, now: Int) -> Bool {
     guard allows(occasion, now: now) else { return false }
     // Without a set, every key is unknown. The backoff then limits the fetches.
@@ -53,8 +44,6 @@ public struct KeySetSchedule: Sendable, Equatable {
   }
 
   /// Returns whether a fetch may begin.
-  ///
-  /// - Parameter now: Seconds of a monotonic clock, never below 0.
   public func allows(_ occasion: Occasion, now: Int) -> Bool {
     guard !isFetching, now >= notBefore else { return false }
     switch occasion {
@@ -65,9 +54,7 @@ public struct KeySetSchedule: Sendable, Equatable {
     }
   }
 
-  /// Records a fetch that returned a set.
-  ///
-  /// - Parameter maxAge: The lifetime in seconds that the provider states; nil if it states none.
+  /// Records a fetch that returned a set, with the lifetime in seconds that the provider states; nil if it states none.
   public mutating func succeeded(now: Int, maxAge: Int? = nil) {
     let lifetime = maxAge.map { min(max($0, Self.lifetimes.lowerBound), Self.lifetimes.upperBound) }
     (isFetching, failures, notBefore) = (false, 0, 0)

@@ -3,25 +3,20 @@ import JSON
 
 /// The discovery document of an identity provider (OpenID Connect Discovery §3): where its keys are.
 public struct ProviderMetadata: Sendable, Equatable {
-  /// The maximum length of a document in bytes. Those of large providers have less than 10 KiB.
+  /// The most bytes of a document. Those of large providers have less than 10 KiB.
   public static let limit = 65_536
-  /// The maximum number of JSON values in a document, because a value costs more memory than its bytes.
+  /// The most JSON values in a document, because a value costs more memory than its bytes.
   private static let mostValues = 8192
-  /// The end of the URL of a document (§4).
-  private static let path = ".well-known/openid-configuration"
 
   /// The `jwks_uri`, not checked.
   public let keySetURL: ByteString
 
-  /// Returns the URL of the document of an issuer: a slash at the end of the issuer counts once (§4.1).
+  /// Returns the URL of the document of an issuer (§4): a slash at the end of the issuer counts once (§4.1).
   public static func url(of issuer: String) -> String {
-    issuer.utf8.last == UInt8(ascii: "/") ? "\(issuer)\(path)" : "\(issuer)/\(path)"
+    "\(issuer)\(issuer.utf8.last == UInt8(ascii: "/") ? "" : "/").well-known/openid-configuration"
   }
 
-  /// Parses a document, and checks that it is the issuer's own (§4.3). Otherwise any site whose address resembles the
-  /// issuer's could name the keys.
-  ///
-  /// - Throws: A sentence with “the discovery document” as its subject.
+  /// Parses a document, which must be the issuer's own (§4.3): else a site with a similar address could name the keys.
   public init(_ json: [UInt8], issuer: String) throws(ProviderMetadataError) {
     guard json.count <= Self.limit else { throw .init("is longer than \(Self.limit) bytes.") }
     guard let value = JSONReader.read(json, values: Self.mostValues), value.isObject else {
@@ -48,7 +43,5 @@ public struct ProviderMetadataError: Error, Sendable, Equatable, CustomStringCon
   /// One sentence with “The discovery document” as its subject: what is wrong, and how to correct it if that is known.
   public let description: String
 
-  init(_ predicate: String) {
-    description = "The discovery document \(predicate)"
-  }
+  init(_ predicate: String) { description = "The discovery document \(predicate)" }
 }

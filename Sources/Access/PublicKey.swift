@@ -8,7 +8,7 @@ import Locks
   // accessed only inside `monitor`, and a verifier belongs to the thread that took it out of `idle`. `Locked` cannot
   // hold the verifiers, because they are not Sendable and leave it.
 
-  enum Kind: Sendable {
+  enum Kind {
     case p256
     /// The length of the modulus is in bytes.
     case rsa(modulusLength: Int)
@@ -48,9 +48,7 @@ import Locks
 
   deinit { unsafe EVP_PKEY_free(pointer) }
 
-  static func == (left: PublicKey, right: PublicKey) -> Bool {
-    left.subjectPublicKeyInfo == right.subjectPublicKeyInfo
-  }
+  static func == (left: PublicKey, right: PublicKey) -> Bool { left.subjectPublicKeyInfo == right.subjectPublicKeyInfo }
 
   /// Returns whether this key made the signature, in the form of JWS, by this algorithm.
   func verifies(_ signature: Span<UInt8>, of input: Span<UInt8>, _ algorithm: JWTAlgorithm) -> Bool {
@@ -81,10 +79,8 @@ extension PublicKey {
   /// Creates a key from the coordinates of a point of P-256 (RFC 7518 §6.2.1).
   static func p256(x: [UInt8], y: [UInt8]) throws(UnusableKey) -> PublicKey {
     guard x.count == 32, y.count == 32 else { throw .init("its x and y are not 32 bytes each.") }
-    let point: [UInt8] = [0x04] + x + y
-    guard let key = PublicKey(.p256, subjectPublicKeyInfo: DER.publicKey(DER.p256, point)) else {
-      throw .init("its x and y are not a point of P-256.")
-    }
+    guard let key = PublicKey(.p256, subjectPublicKeyInfo: ECDSASignature.keyPrefix + x + y)
+    else { throw .init("its x and y are not a point of P-256.") }
     return key
   }
 
@@ -104,9 +100,8 @@ extension PublicKey {
     try checkExponent(exponent)
     let numbers = DER.sequence(DER.integer(modulus) + DER.integer(exponent))
     let info = DER.publicKey(DER.rsaEncryption, numbers)
-    guard let key = PublicKey(.rsa(modulusLength: modulus.count), subjectPublicKeyInfo: info) else {
-      throw .init("its n and e are not an RSA key.")
-    }
+    guard let key = PublicKey(.rsa(modulusLength: modulus.count), subjectPublicKeyInfo: info)
+    else { throw .init("its n and e are not an RSA key.") }
     return key
   }
 
@@ -119,13 +114,12 @@ extension PublicKey {
     return key
   }
 
-  /// The minimum size of a modulus (RFC 7518 §3.3).
+  /// RFC 7518 §3.3.
   private static let minimumModulusBits = 2048
-  /// The maximum size of a modulus. A larger one would let a stranger cause too much work with one verification.
+  /// A larger modulus would let a stranger cause too much work with one verification.
   private static let maximumModulusBits = 8192
 
-  /// Requires an odd exponent from 3 to 2³¹ − 1, as Go does. With 1, every message is its own signature. Longer
-  /// exponents only cost time.
+  /// Requires an odd exponent from 3 to 2³¹ − 1, as Go does. With 1, a message is its signature; longer ones cost time.
   private static func checkExponent(_ exponent: [UInt8]) throws(UnusableKey) {
     let value = exponent.count <= 4 ? exponent.reduce(0) { $0 << 8 | UInt32($1) } : .max
     guard value & 1 == 1, (3...0x7FFF_FFFF).contains(value) else {
@@ -134,21 +128,16 @@ extension PublicKey {
   }
 }
 
-/// The reason why a key of a set is left out.
+/// The reason why a key of a set is left out: the end of a sentence after a colon, with a full stop.
 struct UnusableKey: Error {
-  /// The end of a sentence after a colon, with a full stop.
   let reason: String
 
-  init(_ reason: String) {
-    self.reason = reason
-  }
+  init(_ reason: String) { self.reason = reason }
 }
 
-/// The points of edwards25519 that a multiplication by 8 takes to the neutral element. With such a “key”, a forged
-/// signature can verify, and OpenSSL does not refuse the key.
+/// The points of edwards25519 that 8 times give the neutral element. OpenSSL accepts them as keys of forged signatures.
 enum SmallOrderPoint {
-  /// Returns whether 32 bytes can be a key: y is below p (RFC 8032 §5.1.3), and the order is not small. Each
-  /// verification checks that the point is on the curve.
+  /// Returns whether y is below p (RFC 8032 §5.1.3) and the order is not small. OpenSSL checks the curve later.
   static func isSound(_ point: [UInt8]) -> Bool {
     guard let sign = point.indices.last else { return false }
     var y = point
@@ -175,11 +164,6 @@ enum SmallOrderPoint {
 
 /// The part of DER (X.690 §10) that a `SubjectPublicKeyInfo` (RFC 5280 §4.1.2.7) needs.
 enum DER {
-  /// The `AlgorithmIdentifier` of a key on P-256 (RFC 5480 §2.1.1).
-  static let p256: [UInt8] = [
-    0x30, 0x13, 0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01, 0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03,
-    0x01, 0x07,
-  ]
   /// The `AlgorithmIdentifier` of an RSA key (RFC 3279 §2.3.1).
   static let rsaEncryption: [UInt8] = [
     0x30, 0x0D, 0x06, 0x09, 0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x01, 0x05, 0x00,
@@ -187,7 +171,6 @@ enum DER {
   /// The `AlgorithmIdentifier` of an Ed25519 key (RFC 8410 §3).
   static let ed25519: [UInt8] = [0x30, 0x05, 0x06, 0x03, 0x2B, 0x65, 0x70]
 
-  /// Returns a `SubjectPublicKeyInfo`.
   static func publicKey(_ algorithm: [UInt8], _ key: [UInt8]) -> [UInt8] {
     // The first octet counts unused bits.
     sequence(algorithm + element(0x03, [0] + key))

@@ -1,7 +1,7 @@
 import Bytes
 import Cryptography
 
-/// The name of a bucket at the store: two bits for its table, and 62 of an HMAC.
+/// The name of a bucket: two bits for its table, and 62 of an HMAC or, in a process alone, of a hash.
 struct BucketID: Hashable, Sendable {
   /// What a bucket counts. The values are part of the format.
   enum Kind: UInt8, Sendable {
@@ -15,10 +15,7 @@ struct BucketID: Hashable, Sendable {
 
   let bits: UInt64
 
-  /// Creates the ID of a bucket from 64 bits of its HMAC.
-  init(_ kind: Kind, code: UInt64) {
-    bits = code >> 2 | UInt64(kind.rawValue) << 62
-  }
+  init(_ kind: Kind, code: UInt64) { bits = code >> 2 | UInt64(kind.rawValue) << 62 }
 
   /// Creates an ID that came from outside. Returns nil if no bucket has it.
   init?(bits: UInt64) {
@@ -52,14 +49,9 @@ struct BucketName {
 
   static func caller(_ caller: Caller, of client: String, _ bucket: TokenBucket) -> BucketName {
     var name = BucketName(.caller, client: client, bucket)
-    switch caller {
-    case .address(let text):
-      name.message.append(1)
-      name.append(text.utf8)
-    case .subject(let bytes):
-      name.message.append(2)
-      name.append(bytes.bytes)
-    }
+    let kind: UInt8 = if case .address = caller { 1 } else { 2 }
+    name.message.append(kind)
+    name.append(caller.bytes.bytes)
     return name
   }
 
@@ -93,8 +85,7 @@ package struct RateSettlement: Sendable, Equatable {
   /// 32 bytes for each bucket, little endian: ID, cost, ahead, and the largest debt, the times in microseconds.
   package private(set) var buckets: [UInt8] = []
 
-  /// The bytes of one bucket.
-  static let stride = 32
+  private static let stride = 32
   /// The value of `ahead` for a bucket that was only asked for. Lua counts exactly up to 2^53.
   private static let never: Int64 = -(1 << 52)
 
@@ -112,8 +103,7 @@ package struct RateSettlement: Sendable, Equatable {
   }
 }
 
-/// The debts of buckets, as the store replies and publishes them: 16 bytes each, the ID and the debt in microseconds. The
-/// bytes come from outside.
+/// The debts of buckets, as the store replies and publishes them: 16 bytes each, the ID and the debt in microseconds.
 struct RateDebts: Sequence, IteratorProtocol {
   struct Debt {
     let id: BucketID
@@ -121,16 +111,15 @@ struct RateDebts: Sequence, IteratorProtocol {
     let nanoseconds: Int64?
   }
 
-  /// The bytes of one debt.
-  static let stride = 16
+  private static let stride = 16
   /// The largest debt that a sum can have: 36 years.
   private static let most = Int64.max / 8 / 1000
 
   private var rest: ArraySlice<UInt8>
 
-  /// Reads the debts. Returns nil if the bytes are no debts, or too many.
+  /// Reads debts, which come from outside. Returns nil if the bytes are none, or too many.
   init?(_ bytes: ArraySlice<UInt8>) {
-    guard bytes.count % Self.stride == 0, bytes.count <= SharedRates.mostSettled * Self.stride else { return nil }
+    guard bytes.count % Self.stride == 0, bytes.count <= RateBuckets.mostSettled * Self.stride else { return nil }
     rest = bytes
   }
 
@@ -149,6 +138,47 @@ struct RateDebts: Sequence, IteratorProtocol {
   }
 }
 
+/// The tokens that a strict client's caller needs from the store, for ``SharedRateScripts/strict``.
+package struct StrictTake: Sendable {
+  struct Part {
+    let policy: ServiceLimit.Policy
+    let id: BucketID
+    let bucket: TokenBucket
+    let mostDebt: Int64
+    /// The debt that a store which came back may have lost.
+    let knownDebt: Int64
+  }
+
+  let parts: [Part]
+
+  /// The ends of the buckets' keys.
+  package var names: [[UInt8]] { parts.map(\.id.bytes) }
+
+  /// 40 bytes for each bucket, little endian: ID, interval, the largest debt that leaves a token, the largest debt of
+  /// all, and the debt that the replica knows of, in microseconds.
+  package var buckets: [UInt8] {
+    var bytes: [UInt8] = []
+    for part in parts {
+      bytes.append(littleEndian: part.id.bits)
+      bytes.append(littleEndian: UInt64(part.bucket.interval.microseconds))
+      // Rounded down, so that the store never takes a token that is not there.
+      bytes.append(littleEndian: UInt64((part.bucket.span - part.bucket.interval) / 1000))
+      bytes.append(littleEndian: UInt64(part.mostDebt.microseconds))
+      bytes.append(littleEndian: UInt64(part.knownDebt.microseconds))
+    }
+    return bytes
+  }
+}
+
+/// The store's decision about a ``StrictTake``. It comes from outside.
+package struct StrictReply: Sendable, Equatable {
+  package let isTaken: Bool
+  /// The debt of each bucket before, in microseconds.
+  package let debts: [Int64]
+
+  package init(isTaken: Bool, debts: [Int64]) { (self.isTaken, self.debts) = (isTaken, debts) }
+}
+
 extension Int64 {
   /// Nanoseconds as microseconds, rounded up.
   var microseconds: Int64 { self > 0 ? (self - 1) / 1000 + 1 : self / 1000 }
@@ -156,9 +186,7 @@ extension Int64 {
 
 extension UInt64 {
   /// The number in eight bytes, or fewer.
-  fileprivate init(littleEndian bytes: ArraySlice<UInt8>) {
-    self = bytes.reversed().reduce(0) { $0 << 8 | UInt64($1) }
-  }
+  fileprivate init(littleEndian bytes: ArraySlice<UInt8>) { self = bytes.reversed().reduce(0) { $0 << 8 | UInt64($1) } }
 }
 
 extension [UInt8] {

@@ -1,9 +1,8 @@
 /// The scripts that the store runs for the rates of a group, in Lua 5.1.
 ///
 /// A bucket is a key with the moment when it is full, in microseconds of the store's clock, and expires a second after
-/// that. The name of the key is the first key of a script, followed by the eight bytes of the ID. All numbers are whole
-/// and below 2^53, so Lua counts them exactly. A key with another kind of value is another program's: scripts do not
-/// change it.
+/// that. Its name is the first key of a script, followed by the eight bytes of the ID. All numbers are whole and below
+/// 2^53, so Lua counts them exactly. Scripts do not change a key with another kind of value, another program's.
 package enum SharedRateScripts {
   /// Settles a replica's buckets once, and publishes their debts.
   ///
@@ -48,9 +47,7 @@ package enum SharedRateScripts {
 
   /// Takes a token of all given buckets, or of none, and publishes their debts.
   ///
-  /// Keys: the names of the buckets. Arguments: the channel, the beginning of the message, and for each bucket 40 bytes,
-  /// little endian: ID, interval, the largest debt that leaves a token, the largest debt of all, and the debt that the
-  /// replica knows of, in microseconds.
+  /// Keys: the names of the buckets. Arguments: the channel, the beginning of the message, and ``StrictTake/buckets``.
   ///
   /// Reply: 1 if the tokens are taken, else 0; and the debt of each bucket before, in microseconds. A debt beyond the
   /// largest, as after the store's clock went back, is lowered at the store as well: only then it is repaid.

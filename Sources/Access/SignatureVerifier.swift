@@ -1,13 +1,12 @@
 import COpenSSL
 import Cryptography
 
-/// Verifies signatures by one key and one algorithm, and reuses OpenSSL's prepared contexts.
-///
-/// The contexts hold state, so a verifier belongs to one thread at a time.
+/// Verifies signatures by one key and one algorithm, and reuses OpenSSL's prepared contexts. The contexts hold state,
+/// so a verifier belongs to one thread at a time.
 @safe final class SignatureVerifier {
   // Safe: the pointers are valid from `init` to `deinit`, and each holds its own reference to the key.
 
-  /// Ed25519 hashes the input itself, twice (RFC 8032 §5.1.7). For the other algorithms, the verifier hashes it first.
+  /// Ed25519 hashes the input itself, twice (RFC 8032 §5.1.7); for the other algorithms the verifier hashes it first.
   @safe private enum Engine {
     case digested(context: OpaquePointer, SHA256.Hasher)
     case whole(key: OpaquePointer)
@@ -70,9 +69,8 @@ import Cryptography
       guard unsafe EVP_PKEY_up_ref(key) == 1 else { return nil }
       return unsafe .whole(key: key)
     }
-    guard let hasher = try? SHA256.Hasher(), let context = unsafe EVP_PKEY_CTX_new_from_pkey(nil, key, nil) else {
-      return nil
-    }
+    guard let hasher = try? SHA256.Hasher(), let context = unsafe EVP_PKEY_CTX_new_from_pkey(nil, key, nil)
+    else { return nil }
     guard unsafe EVP_PKEY_verify_init(context) == 1,
       unsafe EVP_PKEY_CTX_set_signature_md(context, SHA256.algorithm.pointer) == 1,
       unsafe setPadding(algorithm, context)

@@ -17,8 +17,7 @@ extension Span<UInt8> {
     return UInt128(bigEndian: unsafe unsafeBitCast(address, to: UInt128.self))
   }
 
-  /// Calls `body` with the bytes and a final NUL. Returns 0 without the call if no address is so long or has a NUL, at which
-  /// inet_pton would stop.
+  /// Calls `body` with the bytes and a NUL. Returns 0 if no address is so long, or for a NUL, which ends a C string.
   private func withCString(_ body: (UnsafePointer<CChar>?) -> Int32) -> Int32 {
     // INET6_ADDRSTRLEN: the longest IPv6 address, which ends with an IPv4 address, and the NUL.
     var characters = InlineArray<46, CChar>(repeating: 0)
@@ -32,8 +31,7 @@ extension Span<UInt8> {
 }
 
 extension String {
-  /// Creates the text of the IPv6 address of these bits as inet_ntop writes it, which fits into a string without heap
-  /// memory.
+  /// Creates the text of the IPv6 address of these bits as inet_ntop writes it.
   public init(ipv6 bits: UInt128) {
     // Safe: both types have 128 bits, and each pattern is an address.
     var address = unsafe unsafeBitCast(bits.bigEndian, to: in6_addr.self)

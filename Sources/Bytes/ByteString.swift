@@ -1,34 +1,23 @@
-/// Text from outside, kept as the received bytes. Comparison, hashing and sorting work byte by byte.
-///
-/// `String` compares and hashes by canonical equivalence, which costs O(n²) for n combining marks, and treats different
-/// bytes as the same text. So it is for text of the operator and of the program (docs/decisions.md, 55).
+/// Text from outside, kept as the received bytes. Comparison, hashing and sorting work byte by byte. `String` compares
+/// and hashes by canonical equivalence, which costs O(n²) for n combining marks, and equates different bytes. So it is
+/// for text of the operator and of the program (docs/decisions.md, 55).
 public struct ByteString: Sendable {
   /// The bytes. They are UTF-8 if the source guarantees it.
   public let bytes: [UInt8]
 
   /// Creates a value from bytes, unchanged.
-  public init(_ bytes: [UInt8]) {
-    self.bytes = bytes
-  }
-
+  public init(_ bytes: [UInt8]) { self.bytes = bytes }
   /// Creates a value from the UTF-8 of a text.
-  public init(_ text: some StringProtocol) {
-    bytes = Array(text.utf8)
-  }
+  public init(_ text: some StringProtocol) { bytes = Array(text.utf8) }
 
   /// The text for display only. Never compare it.
   public var text: String { String(decoding: bytes, as: UTF8.self) }
-
   /// The number of bytes.
   public var count: Int { bytes.count }
-
   /// Whether all bytes are ASCII, so that ``text`` has one normal form.
   public var isASCII: Bool { bytes.allSatisfy { $0 < 0x80 } }
-
   /// The same bytes, with ASCII letters in lower case.
-  public var lowercasedASCII: ByteString {
-    ByteString(bytes.map { $0 &- UInt8(ascii: "A") < 26 ? $0 | 0x20 : $0 })
-  }
+  public var lowercasedASCII: ByteString { ByteString(bytes.map(\.lowercased)) }
 }
 
 extension ByteString: Hashable, Comparable {
@@ -42,7 +31,6 @@ extension ByteString: Hashable, Comparable {
 
   /// Returns whether the bytes differ from the UTF-8 of `text`.
   public static func != (left: ByteString, text: String) -> Bool { !(left == text) }
-
   /// Matches a string literal in a `case`.
   public static func ~= (text: String, value: ByteString) -> Bool { value == text }
 
@@ -61,9 +49,7 @@ extension ByteString: Hashable, Comparable {
 
 extension ByteString: ExpressibleByStringInterpolation {
   /// Creates a value from the UTF-8 of a literal.
-  public init(stringLiteral text: String) {
-    self.init(text)
-  }
+  public init(stringLiteral text: String) { self.init(text) }
 }
 
 extension ByteString: CustomStringConvertible {
@@ -84,10 +70,8 @@ extension UInt64 {
 
 /// Eight bytes at a time.
 extension Span<UInt8> {
-  /// Returns the index of the first byte in `start..<end` that `marks` marks by its top bit, or of the first of the last
-  /// bytes, fewer than eight, which do not fill a word.
-  ///
-  /// - Parameter marks: Gets eight bytes, the first one lowest. Only its lowest mark must be exact.
+  /// Returns the index of the first byte in `start..<end` that `marks` marks by its top bit, or of the last bytes,
+  /// which do not fill a word. `marks` gets eight bytes, the first one lowest; only its lowest mark must be exact.
   @inlinable @inline(__always)
   public func firstMark(from start: Int, to end: Int, _ marks: (_ word: UInt64) -> UInt64) -> Int {
     var index = start
@@ -155,9 +139,8 @@ extension Span<UInt8> {
     return true
   }
 
-  /// Returns whether the bytes in `range` equal `lowercase` (ASCII), ignoring the case of ASCII letters.
-  ///
-  /// It has a label because a literal without one would become a `String` too, which takes longer to compare.
+  /// Returns whether the bytes in `range` equal `lowercase` (ASCII), ignoring the case of ASCII letters. It has a label
+  /// because a literal without one would become a `String` too, which takes longer to compare.
   public func equalsIgnoringCase(_ range: Range<Int>, text lowercase: String) -> Bool {
     guard range.count == lowercase.utf8.count else { return false }
     for (index, expected) in zip(range, lowercase.utf8) where self[index].lowercased != expected { return false }

@@ -7,10 +7,8 @@ public struct CivilDate: Sendable, Equatable {
   /// The day of the month, 1 to 31.
   public let day: Int
 
-  /// Creates the date `daysSinceEpoch` days after 1970-01-01, or before it if negative.
-  ///
-  /// The algorithm counts in eras of 400 years that begin on 1 March, so that the leap day is the last day of a year
-  /// (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).
+  /// Creates the date of a day since 1970-01-01, or before. Eras of 400 years begin on 1 March, so that the leap day is
+  /// the last of a year (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).
   public init(daysSinceEpoch: Int) {
     let shifted = daysSinceEpoch + 719_468
     let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097
@@ -22,8 +20,7 @@ public struct CivilDate: Sendable, Equatable {
     year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
     day = dayOfYear - (153 * monthFromMarch + 2) / 5 + 1
   }
-  /// Returns the days from 1970-01-01 to a date, the inverse of ``init(daysSinceEpoch:)`` (`days_from_civil`). Valid for
-  /// years 0 to 9999 only.
+  /// Returns the days from 1970-01-01 to a date of the years 0 to 9999 (`days_from_civil`).
   public static func daysSinceEpoch(year: Int, month: Int, day: Int) -> Int {
     // Years start on 1 March. One more era keeps all numbers positive.
     let year = year + 400 - (month <= 2 ? 1 : 0)
@@ -40,9 +37,7 @@ public struct CivilTime: Sendable, Equatable, CustomStringConvertible {
   public let secondsSinceEpoch: Int
 
   /// Creates the time. A time before 1970 becomes 1970.
-  public init(secondsSinceEpoch: Int) {
-    self.secondsSinceEpoch = max(secondsSinceEpoch, 0)
-  }
+  public init(secondsSinceEpoch: Int) { self.secondsSinceEpoch = max(secondsSinceEpoch, 0) }
 
   /// Parses the text form. Returns nil for any other text, an offset other than `Z`, and times before 1970.
   public init?(_ text: String) {
@@ -63,9 +58,8 @@ public struct CivilTime: Sendable, Equatable, CustomStringConvertible {
     let date = CivilDate(daysSinceEpoch: days)
     var text: [UInt8] = []
     text.append(decimal: date.year, width: 4)
-    for (mark, number) in [
-      ("-", date.month), ("-", date.day), ("T", time / 3600), (":", time / 60 % 60), (":", time % 60),
-    ] {
+    let parts = [("-", date.month), ("-", date.day), ("T", time / 3600), (":", time / 60 % 60), (":", time % 60)]
+    for (mark, number) in parts {
       text.append(contentsOf: mark.utf8)
       text.append(decimal: number, width: 2)
     }

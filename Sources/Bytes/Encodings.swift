@@ -91,9 +91,7 @@ extension String {
 }
 
 /// Base64 (RFC 4648): for tokens (§5, no padding), for pasted text (§4 or §5) and for a proxy's credentials (§4).
-///
-/// The project has its own codec because JWS compact serialization is its main purpose. The decoder of OpenSSL neither
-/// knows the URL alphabet nor writes into memory that the caller chooses.
+/// OpenSSL's decoder neither knows the URL alphabet nor writes into memory that the caller chooses.
 package enum Base64 {
   /// Returns the number of characters for `count` bytes without padding.
   package static func encodedCount(_ count: Int) -> Int { (count * 4 + 2) / 3 }
@@ -129,9 +127,8 @@ package enum Base64 {
     }
   }
 
-  /// Decodes base64url without padding, as strictly as RFC 7515 requires. Returns nil otherwise.
-  ///
-  /// Bits beyond the last byte must be zero (RFC 4648 §3.5). Otherwise one token would have several spellings.
+  /// Decodes base64url without padding, as strictly as RFC 7515 requires; nil for other text. Bits beyond the last byte
+  /// must be zero (RFC 4648 §3.5), because otherwise one token would have several spellings.
   package static func decodeURL(_ text: Span<UInt8>) -> [UInt8]? {
     var bytes: [UInt8] = []
     var isValid = true
@@ -141,10 +138,8 @@ package enum Base64 {
     return isValid ? bytes : nil
   }
 
-  /// Decodes pasted text in either alphabet, with or without padding, without whitespace. Returns false otherwise.
-  ///
-  /// The function decodes a truncated text up to its end. The DER inside shows missing data more reliably than the last
-  /// few bits of the text do.
+  /// Decodes pasted text in either alphabet, with or without padding, without whitespace; false for other text. A
+  /// truncated text is decoded to its end: the DER inside shows missing data more reliably than the last few bits do.
   package static func decodePasted(_ text: Span<UInt8>, into output: inout OutputSpan<UInt8>) -> Bool {
     var count = text.count
     while count > 0, text.count - count < 2, text[count - 1] == UInt8(ascii: "=") { count -= 1 }
@@ -211,8 +206,7 @@ public enum PercentEncoding {
     return bytes
   }
 
-  /// Decodes every escape, and each plus sign as a space if the text is of a form. Returns nil if an escape is malformed
-  /// or the result is not UTF-8.
+  /// Decodes every escape, and a form's plus signs as spaces; nil if an escape is malformed or the result is not UTF-8.
   package static func text(_ text: some StringProtocol, isOfForm: Bool = false) -> String? {
     let text = text.utf8.map { isOfForm && $0 == UInt8(ascii: "+") ? UInt8(ascii: " ") : $0 }
     return decode(text.span).flatMap { String(validating: $0, as: UTF8.self) }
@@ -257,14 +251,12 @@ extension UInt8 {
   public var isUnreservedInURI: Bool {
     switch self {
     case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-      UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
-      UInt8(ascii: "~"):
+      UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"):
       true
     default: false
     }
   }
 
-  /// Whether the byte is a letter, a digit, `-`, `.` or `_`, which are safe in a name, in a header field, in JSON and in a
-  /// log.
+  /// Whether the byte is a letter, a digit, `-`, `.` or `_`, which are safe in names, header fields, JSON and logs.
   public var isOfName: Bool { isUnreservedInURI && self != UInt8(ascii: "~") }
 }

@@ -15,10 +15,7 @@ public struct FileDenial: Sendable, Hashable {
     permissions = ofFile ?? folder.flatMap(FilePermissions.init)
   }
 
-  /// Creates the reason for a file with these permissions.
-  init(_ permissions: FilePermissions) {
-    (folder, self.permissions) = (nil, permissions)
-  }
+  init(_ permissions: FilePermissions) { (folder, self.permissions) = (nil, permissions) }
 
   /// Returns the first folder on the way to the file that this process may not search.
   private static func closedFolder(above path: String) -> String? {
@@ -43,7 +40,7 @@ public struct FilePermissions: Sendable, Hashable, CustomStringConvertible {
   let owner: UInt32
   let group: UInt32
 
-  /// Creates the permissions with these values.
+  /// Creates permissions.
   public init(mode: UInt32, owner: UInt32, group: UInt32) {
     (self.mode, self.owner, self.group) = (mode & 0o7777, owner, group)
   }
@@ -56,8 +53,7 @@ public struct FilePermissions: Sendable, Hashable, CustomStringConvertible {
 
   /// `mode 0400, owner 0 and group 0`.
   public var description: String { "mode \(Self.octal(mode)), owner \(owner) and group \(group)" }
-
-  /// A further part of the sentence if the mode looks like one that was written without its leading zero. Empty otherwise.
+  /// A further part of the sentence for a mode that was probably written without its leading zero; otherwise empty.
   fileprivate var remark: String { Self.decimalMode(mode).map { ". \($0)" } ?? "" }
 
   /// Returns a mode as in `chmod`: `0600`.
@@ -68,8 +64,7 @@ public struct FilePermissions: Sendable, Hashable, CustomStringConvertible {
   public static func decimalMode(_ mode: UInt32) -> String? {
     let digits = String(mode & 0o7777)
     // Only reading and writing: a key is not executed. The owner may read.
-    guard digits.utf8.count == 3, digits.allSatisfy({ "046".contains($0) }),
-      let meant = UInt32(digits, radix: 8)
+    guard digits.utf8.count == 3, digits.allSatisfy({ "046".contains($0) }), let meant = UInt32(digits, radix: 8)
     else { return nil }
     return "\(octal(mode)) is the decimal number \(digits), as YAML and JSON read a mode without a leading zero: write "
       + "0\(digits) in YAML, or \(meant) in JSON"

@@ -1,13 +1,10 @@
-/// SplitMix64 (Steele, Lea, Flood 2014): a counter whose values are mixed by a bijection. A start gives the same numbers
-/// in every run.
+/// SplitMix64 (Steele, Lea, Flood 2014): a counter with values mixed by a bijection, the same in every run.
 public struct SplitMix64: Sendable {
   @usableFromInline var state: UInt64
 
   /// Creates a generator with a start value.
   @inlinable
-  public init(state: UInt64) {
-    self.state = state
-  }
+  public init(state: UInt64) { self.state = state }
 
   /// Returns the next number. 2^64 of them differ.
   @inlinable

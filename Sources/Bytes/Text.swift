@@ -1,10 +1,9 @@
 import Glibc
 
 extension String {
-  /// Calls `body` with the text's UTF-8.
-  ///
-  /// `utf8.span` is not safe: the bytes of a short text are in the value itself, so the span of a temporary value points
-  /// to a place on the stack that the optimizer gives to other values (https://github.com/swiftlang/swift/issues/81931).
+  /// Calls `body` with the text's UTF-8. `utf8.span` is not safe: the bytes of a short text are in the value itself, so
+  /// the span of a temporary value points to a place on the stack that the optimizer gives to other values
+  /// (https://github.com/swiftlang/swift/issues/81931).
   @inlinable
   @inline(__always)
   public func withUTF8Bytes<Result>(_ body: (Span<UInt8>) -> Result) -> Result {
@@ -25,9 +24,7 @@ extension [UInt8] {
 
   /// Appends the UTF-8 of `text`. A string's view would append it byte by byte.
   @inlinable
-  public mutating func append(utf8 text: String) {
-    text.withUTF8Bytes { append(copying: $0) }
-  }
+  public mutating func append(utf8 text: String) { text.withUTF8Bytes { append(copying: $0) } }
 
   /// Appends a copy of `bytes`.
   @inlinable
@@ -67,8 +64,8 @@ extension [UInt8] {
 }
 
 /// Appends to an array that has grown once for several parts: each growth checks whether the array is shared and large
-/// enough, which takes longer than to copy a few bytes. To let an empty array grow costs less than to create one by
-/// `init(capacity:)`, which looks up the type of the array's storage each time.
+/// enough, which takes longer than to copy a few bytes. To let an empty array grow costs less than `init(capacity:)`,
+/// which looks up the type of the array's storage each time.
 extension OutputSpan<UInt8> {
   /// Appends a copy of `bytes`. Traps without room for them.
   @inlinable
@@ -85,9 +82,7 @@ extension OutputSpan<UInt8> {
   /// Appends the UTF-8 of `text`. Traps without room for it.
   @inlinable
   @inline(__always)
-  public mutating func append(utf8 text: String) {
-    text.withUTF8Bytes { append(copying: $0) }
-  }
+  public mutating func append(utf8 text: String) { text.withUTF8Bytes { append(copying: $0) } }
 
   /// Appends the bytes of a literal. Traps without room for them.
   @inlinable
@@ -98,11 +93,9 @@ extension OutputSpan<UInt8> {
     append(copying: unsafe Span(_unsafeElements: bytes))
   }
 
-  /// The digits of the largest 64-bit number.
   static var mostDecimalDigits: Int { 20 }
 
-  /// Appends `number` in decimal, with leading zeros up to `width` digits (at most 20). Traps without room for them and a
-  /// sign.
+  /// Appends `number` in decimal, with leading zeros up to `width` digits (at most 20). Traps without room.
   public mutating func append(decimal number: Int, width: Int = 1) {
     if number < 0 { append(UInt8(ascii: "-")) }
     var rest = number.magnitude
@@ -138,8 +131,7 @@ extension OutputSpan<UInt8> {
 }
 
 extension Span<UInt8> {
-  /// Whether a JSON string contains any of the bytes only as an escape. Errors, of which there are most under an attack,
-  /// are short text without one.
+  /// Whether a JSON string contains any of the bytes only as an escape. Most strings have none.
   fileprivate var needsJSONEscape: Bool {
     var index = firstMark(from: 0, to: count) { word in
       word.marksOfControls | word.marks(of: 0x7f) | word.marks(of: UInt8(ascii: "\""))

@@ -97,6 +97,9 @@ static const struct {
     {"/page/recipes/recipe.kt", (const uint8_t[]){
 #embed "../../docs/recipes/recipe.kt" suffix(, 0)
      }},
+    {"openapi.json", (const uint8_t[]){
+#embed "../WebFiles/Resources/openapi.json" suffix(, 0)
+     }},
     {"musickit-token.js", (const uint8_t[]){
 #embed "../WebFiles/Module/musickit-token.js" suffix(, 0)
      }},

@@ -1,32 +1,17 @@
 import HTTPCache
 import HTTPMessages
-import Locks
 import Synchronization
 import Tracing
 import UpstreamAdmission
 
 /// The limit of the requests in flight, with the flights that wait for a turn.
-typealias CatalogLimit = ConcurrencyLimit<OneShot<QueueResult>>
-
-struct QueuePlace: Sendable {
-  let ticket: QueueTicket
-  let waiting: OneShot<QueueResult>
-}
-
-enum QueueResult: Sendable {
-  /// The request may be sent.
-  case granted(ConcurrencyPermit)
-  /// The turn did not come before the deadline.
-  case timedOut
-  /// The caller has disconnected.
-  case cancelled
-}
+typealias CatalogLimit = ConcurrencyLimit<FlightDriver>
 
 /// What decides whether and when a request may go to Apple: the deadline, the circuit, the limit of requests in flight and
 /// their pace, and the developer token; after an attempt also the retry budget. It learns from each attempt.
 ///
-/// A value behind the gateway's lock. A flight has a critical section before an attempt (``enter(_:of:at:on:)``) and one
-/// after it (``settle(_:_:now:)``, ``failed(_:_:isOurs:of:until:_:now:)``, ``limited(retryAfter:of:until:_:now:)``).
+/// A value behind the gateway's lock. A flight has a critical section before an attempt (``enter(_:of:at:)``) and one
+/// after it, and leaves in ``duties`` what it requires outside of the lock.
 struct Admission {
   var limit: CatalogLimit
   var circuit = UpstreamCircuit()
@@ -44,7 +29,6 @@ struct Admission {
   var hasNewKey = true
   var clockSkew = ClockSkew()
 
-  var deadlines = DeadlineQueue()
   /// When the task that grants turns at the pacer's times does so next; nil without such a task.
   var pacesAt: Duration?
   /// That task, and its number.
@@ -58,35 +42,56 @@ struct Admission {
   var counts = CatalogCounts()
   var recentRefusals = RecentRefusals()
 
-  init(_ limits: ConcurrencyLimits) {
+  /// What the present critical section requires outside of the lock; nil for nothing.
+  var duties: Duties?
+  /// A request with less time left is not sent.
+  private let leastTime: Duration
+
+  init(_ limits: ConcurrencyLimits, leastTime: Duration) {
     limit = CatalogLimit(limits)
+    self.leastTime = leastTime
   }
 
-  /// What a critical section requires outside of the lock.
   struct Duties: Sendable {
     /// The turns to hand to the flights that wait for them.
     var grants: [CatalogLimit.Grant] = []
-    var pacing: PacingTask?
+    /// The pacing task to start, which grants turns at the pacer's times, by its number.
+    var pacing: (route: UpstreamRoute, number: Int)?
     /// The group of replicas, if the limit must settle with them.
     var needs: (any QuotaGroup)?
+    /// That the circuit has opened or closed, or that a probe has failed.
+    var news: CircuitNews?
+    /// Whether Apple accepts tokens again after it has refused one.
+    var isAcceptedAgain = false
   }
 
-  mutating func duties(
-    now: Duration, by route: UpstreamRoute? = nil, handing grants: [CatalogLimit.Grant] = []
-  ) -> Duties {
-    Duties(grants: grants, pacing: startsPacing(by: route), needs: needs(now: now))
+  private mutating func require(_ duty: (inout Duties) -> Void) {
+    var all = duties ?? Duties()
+    duty(&all)
+    duties = all
+  }
+
+  /// Notes what a change of the limit requires. `route`: for pacing tasks; nil keeps the first one.
+  mutating func limitChanged(
+    granting grants: [CatalogLimit.Grant] = [], by route: UpstreamRoute? = nil, now: Duration
+  ) {
+    let (pacing, needs) = (startsPacing(by: route), needs(now: now))
+    guard !grants.isEmpty || pacing != nil || needs != nil else { return }
+    require {
+      $0.grants += grants
+      $0.pacing = pacing ?? $0.pacing
+      $0.needs = needs ?? $0.needs
+    }
   }
 
   /// Returns the pacing task to start; nil if none is needed, or if one wakes in time.
-  ///
-  /// - Parameter route: The route for pacing tasks; nil keeps the first one.
-  private mutating func startsPacing(by route: UpstreamRoute?) -> PacingTask? {
+  private mutating func startsPacing(by route: UpstreamRoute?) -> (route: UpstreamRoute, number: Int)? {
     if pacingRoute == nil, let route { pacingRoute = route }
     guard let opening = limit.opening, let pacingRoute else { return nil }
     if let pacesAt, opening > pacesAt - Self.leastGain { return nil }
     pacesAt = opening
     pacingTask += 1
-    return PacingTask(route: pacingRoute, number: pacingTask)
+    return (pacingRoute, pacingTask)
   }
 
   /// The time by which a turn must be earlier than the pacing task wakes, so that another task starts: 5 ms. News of the
@@ -94,7 +99,7 @@ struct Admission {
   private static let leastGain = Duration.milliseconds(5)
 
   /// Returns the group if the limit must settle with the other replicas now; otherwise nil.
-  mutating func needs(now: Duration) -> (any QuotaGroup)? {
+  private mutating func needs(now: Duration) -> (any QuotaGroup)? {
     guard let quotaGroup, limit.needsStore(now: now) else { return nil }
     return quotaGroup
   }
@@ -107,35 +112,43 @@ extension Admission {
     case ready(CatalogAttempt)
     /// The request has a turn, and a token must be minted first.
     case withoutToken(ConcurrencyPermit, UpstreamCircuit.Pass)
-    case queued(QueuePlace)
+    case queued(QueueTicket)
     /// The turn would come too late, or the queue is full.
     case rejected(retryAfter: Duration)
-    /// The circuit refuses the request, or may do so later: then it need not wait for a turn. The permit is the turn that it
-    /// has already.
+    /// The circuit refuses the request, also before it waits for a turn. The permit is the turn that it has already.
     case circuitOpen(UpstreamCircuit.Refusal, ConcurrencyPermit?)
     /// Too little time is left to send anything.
     case tooLate
   }
 
   /// Takes a turn at the upstream for a request, or a place in the queue.
-  mutating func enter(
-    _ flight: borrowing Flight, of miss: CatalogMiss, at time: CacheTime, on gateway: CatalogGateway
-  ) -> Result {
+  mutating func enter(_ flight: borrowing Flight, of driver: FlightDriver, at time: CacheTime) -> Result {
     let now = time.elapsed
-    let patience = miss.end - now - gateway.leastTime
     if flight.number > 1 { counts.retries += 1 }
+    let patience = driver.miss.end - now - leastTime
     guard patience >= .zero else { return .tooLate }
     if flight.number == 1 { retryBudget.earn() }
     if let refusal = circuit.refusal(for: flight.subject, now: now) { return .circuitOpen(refusal, nil) }
-    var request = CatalogLimit.Request(flight.caller)
+    var request = CatalogLimit.Request(flight.payer)
     (request.isRepeated, request.isRetry) = (flight.number > 1, flight.limited != nil)
-    (request.waited, request.patience) = (miss.waited, patience)
-    var waiting: OneShot<QueueResult>?
-    switch limit.acquire(request, waiter: OneShot(keptIn: &waiting), now: now) {
-    case .granted(let permit): return launch(flight, permit, at: time, on: gateway)
+    (request.waited, request.patience) = (driver.miss.waited, patience)
+    switch limit.acquire(request, waiter: driver, now: now) {
+    case .granted(let permit): return launch(flight, permit, at: time, on: driver.gateway)
     case .refused(let retryAfter): return .rejected(retryAfter: retryAfter)
-    case .queued(let ticket): return .queued(QueuePlace(ticket: ticket, waiting: waiting ?? OneShot()))
+    case .queued(let ticket): return .queued(ticket)
     }
+  }
+
+  /// Gives a flight that waits for its turn a place in the queue of another caller. Returns the turn if that caller may
+  /// send at once.
+  mutating func addPlace(of miss: CatalogMiss, for ticket: QueueTicket, now: Duration) -> CatalogLimit.Grant? {
+    var request = CatalogLimit.Request(miss.payer)
+    (request.waited, request.patience) = (miss.waited, miss.end - now - leastTime)
+    // The circuit would refuse the caller when its turn comes.
+    guard request.patience >= .zero,
+      circuit.refusal(for: CircuitSubject(miss.call, for: miss.payer), now: now) == nil
+    else { return nil }
+    return limit.addPlace(for: ticket, of: request, now: now)
   }
 
   /// Lets a request with a turn pass the circuit, gives it the current token, and counts it.
@@ -175,93 +188,67 @@ extension Admission {
 
 /// After an attempt.
 extension Admission {
-  /// What the head of a response has changed, for the log.
-  struct Noted: Sendable {
-    var circuit = CircuitChange.none
-    /// Whether Apple accepts tokens again after it has refused one.
-    var isAcceptedAgain = false
-  }
-
   /// Notes what the head of a response shows, once.
-  mutating func noteHead(of attempt: CatalogAttempt) -> Noted {
-    guard let head = attempt.head.take() else { return Noted() }
+  mutating func noteHead(of attempt: CatalogAttempt) {
+    guard let head = attempt.head.take() else { return }
     let now = head.receivedAt.elapsed
     if let date = head.date {
       clockSkew.note(date: date, sentAt: attempt.start.wall, receivedAt: head.receivedAt.wall, now: now)
     }
-    var noted = Noted(circuit: record(head.circuit, of: attempt.pass, now: now))
-    guard head.isFinal else { return noted }
+    record(head.circuit, of: attempt.pass, now: now)
+    guard head.isFinal else { return }
     retryBudget.earn()
-    noted.isAcceptedAgain = head.provesToken && accepted(attempt.token, at: head.receivedAt)
-    return noted
+    if head.provesToken { accepted(attempt.token, at: head.receivedAt) }
   }
 
-  /// Changes what the end of an attempt changes.
-  ///
-  /// - Parameter permit: The attempt's turn; nil if it was released before.
-  mutating func settle(_ attempt: CatalogAttempt, _ permit: ConcurrencyPermit?, now: Duration) -> (Noted, Duties) {
-    let noted = noteHead(of: attempt)
-    let grants = permit.map { limit.release($0, .answered, now: now) } ?? []
-    return (noted, duties(now: now, handing: grants))
+  /// Releases a turn; nil if it was released before.
+  mutating func release(_ permit: ConcurrencyPermit?, _ outcome: ConcurrencyOutcome, now: Duration) {
+    limitChanged(granting: permit.map { limit.release($0, outcome, now: now) } ?? [], now: now)
   }
 
-  /// What an outcome changes about the circuit, for the log.
-  enum CircuitChange: Sendable {
-    case none
-    case opened(CircuitNews)
-    case closed(CircuitNews)
-  }
-
-  mutating func record(_ outcome: CircuitOutcome, of pass: UpstreamCircuit.Pass, now: Duration) -> CircuitChange {
+  mutating func record(_ outcome: CircuitOutcome, of pass: UpstreamCircuit.Pass, now: Duration) {
     let wasOpen = !circuit.isClosed
     circuit.record(outcome, of: pass, now: now)
     let isOpen = !circuit.isClosed
     // A failed probe is reported too: the log suppresses repeated lines, and its last line must be true.
-    guard wasOpen != isOpen || isOpen && pass.isProbe else { return .none }
-    return isOpen ? .opened(circuit.news) : .closed(circuit.news)
+    guard wasOpen != isOpen || isOpen && pass.isProbe else { return }
+    let news = circuit.news
+    require { $0.news = news }
   }
 
-  /// Notes that Apple has accepted a token. Returns whether it accepts tokens again after it has refused one.
-  mutating func accepted(_ token: ProxyToken, at time: CacheTime) -> Bool {
-    guard let version = token.version else { return false }
-    let before = tokenRefresh.isDegraded
+  private mutating func accepted(_ token: ProxyToken, at time: CacheTime) {
+    guard let version = token.version else { return }
+    let wasDegraded = tokenRefresh.isDegraded
     tokenRefresh.accepted(version, now: time.elapsed)
     // A late response to a token of the last key proves nothing about this one.
     if self.token?.version == version { tokenAcceptedAt = time.wall }
-    return before && !tokenRefresh.isDegraded
+    if wasDegraded, !tokenRefresh.isDegraded { require { $0.isAcceptedAgain = true } }
   }
 }
 
 /// After an attempt without a response for the callers.
 extension Admission {
-  /// Learns from an attempt without a response, and decides about another one.
-  ///
-  /// - Parameter isOurs: Whether the failure shows nothing about Apple.
+  /// Learns from an attempt without a response, and decides about another one. `isOurs`: it shows nothing about Apple.
   mutating func failed(
     _ attempt: CatalogAttempt, _ error: UpstreamError, isOurs: Bool, of flight: borrowing Flight, until end: Duration,
     _ permit: ConcurrencyPermit?, now: Duration
-  ) -> (RetryPolicy.Decision, CircuitChange, Duties) {
-    let change = record(isOurs ? .neutral : CircuitOutcome(error), of: attempt.pass, now: now)
-    let grants = permit.map { limit.release($0, .inconclusive, now: now) } ?? []
-    var decision = RetryPolicy.Decision.giveUp
-    if error.cause != .cancelled {
-      counts.failures += 1
-      decision = self.decision(after: .failed(error), of: flight, until: end, now: now)
-    }
-    return (decision, change, duties(now: now, handing: grants))
+  ) -> RetryPolicy.Decision {
+    record(isOurs ? .neutral : CircuitOutcome(error), of: attempt.pass, now: now)
+    release(permit, .inconclusive, now: now)
+    guard error.cause != .cancelled else { return .giveUp }
+    counts.failures += 1
+    return decision(after: .failed(error), of: flight, until: end, now: now)
   }
 
   /// Learns from a 429, and decides about another attempt. Returns the rate that the quota allows as well.
   mutating func limited(
     retryAfter: Duration?, of flight: borrowing Flight, until end: Duration, _ permit: ConcurrencyPermit?,
     now: Duration
-  ) -> (RetryPolicy.Decision, rate: Double?, Duties) {
-    let grants = permit.map { limit.release($0, .limited(retryAfter: retryAfter), now: now) } ?? []
+  ) -> (RetryPolicy.Decision, rate: Double?) {
+    release(permit, .limited(retryAfter: retryAfter), now: now)
     counts.limited += 1
     recentRefusals.record(now: now)
-    let rate = limit.rate
-    let decision = decision(after: .limited, of: flight, until: end, now: now)
-    return (decision, rate, duties(now: now, handing: grants))
+    return (decision(after: .limited, of: flight, until: end, now: now), limit.rate)
   }
 
   private mutating func decision(
@@ -287,30 +274,24 @@ extension Admission {
   }
 }
 
-/// A task that grants turns at the pacer's times.
-struct PacingTask: Sendable {
-  let route: UpstreamRoute
-  let number: Int
-}
-
-/// One attempt to send a request: its turn at the upstream, what it is sent with, and what the state must learn from it. The
-/// state learns from a complete response in one critical section, at the end of the attempt.
-///
-/// The turn is released exactly once: when the response is complete or cancelled, or with this object.
+/// One attempt to send a request: its turn at the upstream, what it is sent with, and what the state must learn from it, in
+/// one critical section at its end. The turn is released exactly once: when the response is complete or cancelled, or with
+/// this object.
 final class CatalogAttempt: @unchecked Sendable {
-  // Sendable by confinement to the flight that sends the request. Any thread may release the turn.
+  // Sendable by confinement to the flight's loop. Any thread may have the last reference, and so release the turn.
   private let permit: ConcurrencyPermit
   private let gateway: CatalogGateway
   private let isReleased = Atomic(false)
   let pass: UpstreamCircuit.Pass
   let token: ProxyToken
-  /// The span of the attempt; nil if the request has none.
   let span: SpanContext?
   let start: CacheTime
   /// What the head of the response shows; nil before there is one, and when the state knows it.
   var head: HeadFacts?
   /// Whether callers may share the response that was stored; nil for none.
   var isShareable: Bool?
+  /// What ends the turn at its deadline.
+  private var alarm: (any CancellableWork)?
 
   init(
     _ permit: ConcurrencyPermit, of gateway: CatalogGateway, _ pass: UpstreamCircuit.Pass, _ token: ProxyToken,
@@ -322,8 +303,11 @@ final class CatalogAttempt: @unchecked Sendable {
 
   deinit { release(.inconclusive) }
 
-  /// Whether the turn has been released.
-  var isOver: Bool { isReleased.load(ordering: .relaxed) }
+  /// Ends the turn at a deadline, unless it is released before, although a slow caller has not read the response.
+  func end(after duration: Duration, by upstream: any Upstream) {
+    guard !isReleased.load(ordering: .relaxed) else { return }
+    alarm = upstream.alarm(after: duration) { self.release(.inconclusive) }
+  }
 
   /// Releases the turn with the upstream's outcome. A second call does nothing.
   func release(_ outcome: ConcurrencyOutcome) {
@@ -332,7 +316,9 @@ final class CatalogAttempt: @unchecked Sendable {
 
   /// Returns the turn for the caller to release; nil if it was released before.
   func takePermit() -> ConcurrencyPermit? {
-    isReleased.exchange(true, ordering: .relaxed) ? nil : permit
+    guard !isReleased.exchange(true, ordering: .relaxed) else { return nil }
+    alarm.take()?.cancel()
+    return permit
   }
 }
 

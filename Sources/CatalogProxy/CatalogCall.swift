@@ -1,70 +1,45 @@
 import Bytes
-public import HTTP1
-public import HTTPCache
-public import HTTPMessages
-public import HTTPTypes
-public import Memory
-public import Tracing
-public import UpstreamAdmission
+package import HTTP1
+package import HTTPCache
+package import HTTPMessages
+package import HTTPTypes
+package import Memory
+package import Tracing
+import UpstreamAdmission
 
 /// One validated request of a caller, with everything that the phases need to know about it. Immutable: whatever waits
 /// for a response keeps one reference to it.
-public final class CatalogCall: Sendable {
-  /// The resource that the request names.
-  public let target: CatalogTarget
-  /// The request's method.
-  public let method: HTTPRequest.Method
-  /// The caller, for fair sharing of the quota.
-  public let caller: QuotaCaller
-  /// The directives of the request's `Cache-Control`.
-  public let directives: RequestDirectives
-  /// The request's preconditions, which describe the response that the caller already has.
-  public let preconditions: Preconditions
-  /// The content coding that the caller prefers.
-  public let coding: ContentCoding
+package final class CatalogCall: Sendable {
+  package let target: CatalogTarget
+  package let method: HTTPRequest.Method
+  package let directives: RequestDirectives
+  /// What describes the response that the caller already has.
+  package let preconditions: Preconditions
+  package let coding: ContentCoding
   /// The end-to-end fields to send upstream, without the credential.
-  public let fields: FieldLines
-
-  /// The server's span of the request, or nil to send no trace context. It is not part of the key: requests of
-  /// different traces share a response.
-  public let span: SpanContext?
-
+  package let fields: FieldLines
+  /// The server's span of the request, or nil to send no trace context. It is not part of the key: requests of different
+  /// traces share a response.
+  package let span: SpanContext?
   /// The address that memory for the call is charged to; nil for the server itself.
   let holder: MemoryBudget.Holder?
-
   let key: CacheKey
 
-  /// Creates a call.
-  ///
   /// - Parameter fields: The result of ``HeaderPolicy/requestFields(for:from:hasContent:acceptsGzip:)``.
-  public init(
-    _ method: HTTPRequest.Method, _ target: CatalogTarget, caller: QuotaCaller, directives: RequestDirectives,
-    preconditions: Preconditions, coding: ContentCoding, fields: FieldLines, span: SpanContext? = nil,
-    holder: MemoryBudget.Holder? = nil
+  package init(
+    _ method: HTTPRequest.Method, _ target: CatalogTarget, directives: RequestDirectives, preconditions: Preconditions,
+    coding: ContentCoding, fields: FieldLines, span: SpanContext? = nil, holder: MemoryBudget.Holder? = nil
   ) {
-    (self.method, self.target, self.caller, self.directives) = (method, target, caller, directives)
+    (self.method, self.target, self.directives) = (method, target, directives)
     (self.preconditions, self.coding, self.fields) = (preconditions, coding, fields)
     (self.span, self.holder) = (span, holder)
     key = CacheKey(target.cacheKey)
   }
 
-  private init(_ call: CatalogCall, caller: QuotaCaller) {
-    (method, target, self.caller, directives) = (call.method, call.target, caller, call.directives)
-    (preconditions, coding, fields, span) = (call.preconditions, call.coding, call.fields, call.span)
-    (holder, key) = (call.holder, call.key)
-  }
-
-  /// Returns the request as that of an identified caller.
-  public func charged(to caller: QuotaCaller) -> CatalogCall {
-    CatalogCall(self, caller: caller)
-  }
-
-  /// Whether the cache may store or serve the response.
   var isCacheable: Bool { target.isStorable && (method == .get || method == .head) && !directives.noStore }
 }
 
-/// The result of a call.
-public enum CatalogReply: Sendable {
+package enum CatalogReply: Sendable {
   /// Apple's response, fresh or from the cache.
   case response(Response)
   /// An error of this server, because there is no response from Apple.
@@ -76,18 +51,21 @@ public enum CatalogReply: Sendable {
 /// A call that needs a request to Apple.
 final class CatalogMiss: Sendable {
   let call: CatalogCall
+  /// The caller that the quota is charged to.
+  let payer: QuotaCaller
   /// The stored response to validate; nil without one, and for a call without the cache.
   let stored: Selection?
   let reason: ForwardReason
   /// How long the call has waited for its turn on its event loop.
   let waited: Duration
-  /// The deadline.
   let end: Duration
-  /// The route to the upstream from the caller's loop.
   let route: UpstreamRoute
 
   /// - Parameter lookup: Nil for a call without the cache: for a user, for `/v1/test`, or with `no-store`.
-  init(_ call: CatalogCall, after lookup: Lookup?, waited: Duration, end: Duration, route: UpstreamRoute) {
+  init(
+    _ call: CatalogCall, for payer: QuotaCaller, after lookup: Lookup?, waited: Duration, end: Duration,
+    route: UpstreamRoute
+  ) {
     stored = lookup?.stored
     reason =
       switch lookup {
@@ -96,12 +74,11 @@ final class CatalogMiss: Sendable {
       case .hit?, .staleWhileRevalidate?: .stale
       case .unsatisfiable?: .uriMiss
       }
-    (self.call, self.waited, self.end, self.route) = (call, waited, end, route)
+    (self.call, self.payer, self.waited, self.end, self.route) = (call, payer, waited, end, route)
   }
 }
 
 extension Lookup {
-  /// The stored response, fresh or stale. Nil without one.
   var stored: Selection? {
     switch self {
     case .validate(let selection, _), .hit(let selection), .staleWhileRevalidate(let selection): selection
@@ -113,8 +90,8 @@ extension Lookup {
 extension CircuitSubject {
   /// Creates the subject of a call. All callers share a storable resource. Any other resource belongs to one caller,
   /// because the method, the content or the music user token may cause a failure.
-  init(_ call: CatalogCall) {
-    let caller = Hasher.hash { $0.combine(call.caller) }
+  init(_ call: CatalogCall, for payer: QuotaCaller) {
+    let caller = Hasher.hash { $0.combine(payer) }
     let resource =
       call.target.isStorable
       ? call.key.fingerprint
@@ -124,7 +101,7 @@ extension CircuitSubject {
         hasher.combine(call.target.bytes)
         for value in call.fields[values: .musicUserToken] { hasher.combine(utf8: value) }
       }
-    self.init(client: call.caller.client.hash, caller: caller, resource: resource)
+    self.init(client: payer.client.hash, caller: caller, resource: resource)
   }
 }
 

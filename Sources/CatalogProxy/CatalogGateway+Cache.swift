@@ -1,7 +1,7 @@
 import HTTP1
 import HTTPCache
 import HTTPMessages
-public import HTTPTypes
+package import HTTPTypes
 import UpstreamAdmission
 
 /// Phases 3 and 10: the lookup in the cache, and the reply to the caller.
@@ -10,9 +10,7 @@ extension CatalogGateway {
     cache.lookup(call.key, sending: call.fields, request: call.directives, now: now, isRepeated: isRepeated)
   }
 
-  func reply(
-    to call: CatalogCall, from lookup: Lookup, at now: CacheTime, refresh: () -> Void
-  ) -> CatalogReply? {
+  func reply(to call: CatalogCall, from lookup: Lookup, at now: CacheTime, refresh: () -> Void) -> CatalogReply? {
     switch lookup {
     case .hit(let selection):
       if call.coding == .gzip, selection.response.awaitsCompression, selection.response.isLong { refresh() }
@@ -20,10 +18,8 @@ extension CatalogGateway {
     case .staleWhileRevalidate(let selection):
       if withState({ $0.revalidating.insert(call.key).inserted }) { refresh() }
       return hit(selection, call, at: now)
-    case .unsatisfiable:
-      return .failure(UpstreamFailure.onlyIfCached.response(CacheStatus(.unforwarded)))
-    case .validate, .miss:
-      return nil
+    case .unsatisfiable: return .failure(UpstreamFailure.onlyIfCached.response(CacheStatus(.unforwarded)))
+    case .validate, .miss: return nil
     }
   }
 
@@ -41,8 +37,7 @@ extension CatalogGateway {
     switch outcome {
     case .response(let response, let isStored, let forwardStatus):
       let selection = Selection(response, now: now)
-      status.isStored = isStored
-      status.forwardStatus = forwardStatus
+      (status.isStored, status.forwardStatus) = (isStored, forwardStatus)
       if isStored { status.timeToLive = selection.timeToLive }
       // For other replicas, ``share(_:of:as:at:)`` compresses it.
       if isStored, response.isLong, call.coding == .gzip, miss.route.shared == nil {
@@ -54,18 +49,15 @@ extension CatalogGateway {
       var hit = CacheStatus(.hit, timeToLive: selection.timeToLive)
       hit.detail = "shared"
       return .response(fromCache(selection, to: call, hit, at: now, isValidated: false))
-    case .stream(let response):
-      return .response(passThrough(response, to: call, status))
-    case .failure(let failure, mayBeReplaced: false):
-      return .failure(failure.response(status))
+    case .stream(let response): return .response(passThrough(response, to: call, status))
+    case .failure(let failure, mayBeReplaced: false): return .failure(failure.response(status))
     case .failure(let failure, mayBeReplaced: true):
       return serveStale(stored(for: miss, at: now), for: failure, to: call, status, at: now)
     case .late:
       guard let stored = miss.stored else { return .cancelled }
       withAdmission { $0.counts.staleWhileWaiting += 1 }
       return .response(stale(stored.response, to: call, status, "stale-after", at: now))
-    case .alone, .unshared, .cancelled:
-      return .cancelled
+    case .alone, .unshared, .cancelled: return .cancelled
     }
   }
 
@@ -80,8 +72,7 @@ extension CatalogGateway {
   ) -> CatalogReply {
     var status = status
     status.forwardStatus = failure.proxyStatus.receivedStatus
-    guard let stored else { return .failure(failure.response(status)) }
-    guard Selection(stored.response, now: now).mayServeOnError(call.directives) else {
+    guard let stored, Selection(stored.response, now: now).mayServeOnError(call.directives) else {
       return .failure(failure.response(status))
     }
     withAdmission { $0.counts.staleOnError += 1 }
@@ -93,7 +84,7 @@ extension CatalogGateway {
 
   /// Returns a response for a request that the server has no time to forward: a stored one that may replace an error
   /// (RFC 5861 §4). Nil without one.
-  public func staleReply(to call: CatalogCall) -> CatalogReply? {
+  package func staleReply(to call: CatalogCall) -> CatalogReply? {
     guard call.isCacheable else { return nil }
     let now = clock.now
     guard let stored = lookUp(call, at: now, isRepeated: true).stored, stored.mayServeOnError(call.directives) else {
@@ -113,7 +104,6 @@ extension CatalogGateway {
     return fromCache(selection, to: call, status, at: now, isValidated: false)
   }
 
-  /// Returns a stored response in the coding that the caller prefers, or 304 if the caller already has it.
   private func fromCache(
     _ selection: Selection, to call: CatalogCall, _ status: CacheStatus, at now: CacheTime, isValidated: Bool
   ) -> Response {
@@ -128,8 +118,7 @@ extension CatalogGateway {
       response.status, prepared: representation.fields, encoded: encoded, body: representation.body)
   }
 
-  /// Compresses a long stored response, a part in each turn of the loop, so that no one waits for all of it. Then calls
-  /// `done` with the response.
+  /// Compresses a long stored response, a part in each turn of the loop. Then calls `done` with the response.
   func compressInTurns(
     _ response: StoredResponse, of call: CatalogCall, by route: UpstreamRoute,
     then done: @escaping @Sendable (StoredResponse) -> Void = { _ in }
@@ -146,22 +135,22 @@ extension CatalogGateway {
     _ = route.upstream.alarm(after: .nanoseconds(1)) { self.advance(work, by: route, then: done) }
   }
 
-  /// Returns the upstream's response, with content that still arrives.
   func passThrough(_ response: UpstreamResponse, to call: CatalogCall, _ status: CacheStatus) -> Response {
-    var fields = HTTPFields(policy.responseFields(response.fields, version: response.version))
-    fields[.cacheControl] = call.target.wantsUserToken || call.target.kind == .test ? "no-store" : "private, no-cache"
-    fields[.cacheStatus] = status.fieldValue
-    fields[.xContentTypeOptions] = "nosniff"
+    var encoded = FieldSection.empty
+    encoded.append(policy.responseFields(response.fields, version: response.version)) { _, _ in true }
+    let isUncacheable = call.target.wantsUserToken || call.target.kind == .test
+    encoded.append("Cache-Control", isUncacheable ? "no-store" : "private, no-cache")
+    encoded.append(HTTPField(name: .cacheStatus, value: status.fieldValue))
+    encoded.append("X-Content-Type-Options", "nosniff")
     // Apple's content is data. A browser that opens it runs nothing, whatever it contains.
-    fields[.contentSecurityPolicy] = "default-src 'none'; frame-ancestors 'none'"
-    var passed = Response(response.status, fields: fields)
+    encoded.append("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+    var passed = Response(response.status, encoded: encoded)
     (passed.stream, passed.streamLength) = (response.content, response.contentLength)
     return passed
   }
 }
 
 extension CacheOwner {
-  /// Creates the owner of a response from the subject of its request: the caller that has paid for it.
   init(_ subject: CircuitSubject) {
     self.init(client: subject.client, caller: subject.caller)
   }
@@ -169,5 +158,5 @@ extension CacheOwner {
 
 extension HTTPField.Name {
   /// The field that describes what caches did (RFC 9211).
-  public static let cacheStatus = HTTPField.Name.literal("Cache-Status")
+  package static let cacheStatus = HTTPField.Name.literal("Cache-Status")
 }

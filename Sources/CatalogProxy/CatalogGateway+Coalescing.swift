@@ -1,14 +1,12 @@
 import HTTPCache
 import HTTPMessages
-import HTTPTypes
 import UpstreamAdmission
 
 /// Phase 4: concurrent requests for the same resource share one upstream request, which no single caller owns.
 extension CatalogGateway {
-  /// Lets a caller wait for the result of the request's flight, and starts the flight if it does not exist. If the caller
-  /// may have a stale response, the wait ends after `staleAfter`, and the flight continues.
-  ///
-  /// - Parameter isAgain: Whether the caller has waited for another flight before, and is counted already.
+  /// Lets a caller wait for the result of the request's flight, which starts if it does not exist. If the caller may have a
+  /// stale response, the wait ends after `staleAfter`, and the flight continues. `isAgain`: the caller has waited for another
+  /// flight before, and is counted already.
   @inline(never)
   func coalesce(_ waiter: CatalogWaiter, at now: CacheTime, isAgain: Bool = false) {
     let miss = waiter.miss
@@ -16,8 +14,7 @@ extension CatalogGateway {
     let hasStale =
       !waiter.isRefresh
       && miss.stored.map { Selection($0.response, now: now).mayServeWhileWaiting(call.directives) } ?? false
-    var entry: GatewayState.Entry?
-    var duties: Admission.Duties?
+    var admitted: Admission.Result?
     let joining = withState { state -> Joining in
       // A background request answers no caller.
       if !waiter.isRefresh, !isAgain { state.admission.counts.misses += 1 }
@@ -28,19 +25,22 @@ extension CatalogGateway {
       let isWaiting = waiter.waits(at: .shared(ticket, isLeader: driver != nil))
       if let driver {
         // A flight that need not ask the replicas' store first is admitted in the same critical section.
-        if miss.route.shared == nil { entry = state.enter(&driver.flight, of: miss, at: now, on: self) }
+        if miss.route.shared == nil { admitted = state.enter(&driver.flight, of: driver, at: now) }
       } else {
         if !isAgain { state.admission.counts.collapsed += 1 }
-        duties = state.addPlace(of: miss, to: ticket.flight, at: now.elapsed, on: self)
+        state.addPlace(of: miss, to: ticket.flight, now: now.elapsed)
       }
       return .joined(ticket, driver, isWaiting: isWaiting)
     }
     switch joining {
     case .joined(let ticket, let driver, let isWaiting):
-      if let entry = entry.take() { driver?.begin(after: entry) } else { driver?.begin() }
-      if let duties { perform(duties) }
+      driver?.begin(after: admitted.take())
       if !isWaiting { return leave(ticket) }
-      if hasStale { waiter.waits(atMost: endWait(of: ticket, by: miss.route)) }
+      guard hasStale else { return }
+      waiter.waits(
+        atMost: miss.route.upstream.alarm(after: configuration.staleAfter) {
+          self.withState { $0.coalescer.keep(ticket) }?.resume(.late)
+        })
     case .unshared: waiter.fly(.single)
     case .late: waiter.resume(.late)
     }
@@ -53,13 +53,6 @@ extension CatalogGateway {
     case unshared
     /// A waiter has left the flight with a stale response, and this caller may have it as well.
     case late
-  }
-
-  /// Ends the wait of one caller after `staleAfter`.
-  private func endWait(of ticket: FlightTicket, by route: UpstreamRoute) -> any CancellableWork {
-    route.upstream.alarm(after: configuration.staleAfter) {
-      self.withState { $0.coalescer.keep(ticket) }?.resume(.late)
-    }
   }
 
   /// Removes a caller that has gone from its flight.
@@ -80,25 +73,15 @@ extension CatalogGateway {
       return
     }
     // If only one caller may have the outcome, the first that waits gets it.
+    let isForOne = if case .response(let response, _, _) = outcome { !response.isShareable } else { false }
     for waiter in followers {
-      let isForNone = isTaken && outcome.isForOne
-      if waiter.resume(isForNone ? .unshared : outcome, isElsewhere: true) { isTaken = true }
+      if waiter.resume(isForOne && isTaken ? .unshared : outcome, isElsewhere: true) { isTaken = true }
     }
   }
 
-  /// Returns whether a caller must not have the outcome of its flight.
-  func needsOwnRequest(_ miss: CatalogMiss, _ outcome: Outcome) -> Bool {
-    switch outcome {
-    case .unshared: true
-    case .found(let response): !isUsable(response, for: miss.call)
-    default: false
-    }
-  }
-
-  /// Returns whether a follower joins the next flight, or begins it. The failure is about the rights and the deadline of the
-  /// caller that would have paid for the request. This caller may have others.
-  func mayJoinAgain(_ miss: CatalogMiss, _ outcome: Outcome) -> Bool {
-    guard case .failure(let failure, _) = outcome else { return false }
+  /// Returns whether a follower joins the next flight, or begins it: the failure is about the rights and the deadline of the
+  /// caller that would have paid, and this one may have others.
+  func mayJoinAgain(_ miss: CatalogMiss, _ failure: UpstreamFailure) -> Bool {
     switch failure.error.shortage {
     case .queue, .queueTime, .circuit: return miss.end - clock.elapsed > leastTime
     default: return false
@@ -110,76 +93,35 @@ extension CatalogGateway {
 /// and the first turn counts. Otherwise a caller whose turns are used up could ask for popular resources first, and all
 /// others would wait in its line.
 extension GatewayState {
-  /// What ``enter(_:of:at:on:)`` has decided about a request, and what it requires outside of the lock.
-  struct Entry: Sendable {
-    let result: Admission.Result
-    let duties: Admission.Duties
-  }
-
   /// Takes a turn at the upstream for a flight, or a place in the queue of each of its callers.
-  mutating func enter(
-    _ flight: inout Flight, of miss: CatalogMiss, at time: CacheTime, on gateway: CatalogGateway
-  ) -> Entry {
-    var result = admission.enter(flight, of: miss, at: time, on: gateway)
-    if case .queued(let place) = result,
-      let permit = addPlaces(for: place.ticket, to: &flight, at: time.elapsed, on: gateway)
-    {
-      result = admission.launch(flight, permit, at: time, on: gateway)
+  mutating func enter(_ flight: inout Flight, of driver: FlightDriver, at time: CacheTime) -> Admission.Result {
+    var result = admission.enter(flight, of: driver, at: time)
+    if case .queued(let ticket) = result, let permit = addPlaces(for: ticket, to: &flight, now: time.elapsed) {
+      result = admission.launch(flight, permit, at: time, on: driver.gateway)
     }
-    return Entry(result: result, duties: admission.duties(now: time.elapsed, by: miss.route))
+    admission.limitChanged(by: driver.miss.route, now: time.elapsed)
+    return result
   }
 
-  /// Changes what the end of an attempt changes.
-  mutating func settle(
-    _ attempt: CatalogAttempt, of call: CatalogCall, _ permit: ConcurrencyPermit?, now: Duration
-  ) -> (Admission.Noted, Admission.Duties) {
-    if let isShareable = attempt.isShareable {
-      unsharedTargets.note(call.key, isShareable: isShareable, now: now)
-    }
-    return admission.settle(attempt, permit, now: now)
+  /// Gives a flight that waits for its turn a place of a caller that has joined it.
+  mutating func addPlace(of miss: CatalogMiss, to flight: FlightID, now: Duration) {
+    guard let ticket = coalescer.turn(of: flight), admission.limit.isWaiting(ticket) else { return }
+    let grant = admission.addPlace(of: miss, for: ticket, now: now)
+    admission.limitChanged(granting: grant.map { [$0] } ?? [], by: miss.route, now: now)
   }
 
-  /// Gives a flight that waits for its turn a place of a caller that has joined it. Nil if the flight does not wait.
-  mutating func addPlace(
-    of miss: CatalogMiss, to flight: FlightID, at now: Duration, on gateway: CatalogGateway
-  ) -> Admission.Duties? {
-    guard let ticket = coalescer.turn(of: flight), admission.limit.isWaiting(ticket) else { return nil }
-    let grant = addPlace(of: miss, for: ticket, at: now, on: gateway)
-    return admission.duties(now: now, by: miss.route, handing: grant.map { [$0] } ?? [])
-  }
-
-  /// Gives a flight that begins to wait for its turn the places of the callers that have joined it before.
-  ///
-  /// - Returns: The turn if one of them may send at once. The flight is then charged to it.
+  /// Gives a flight that begins to wait for its turn the places of the callers that have joined it before. Returns the turn
+  /// if one of them may send at once. The flight is then charged to it.
   private mutating func addPlaces(
-    for ticket: QueueTicket, to flight: inout Flight, at now: Duration, on gateway: CatalogGateway
+    for ticket: QueueTicket, to flight: inout Flight, now: Duration
   ) -> ConcurrencyPermit? {
     guard let id = flight.id else { return nil }
     for waiter in coalescer.waits(id, for: ticket) {
-      if let grant = addPlace(of: waiter.miss, for: ticket, at: now, on: gateway) {
+      if let grant = admission.addPlace(of: waiter.miss, for: ticket, now: now) {
         flight.charge(to: grant.permit.caller)
         return grant.permit
       }
     }
     return nil
-  }
-
-  private mutating func addPlace(
-    of miss: CatalogMiss, for ticket: QueueTicket, at now: Duration, on gateway: CatalogGateway
-  ) -> CatalogLimit.Grant? {
-    var request = CatalogLimit.Request(miss.call.caller)
-    (request.waited, request.patience) = (miss.waited, miss.end - now - gateway.leastTime)
-    // The circuit would refuse the caller when its turn comes.
-    guard request.patience >= .zero, admission.circuit.refusal(for: CircuitSubject(miss.call), now: now) == nil else {
-      return nil
-    }
-    return admission.limit.addPlace(for: ticket, of: request, now: now)
-  }
-}
-
-extension Outcome {
-  /// Whether only one of the waiting callers may have the outcome.
-  fileprivate var isForOne: Bool {
-    if case .response(let response, _, _) = self { !response.isShareable } else { false }
   }
 }

@@ -1,13 +1,10 @@
 import Dispatch
-import HTTP1
-public import HTTPCache
-public import HTTPMessages
-import HTTPTypes
+package import HTTPCache
+package import HTTPMessages
 import Locks
-public import Memory
+package import Memory
 import Synchronization
-import Tracing
-public import UpstreamAdmission
+package import UpstreamAdmission
 
 /// The gateway to Apple's catalog for callers without a developer token. All event loops of the process share it.
 ///
@@ -19,40 +16,33 @@ public import UpstreamAdmission
 ///     8 evaluate (RetryPolicy, TokenRefreshPolicy), again from 5 if another attempt is useful
 ///     9 store (ResponseCache) ─ 10 reply
 ///
-/// ``start(_:content:contentLength:waited:by:then:)`` calls 3 and 4. From then on the request is a ``Flight``, with one
+/// ``start(_:for:content:contentLength:waited:by:then:)`` calls 3 and 4. From then on the request is a ``Flight``, with one
 /// caller (``CatalogWaiter``) or several, and ``FlightDriver`` takes it through the others. The policies (circuit, limit,
 /// retries, token refresh) are values that take the time as an argument. The gateway holds them behind a lock.
-public final class CatalogGateway: Sendable {
-  /// The settings of a gateway.
-  public struct Configuration: Sendable {
+package final class CatalogGateway: Sendable {
+  package struct Configuration: Sendable {
     /// Scheme and authority of the upstream, such as `https://api.music.apple.com`.
-    public var upstream: String
+    package var upstream: String
     /// The upstream's host, for `Proxy-Status` and the text of errors.
-    public var nextHop: String
-    /// The longest times that one request may take.
-    public var timeouts = UpstreamTimeouts(connect: .seconds(5), firstByte: .seconds(10), whole: .seconds(30))
+    package var nextHop: String
+    package var timeouts = UpstreamTimeouts(connect: .seconds(5), firstByte: .seconds(10), whole: .seconds(30))
     /// The longest time that a caller waits if the cache has a usable stale response.
-    public var staleAfter: Duration = .milliseconds(500)
-    /// The rules of the cache: what it stores, and for how long.
-    public var cache = CacheSettings()
-    /// The bounds of the requests in flight at the upstream and of those in the queue.
-    public var concurrency = ConcurrencyLimits()
-    /// The memory budget that is charged for responses while the gateway waits for the rest of them.
-    public var memory = MemoryBudget.unlimited()
+    package var staleAfter: Duration = .milliseconds(500)
+    package var cache = CacheSettings()
+    package var concurrency = ConcurrencyLimits()
+    /// The budget for responses while the gateway waits for the rest of them.
+    package var memory = MemoryBudget.unlimited()
 
-    /// Creates a configuration with the defaults.
-    public init(upstream: String, nextHop: String) {
+    package init(upstream: String, nextHop: String) {
       (self.upstream, self.nextHop) = (upstream, nextHop)
     }
   }
 
   let configuration: Configuration
-  /// The header fields that pass between callers and the upstream.
-  public let policy: HeaderPolicy
+  package let policy: HeaderPolicy
   let observer: any CatalogObserver
   let clock: CatalogClock
-  /// The stored responses.
-  public let cache: ResponseCache
+  package let cache: ResponseCache
   /// The server does not send a request with less time left than this: a response would hardly arrive in time.
   let leastTime: Duration
 
@@ -64,29 +54,29 @@ public final class CatalogGateway: Sendable {
   let signing = DispatchQueue(label: "signer")
   private let state: Locked<GatewayState>
 
-  /// Creates a gateway that has not sent a request yet.
-  public init(
-    _ configuration: Configuration, observer: any CatalogObserver, clock: CatalogClock = .system
-  ) {
+  package init(_ configuration: Configuration, observer: any CatalogObserver, clock: CatalogClock = .system) {
     (self.configuration, self.observer, self.clock) = (configuration, observer, clock)
     policy = HeaderPolicy(upstream: configuration.upstream)
     cache = ResponseCache(settings: configuration.cache)
     leastTime = min(.seconds(1), configuration.timeouts.whole / 4)
-    state = Locked(GatewayState(admission: Admission(configuration.concurrency)))
+    state = Locked(GatewayState(admission: Admission(configuration.concurrency, leastTime: leastTime)))
   }
 
-  /// Reads or changes the state under the lock. The closure must be short. It must not wait or call other components.
-  func withState<Result>(_ body: (inout sending GatewayState) -> sending Result) -> sending Result {
-    state.withLock(body)
+  /// Reads or changes the state under the lock, and then does what that requires. The closure must be short. It must not
+  /// wait or call other components.
+  func withState<Result>(_ body: (inout GatewayState) -> sending Result) -> sending Result {
+    let (result, duties) = state.withLock { state in (body(&state), state.admission.duties.take()) }
+    if let duties { perform(duties) }
+    return result
   }
 
-  /// Reads or changes what decides about requests to Apple. The closure must be short, too.
+  /// Reads or changes what decides about requests to Apple, like ``withState(_:)``.
   func withAdmission<Result>(_ body: (inout Admission) -> sending Result) -> sending Result {
-    state.withLock { body(&$0.admission) }
+    withState { body(&$0.admission) }
   }
 
   /// Sets the source of developer tokens from now on. Without a source, the gateway sends no request.
-  public func use(_ tokens: any TokenSource) {
+  package func use(_ tokens: any TokenSource) {
     withAdmission { admission in
       admission.tokenSource = tokens
       admission.tokenSourceVersion += 1
@@ -98,19 +88,17 @@ public final class CatalogGateway: Sendable {
 
   /// Sets whether every caller may have the catalog, so that any cache may keep the responses. A change drops all stored
   /// responses.
-  public func setPublic(_ isPublic: Bool) {
+  package func setPublic(_ isPublic: Bool) {
     if self.isPublic.exchange(isPublic, ordering: .acquiringAndReleasing) != isPublic { cache.removeAll() }
   }
 
-  /// The cache settings for the next response.
   var cacheSettings: CacheSettings {
     var settings = configuration.cache
     settings.isPublic = isPublic.load(ordering: .acquiring)
     return settings
   }
 
-  /// The current status, for readiness and metrics.
-  public var status: CatalogStatus {
+  package var status: CatalogStatus {
     let now = clock.elapsed
     return withAdmission { admission in
       CatalogStatus(
@@ -126,25 +114,21 @@ public final class CatalogGateway: Sendable {
     }
   }
 
-  /// Returns the response, or nil if the response requires a request to Apple.
-  ///
-  /// - Parameter refresh: Called if the response is stale and a background request must replace it, or if it is long and
-  ///   not compressed yet: call ``refresh(_:by:then:)``.
-  public func respondImmediately(_ call: CatalogCall, refresh: () -> Void) -> CatalogReply? {
+  /// Returns the response, or nil if it requires a request to Apple. Calls `refresh` if the response is stale, or if it is
+  /// long and not compressed yet: call ``refresh(_:for:by:then:)``.
+  package func respondImmediately(_ call: CatalogCall, refresh: () -> Void) -> CatalogReply? {
     guard call.isCacheable else { return nil }
     let now = clock.now
     return reply(to: call, from: lookUp(call, at: now), at: now, refresh: refresh)
   }
 
-  /// Handles a request for which ``respondImmediately(_:refresh:)`` returned nil.
-  ///
-  /// Cancellation of the work ends this caller's wait. A shared upstream request continues for the others.
-  ///
-  /// - Parameter receive: Takes the reply, once: within this call, later on the route's loop, or on the thread that cancels.
-  /// - Returns: The work, or nil if `receive` has the reply.
-  public func start(
-    _ call: CatalogCall, content: (any ContentReader)? = nil, contentLength: Int? = nil, waited: Duration = .zero,
-    by route: UpstreamRoute, then receive: @escaping @Sendable (consuming CatalogReply) -> Void
+  /// Handles a request for which ``respondImmediately(_:refresh:)`` returned nil, and charges the quota to `payer`. `receive`
+  /// takes the reply, once: within this call, later on the route's loop, or on the thread that cancels. Cancellation of the
+  /// work ends this caller's wait; a shared request continues for the others. Returns nil if `receive` has the reply.
+  package func start(
+    _ call: CatalogCall, for payer: QuotaCaller, content: (any ContentReader)? = nil, contentLength: Int? = nil,
+    waited: Duration = .zero, by route: UpstreamRoute,
+    then receive: @escaping @Sendable (consuming CatalogReply) -> Void
   ) -> (any CancellableWork)? {
     let now = clock.now
     let end = now.elapsed + configuration.timeouts.whole
@@ -153,7 +137,7 @@ public final class CatalogGateway: Sendable {
         receive(.failure(UpstreamFailure.onlyIfCached.response(CacheStatus(.unforwarded))))
         return nil
       }
-      let miss = CatalogMiss(call, after: nil, waited: waited, end: end, route: route)
+      let miss = CatalogMiss(call, for: payer, after: nil, waited: waited, end: end, route: route)
       let waiter = CatalogWaiter(miss, for: .reply(receive), on: self)
       waiter.fly(.passed, content: content, contentLength: contentLength)
       return waiter
@@ -166,14 +150,17 @@ public final class CatalogGateway: Sendable {
       receive(reply)
       return nil
     }
-    let miss = CatalogMiss(call, after: lookup, waited: waited, end: end, route: route)
+    let miss = CatalogMiss(call, for: payer, after: lookup, waited: waited, end: end, route: route)
     let waiter = CatalogWaiter(miss, for: .reply(receive), on: self)
     coalesce(waiter, at: now)
     return waiter
   }
 
   /// Refreshes a stale response in the background, and calls `done` at the end. Compresses a long response that is fresh.
-  public func refresh(_ call: CatalogCall, by route: UpstreamRoute, then done: @escaping @Sendable () -> Void = {}) {
+  package func refresh(
+    _ call: CatalogCall, for payer: QuotaCaller, by route: UpstreamRoute,
+    then done: @escaping @Sendable () -> Void = {}
+  ) {
     let finish: @Sendable () -> Void = {
       self.withState { _ = $0.revalidating.remove(call.key) }
       done()
@@ -186,7 +173,7 @@ public final class CatalogGateway: Sendable {
       return finish()
     }
     let end = now.elapsed + configuration.timeouts.whole
-    let miss = CatalogMiss(call, after: lookup, waited: .zero, end: end, route: route)
+    let miss = CatalogMiss(call, for: payer, after: lookup, waited: .zero, end: end, route: route)
     coalesce(CatalogWaiter(miss, for: .refresh(finish), on: self), at: now)
   }
 }
@@ -201,11 +188,9 @@ struct GatewayState {
 }
 
 /// The upstream connections of one event loop, and that loop.
-public final class UpstreamRoute: Sendable {
-  /// The upstream that receives the requests.
-  public let upstream: any Upstream
-  /// The event loop on which the upstream runs.
-  public let executor: any TaskExecutor
+package final class UpstreamRoute: Sendable {
+  package let upstream: any Upstream
+  package let executor: any TaskExecutor
   /// The cache that this replica shares with others; nil without one.
   package let shared: (any SharedCache)?
 
@@ -214,24 +199,17 @@ public final class UpstreamRoute: Sendable {
   }
 }
 
-/// The clocks of the gateway.
-public struct CatalogClock: Sendable {
+package struct CatalogClock: Sendable {
   private let read: @Sendable () -> CacheTime
 
-  /// Creates a clock that reads the time with `read`.
-  public init(_ read: @escaping @Sendable () -> CacheTime) {
-    self.read = read
-  }
+  package init(_ read: @escaping @Sendable () -> CacheTime) { self.read = read }
 
-  /// The clocks of the operating system.
-  public static let system = CatalogClock { .now }
+  package static let system = CatalogClock { .now }
 
   var now: CacheTime { read() }
-
   var elapsed: Duration { read().elapsed }
 }
 
 extension CacheTime {
-  /// The time on the monotonic clock.
   var elapsed: Duration { .nanoseconds(Int64(monotonic)) }
 }

@@ -32,6 +32,12 @@ final class CatalogWaiter: CancellableWork, Sendable {
     /// What ends the wait after `staleAfter`.
     var alarm: (any CancellableWork)?
     var place = Place.none
+
+    /// Ends the wait.
+    mutating func end() -> (Purpose?, (any CancellableWork)?, Place) {
+      defer { place = .none }
+      return (purpose.take(), alarm.take(), place)
+    }
   }
 
   init(_ miss: CatalogMiss, for purpose: Purpose, on gateway: CatalogGateway) {
@@ -49,7 +55,6 @@ final class CatalogWaiter: CancellableWork, Sendable {
     }
   }
 
-  /// Takes note of what ends the wait.
   func waits(atMost alarm: any CancellableWork) {
     let isOver = state.withLock { state in
       state.alarm = alarm
@@ -64,15 +69,10 @@ final class CatalogWaiter: CancellableWork, Sendable {
     if waits(at: .own(driver)) { driver.begin() }
   }
 
-  /// Ends the wait with an outcome. Returns false if it has ended before.
-  ///
-  /// - Parameter isElsewhere: Whether the caller of this method is not on the route's loop.
+  /// Ends the wait with an outcome. Returns false if it has ended before. `isElsewhere`: not on the route's loop.
   @discardableResult
   func resume(_ outcome: Outcome, isElsewhere: Bool = false) -> Bool {
-    let (purpose, alarm, place) = state.withLock { state in
-      defer { state.place = .none }
-      return (state.purpose.take(), state.alarm.take(), state.place)
-    }
+    let (purpose, alarm, place) = state.withLock { $0.end() }
     guard let purpose else { return false }
     alarm?.cancel()
     let isFollower =
@@ -92,12 +92,14 @@ final class CatalogWaiter: CancellableWork, Sendable {
   private func finish(_ purpose: Purpose, _ outcome: Outcome, isFollower: Bool) {
     switch purpose {
     case .reply(let receive):
-      if gateway.needsOwnRequest(miss, outcome) { return goOn(purpose) { fly(.single) } }
-      if case .alone = outcome { return goOn(purpose) { fly(.passed) } }
-      if isFollower, gateway.mayJoinAgain(miss, outcome) {
-        return goOn(purpose) { gateway.coalesce(self, at: gateway.clock.now, isAgain: true) }
+      switch outcome {
+      case .unshared: goOn(purpose) { fly(.single) }
+      case .found(let response) where !gateway.isUsable(response, for: miss.call): goOn(purpose) { fly(.single) }
+      case .alone: goOn(purpose) { fly(.passed) }
+      case .failure(let failure, _) where isFollower && gateway.mayJoinAgain(miss, failure):
+        goOn(purpose) { gateway.coalesce(self, at: gateway.clock.now, isAgain: true) }
+      default: receive(gateway.reply(to: miss, outcome, isCollapsed: isFollower))
       }
-      receive(gateway.reply(to: miss, outcome, isCollapsed: isFollower))
     case .refresh(let done):
       if case .stream(let response) = outcome { response.content.cancel() }
       done()
@@ -113,13 +115,12 @@ final class CatalogWaiter: CancellableWork, Sendable {
     isCancelled ? purpose.cancel() : begin()
   }
 
-  /// Ends the wait of a caller that has gone. It gets its reply at once, so that nothing keeps its connection. Its request
-  /// goes on if it was sent.
+  /// Ends the wait of a caller that has gone, with a reply at once, so that nothing keeps its connection. A request that was
+  /// sent goes on.
   func cancel() {
     let (purpose, alarm, place) = state.withLock { state in
-      defer { state.place = .none }
       state.isCancelled = true
-      return (state.purpose.take(), state.alarm.take(), state.place)
+      return state.end()
     }
     alarm?.cancel()
     switch place {

@@ -15,8 +15,8 @@ import UpstreamAdmission
 /// | 2 parse | the content of the caller's request | `collect` | `collected`, `interrupted`, `failed` |
 /// | 3 lookUp | a response in the replicas' store | `lookUp` | `found`, `notFound`, `interrupted` |
 /// | 5 admit | a turn | `admit` | `admitted`, `lacksToken`, `failed`, `interrupted` |
-/// | 6 authorize | a new developer token | `mint` | `admitted`, `failed` |
-/// | 7 send | Apple's response | `send` | `responded`, `unauthorized`, `retry`, `rejected`, `failed`, `interrupted` |
+/// | 6 authorize | a new developer token | `mint` | `admitted`, `failed`, `interrupted` |
+/// | 7 send | Apple's response | `send` | `responded`, `unauthorized`, `retry`, `retryOnce`, `rejected`, `failed`, … |
 /// | 8 evaluate | a verdict on the developer token | `test` | `tested` |
 /// | | another token | `renew` | `renewed` |
 /// | | a pause | `pause` | `paused`, `interrupted` |
@@ -26,15 +26,7 @@ import UpstreamAdmission
 ///
 /// Phases 1 to 4 end before a flight begins, except that content arrives during it (2, for want of a number of its own),
 /// and that the replicas' store is one more place to look up.
-struct Flight: Sendable {
-  /// The phases, by their numbers.
-  enum Phase: Int, Sendable {
-    case parse = 2
-    case lookUp, admit = 5
-    case authorize, send, evaluate, store, reply
-  }
-
-  /// What happens to the response.
+struct Flight: ~Copyable, Sendable {
   enum Kind: Sendable {
     /// It is stored, and goes to every caller that has joined the flight.
     case shared(FlightID)
@@ -48,20 +40,15 @@ struct Flight: Sendable {
   enum Event: Sendable {
     /// As much of the request's content as the server keeps has arrived.
     case collected
-    /// The store has a fresh response.
     case found(StoredResponse)
     /// The store has none. This one may be validated.
     case notFound(validating: StoredResponse?)
-    /// The request has a turn, and there is no token for it.
     indirect case lacksToken(ConcurrencyPermit, UpstreamCircuit.Pass)
-    /// The request has a turn and a token.
     case admitted
     /// Apple's response is for the callers.
     case responded
-    /// Apple's response is 401. `isForUser`: the response depends on a user. `hasNewClock`: the wall clock was set after
-    /// the token was minted.
+    /// Apple's response is 401. `isForUser`: it depends on a user. `hasNewClock`: the clock was set since the token.
     case unauthorized(isForUser: Bool, hasNewClock: Bool)
-    /// `/v1/test` has shown whether Apple accepts the token.
     case tested(TokenVerdict)
     /// Whether there is another token to send.
     case renewed(Bool)
@@ -76,56 +63,42 @@ struct Flight: Sendable {
     indirect case failed(UpstreamFailure)
     /// Apple's 304 is about another version than the stored response.
     case mismatched
-    /// The response is complete, or streamed.
     case stored(Outcome)
     /// A wait was cancelled. `byCaller`: the content of the caller's request has broken off.
     case interrupted(byCaller: Bool)
   }
 
-  /// What the driver does.
+  /// What the driver does, in the order of the phases.
   enum Action: Sendable {
-    case collect
-    case lookUp
-    case admit
+    case collect, lookUp, admit
     indirect case mint(ConcurrencyPermit, UpstreamCircuit.Pass)
-    case send
-    /// Ask `/v1/test` whether Apple accepts the token.
-    case test
-    /// Look for another token to send.
-    case renew
+    case send, test, renew
     case pause(Duration)
     /// Fail because of a 401. `isOfToken`: Apple refuses every token, not only this request.
     case fail401(isOfToken: Bool)
-    /// Read what Apple says about a failure.
     indirect case readWords(UpstreamFailure)
-    case store
-    /// Pass the response on while it arrives.
-    case pass
+    /// Store the response, or pass it on while it arrives.
+    case store, pass
+    case complete(Outcome)
     /// Fail because the server stops.
     case giveUp
-    case complete(Outcome)
   }
 
-  private(set) var phase = Phase.admit
   let kind: Kind
   /// Whether all callers have gone. The flight begins nothing more then, and ends as soon as it has no response to wait for.
   var isCancelled = false
 
-  /// The call, as that of the caller that pays for the request.
-  private(set) var call: CatalogCall
-  /// The subject of the request, for the circuit.
+  let call: CatalogCall
+  private(set) var payer: QuotaCaller
   private(set) var subject: CircuitSubject
-  /// The method of the request to the upstream.
-  let method: HTTPRequest.Method
-  /// The end-to-end fields of every attempt.
-  private(set) var fields: FieldLines
-  /// The request's content. Content that has been read once cannot be sent again, so the wrapper records reads.
-  var content: WatchedContent?
+  /// The content of the caller's request, while it arrives.
+  let arriving: (any ContentReader)?
+  /// As much of it as has arrived before the first attempt, and the rest.
+  var content: CollectedContent?
   let contentLength: Int?
   /// The stored response that the request validates; nil to fetch the whole response.
   private(set) var stored: StoredResponse?
 
-  /// The number of the attempt.
   private(set) var number = 1
   /// Whether an earlier attempt failed in a way that is retried once (``RetryPolicy/Decision/retryOnce(after:)``).
   private(set) var hasFailed = false
@@ -137,59 +110,37 @@ struct Flight: Sendable {
   private var isForUser = false
 
   init(_ kind: Kind, of miss: CatalogMiss, content: (any ContentReader)? = nil, contentLength: Int? = nil) {
-    (self.kind, call) = (kind, miss.call)
-    subject = CircuitSubject(miss.call)
-    self.content = content.map { WatchedContent($0) }
-    self.contentLength = contentLength
-    let isPassed = if case .passed = kind { true } else { false }
-    method = isPassed ? miss.call.method : .get
-    let stored = isPassed ? nil : miss.stored?.response
-    self.stored = stored
-    fields = Self.fields(of: miss.call, validating: stored)
+    (self.kind, call, payer) = (kind, miss.call, miss.payer)
+    subject = CircuitSubject(call, for: payer)
+    (arriving, self.contentLength) = (content, contentLength)
+    stored = isPassed ? nil : miss.stored?.response
   }
 
-  private mutating func validate(_ stored: StoredResponse?) {
-    self.stored = stored
-    fields = Self.fields(of: call, validating: stored)
-  }
+  var method: HTTPRequest.Method { isPassed ? call.method : .get }
 
-  private static func fields(of call: CatalogCall, validating stored: StoredResponse?) -> FieldLines {
-    guard let stored else { return call.fields }
-    var fields = call.fields
-    fields.append(contentsOf: stored.validators)
-    return fields
-  }
-
-  /// Begins. Not called for a flight whose request has been admitted already.
-  ///
-  /// - Parameter asksStore: Whether the replicas' store is asked first.
-  mutating func begin(asksStore: Bool) -> Action {
-    if content != nil {
-      phase = .parse
-      return .collect
-    }
-    guard asksStore else { return admit() }
-    phase = .lookUp
-    return .lookUp
+  /// Begins, unless the request has been admitted already. `asksStore`: the replicas' store is asked first.
+  func begin(asksStore: Bool) -> Action {
+    if arriving != nil { return .collect }
+    return asksStore ? .lookUp : admit()
   }
 
   mutating func on(_ event: Event) -> Action {
     switch event {
     case .collected: return admit()
-    case .found(let response): return reply(isCancelled ? .cancelled : .found(response))
+    case .found(let response): return .complete(isCancelled ? .cancelled : .found(response))
     case .notFound(let stored):
-      validate(stored)
+      self.stored = stored
       return admit()
-    case .lacksToken(let permit, let pass): return go(to: .authorize, .mint(permit, pass))
+    case .lacksToken(let permit, let pass): return .mint(permit, pass)
     case .admitted:
       limited = nil
-      return go(to: .send, .send)
+      return .send
     case .responded: return receive()
     case .unauthorized(let isForUser, let hasNewClock):
-      if isCancelled { return reply(.cancelled) }
+      if isCancelled { return .complete(.cancelled) }
       if hasNewClock { hasFreshToken = false }
       self.isForUser = isForUser
-      return go(to: .evaluate, isForUser ? .test : .renew)
+      return isForUser ? .test : .renew
     case .tested(let verdict): return tested(verdict)
     case .renewed(let isRenewed): return renewed(isRenewed)
     case .retry(let delay, let limited):
@@ -199,32 +150,24 @@ struct Flight: Sendable {
       (limited, hasFailed) = (nil, true)
       return retry(after: delay)
     case .paused: return admit()
-    case .rejected(let failure): return go(to: .evaluate, .readWords(failure))
-    case .failed(let failure): return reply(.failure(failure, mayBeReplaced: !isPassed))
+    case .rejected(let failure): return .readWords(failure)
+    case .failed(let failure): return .complete(.failure(failure, mayBeReplaced: !isPassed))
     case .mismatched:
-      (number, hasFailed, hasFreshToken) = (1, false, false)
-      validate(nil)
+      (number, hasFailed, hasFreshToken, stored) = (1, false, false, nil)
       return admit()
-    case .stored(let outcome): return reply(outcome)
-    case .interrupted(let byCaller): return byCaller || isCancelled ? reply(.cancelled) : go(to: .reply, .giveUp)
+    case .stored(let outcome): return .complete(outcome)
+    case .interrupted(let byCaller): return byCaller || isCancelled ? .complete(.cancelled) : .giveUp
     }
   }
 
-  private mutating func go(to phase: Phase, _ action: Action) -> Action {
-    self.phase = phase
-    return action
-  }
-
-  private mutating func reply(_ outcome: Outcome) -> Action { go(to: .reply, .complete(outcome)) }
-
   /// Takes a turn, unless no caller waits any more.
-  private mutating func admit() -> Action { isCancelled ? reply(.cancelled) : go(to: .admit, .admit) }
+  private func admit() -> Action { isCancelled ? .complete(.cancelled) : .admit }
 
-  private mutating func receive() -> Action { go(to: .store, isPassed ? .pass : .store) }
+  private func receive() -> Action { isPassed ? .pass : .store }
 
   private mutating func retry(after delay: Duration) -> Action {
     number += 1
-    return delay > .zero ? go(to: .evaluate, .pause(delay)) : admit()
+    return delay > .zero ? .pause(delay) : admit()
   }
 
   /// A user's 401 passes, unless Apple refuses the developer token.
@@ -244,58 +187,22 @@ struct Flight: Sendable {
     return retry(after: .zero)
   }
 
-  var isPassed: Bool {
-    if case .passed = kind { true } else { false }
-  }
-
+  var isPassed: Bool { if case .passed = kind { true } else { false } }
+  /// The identity of a flight that callers may join.
+  var id: FlightID? { if case .shared(let id) = kind { id } else { nil } }
   /// Whether the request may change something (RFC 9110 §9.2.1).
   var isChange: Bool { method != .get && method != .head }
-
-  /// The identity of a flight that callers may join.
-  var id: FlightID? {
-    if case .shared(let id) = kind { id } else { nil }
-  }
-
   /// Whether 304 is a possible response to the request (RFC 9110 §13.2.2).
-  var isConditional: Bool { fields.has("if-none-match") || fields.has("if-modified-since") }
-
-  /// The caller that the quota is charged to.
-  var caller: QuotaCaller { call.caller }
-
-  /// Charges the request to the caller whose place in the queue has given it its turn.
-  mutating func charge(to caller: QuotaCaller) {
-    guard caller != call.caller else { return }
-    call = call.charged(to: caller)
-    subject = CircuitSubject(call)
+  var isConditional: Bool {
+    !(stored?.validators.isEmpty ?? true) || call.fields.has("if-none-match") || call.fields.has("if-modified-since")
   }
-
   /// Whether the content is unread, so that the request can be sent again.
   var isUntouched: Bool { !(content?.isTouched ?? false) }
-}
 
-/// Content that records whether it was read, and whether it broke off.
-final class WatchedContent: ContentReader, @unchecked Sendable {
-  // Sendable by confinement, as is the content itself.
-  let reader: any ContentReader
-  private(set) var isTouched = false
-  private(set) var isBroken = false
-
-  init(_ reader: any ContentReader) {
-    self.reader = reader
-  }
-
-  func read() async throws(ContentError) -> [UInt8]? {
-    isTouched = true
-    do throws(ContentError) {
-      return try await reader.read()
-    } catch {
-      isBroken = true
-      throw error
-    }
-  }
-
-  func cancel() {
-    reader.cancel()
+  /// Charges the request to the caller whose place in the queue has given it its turn.
+  mutating func charge(to payer: QuotaCaller) {
+    guard payer != self.payer else { return }
+    (self.payer, subject) = (payer, CircuitSubject(call, for: payer))
   }
 }
 

@@ -19,9 +19,8 @@ extension FlightDriver {
       if let reading = try content.readAtOnce() { return .stored(outcome(of: reading, content)) }
     } catch { return broken(error) }
     gateway.noteHead(of: attempt)
-    let begun = content
-    return wait(isForStored: true) {
-      var content = begun
+    return wait(isForStored: true) { [content] in
+      var content = content
       do throws(ContentError) {
         let reading = try await content.read()
         return .stored(self.outcome(of: reading, content))
@@ -94,16 +93,15 @@ extension FlightDriver {
     return .stored(.response(renewed.response, isStored: renewed.isStored, forwardStatus: 304))
   }
 
-  /// Returns a response for the cache. Its age counts from the request of this attempt (RFC 9111 §4.2.3): a wait for the
-  /// turn makes no response older.
+  /// Returns a response for the cache. Its age counts from the request of this attempt (RFC 9111 §4.2.3), not from the wait
+  /// for the turn.
   private func received(_ response: UpstreamResponse, _ attempt: CatalogAttempt) -> ReceivedResponse {
-    var fields = response.fields
+    var fields = gateway.policy.responseFields(response.fields, version: response.version, isForCache: true)
     // With a music user token the response may be another one, which the caches of browsers cannot know.
     if flight.call.target.mayDependOnUser { fields.append("Vary", Self.userTokens.span) }
     return ReceivedResponse(
-      status: response.status, fields: fields,
-      downstream: gateway.policy.responseFields(response.fields, version: response.version),
-      sent: flight.call.fields, requestedAt: attempt.start, receivedAt: receivedAt)
+      status: response.status, fields: fields, date: date, sent: flight.call.fields, requestedAt: attempt.start,
+      receivedAt: receivedAt)
   }
 
   private static let userTokens = Array("Music-User-Token, Media-User-Token".utf8)
@@ -118,7 +116,7 @@ extension FlightDriver {
     response.content.arriveAhead(upTo: CatalogGateway.contentAhead, chargedTo: miss.call.holder) { result in
       if case .success = result { attempt.release(.answered) } else { attempt.release(.inconclusive) }
     }
-    if !attempt.isOver { gateway.expire(.turn(attempt), at: miss.end, miss.route) }
+    attempt.end(after: miss.end - gateway.clock.elapsed, by: miss.route.upstream)
     return .stream(response)
   }
 }
@@ -129,9 +127,7 @@ extension CatalogGateway {
   static var contentAhead: Int { 1 << 20 }
 }
 
-/// Content that is read until it is complete or too long to keep.
-///
-/// Confined to the event loop of its reader.
+/// Content that is read until it is complete or too long to keep. Confined to the event loop of its reader.
 struct PartialContent: @unchecked Sendable {
   // Sendable by confinement: one task at a time uses it.
 
@@ -139,7 +135,6 @@ struct PartialContent: @unchecked Sendable {
     case whole
     /// The content is longer than the limit. The bytes read so far are kept, and the rest still has to be read.
     case tooLong
-    /// The memory budget does not allow more.
     case refused
   }
 
@@ -156,12 +151,9 @@ struct PartialContent: @unchecked Sendable {
   private(set) var bytes: [UInt8] = []
   private var isWhole = false
 
-  /// Creates content of zero bytes, which is read to its end or until it has more than `limit` bytes. `memory` is
-  /// charged for bytes that are kept across a wait.
-  ///
-  /// - Parameters:
-  ///   - length: The length in bytes, if the upstream has stated it. A caller's statement must not take memory.
-  ///   - holder: The address that the memory is charged to; nil for the server itself.
+  /// Creates content that is read to its end, or until it has more than `limit` bytes. `memory` is charged for bytes that
+  /// are kept across a wait. `length`: in bytes, if the upstream has stated it; a caller's statement must not take memory.
+  /// `holder`: the address that the memory is charged to; nil for the server itself.
   init(
     _ reader: any ContentReader, length: Int?, upTo limit: Int, _ memory: MemoryBudget,
     chargedTo holder: MemoryBudget.Holder? = nil, for purpose: MemoryBudget.Purpose = .upstream
@@ -170,7 +162,6 @@ struct PartialContent: @unchecked Sendable {
     (self.holder, self.purpose) = (holder, purpose)
   }
 
-  /// Reads to the end, or beyond the limit.
   mutating func read() async throws(ContentError) -> Reading {
     while true {
       if let reading = take(try await reader.read()) { return reading }
@@ -178,7 +169,6 @@ struct PartialContent: @unchecked Sendable {
     }
   }
 
-  /// Reads what has arrived. Returns nil if more has to arrive.
   mutating func readAtOnce() throws(ContentError) -> Reading? {
     while true {
       switch try reader.readAtOnce() {
@@ -189,7 +179,6 @@ struct PartialContent: @unchecked Sendable {
     }
   }
 
-  /// Charges the bytes so far. Returns false if the budget refuses them.
   private mutating func charge() -> Bool {
     if hold == nil { hold = MemoryHold(memory, for: holder) }
     return hold?.resize(to: bytes.capacity, for: purpose) ?? false
@@ -216,54 +205,60 @@ struct PartialContent: @unchecked Sendable {
   func response(_ response: UpstreamResponse) -> UpstreamResponse { response.read(by: readAgain()) }
 
   /// Returns the bytes already read, and the rest after them. They wait for their reader, so they are charged.
-  func readAgain() -> any ContentReader {
+  func readAgain() -> CollectedContent {
     let hold = hold ?? MemoryHold(memory, for: holder)
     hold.force(to: bytes.capacity)
-    return Continuation(bytes, hold, then: isWhole ? nil : reader)
+    return CollectedContent(bytes, hold, then: isWhole ? nil : reader)
+  }
+}
+
+/// Content of which a part was read before: that part again, and then the rest. It records whether it was read, because it
+/// cannot be read twice, and whether the rest broke off.
+final class CollectedContent: ContentReader, @unchecked Sendable {
+  // Sendable by confinement: only one task at a time uses it, on the loop of `rest`.
+  private var bytes: [UInt8]
+  private var sent = 0
+  private let hold: MemoryHold
+  private let rest: (any ContentReader)?
+  private(set) var isTouched = false
+  private(set) var isBroken = false
+
+  private static let partSize = 65_536
+
+  fileprivate init(_ bytes: [UInt8], _ hold: MemoryHold, then rest: (any ContentReader)?) {
+    (self.bytes, self.hold, self.rest) = (bytes, hold, rest)
   }
 
-  /// Content that returns bytes read before, and then the rest.
-  private final class Continuation: ContentReader, @unchecked Sendable {
-    // Sendable by confinement: only one task at a time uses it, on the loop of `rest`.
-    private var bytes: [UInt8]
-    private var sent = 0
-    private let hold: MemoryHold
-    private let rest: (any ContentReader)?
-
-    /// The maximum number of these bytes that one read returns.
-    private static let partSize = 65_536
-
-    init(_ bytes: [UInt8], _ hold: MemoryHold, then rest: (any ContentReader)?) {
-      self.bytes = bytes
-      self.hold = hold
-      self.rest = rest
+  func read() async throws(ContentError) -> [UInt8]? {
+    isTouched = true
+    guard sent < bytes.count else {
+      do throws(ContentError) { return try await rest?.read() } catch {
+        isBroken = true
+        throw error
+      }
     }
+    let end = min(sent + Self.partSize, bytes.count)
+    let part = Array(bytes[sent..<end])
+    sent = end
+    if sent == bytes.count { forget() }
+    return part
+  }
 
-    func read() async throws(ContentError) -> [UInt8]? {
-      guard sent < bytes.count else { return try await rest?.read() }
-      let end = min(sent + Self.partSize, bytes.count)
-      let part = Array(bytes[sent..<end])
-      sent = end
-      if sent == bytes.count { forget() }
-      return part
-    }
+  func arriveAhead(
+    upTo limit: Int, chargedTo holder: UInt128?, then ended: @escaping @Sendable (Result<Void, ContentError>) -> Void
+  ) {
+    hold.move(to: holder)
+    guard let rest else { return ended(.success(())) }
+    rest.arriveAhead(upTo: limit, chargedTo: holder, then: ended)
+  }
 
-    func arriveAhead(
-      upTo limit: Int, chargedTo holder: UInt128?, then ended: @escaping @Sendable (Result<Void, ContentError>) -> Void
-    ) {
-      hold.move(to: holder)
-      guard let rest else { return ended(.success(())) }
-      rest.arriveAhead(upTo: limit, chargedTo: holder, then: ended)
-    }
+  func cancel() {
+    forget()
+    rest?.cancel()
+  }
 
-    func cancel() {
-      forget()
-      rest?.cancel()
-    }
-
-    private func forget() {
-      (bytes, sent) = ([], 0)
-      hold.force(to: 0)
-    }
+  private func forget() {
+    (bytes, sent) = ([], 0)
+    hold.force(to: 0)
   }
 }

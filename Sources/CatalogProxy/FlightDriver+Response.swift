@@ -31,11 +31,9 @@ extension FlightDriver {
     let isOurs = error.isTimeout && (hadLittleTime || !flight.isUntouched)
     self.attempt = nil
     let (permit, now) = (attempt.takePermit(), gateway.clock.elapsed)
-    let (decision, change, duties) = gateway.withAdmission {
+    let decision = gateway.withAdmission {
       $0.failed(attempt, error, isOurs: isOurs, of: flight, until: miss.end, permit, now: now)
     }
-    gateway.report(change)
-    gateway.perform(duties)
     guard error.cause != .cancelled else { return .interrupted(byCaller: flight.content?.isBroken == true) }
     gateway.observer.noticed(.exchangeFailed(error))
     switch decision {
@@ -49,40 +47,32 @@ extension FlightDriver {
     }
   }
 
-  private func endAttempt(_ outcome: ConcurrencyOutcome) {
-    attempt.take()?.release(outcome)
-  }
-
-  /// Reports a sampled attempt.
   private func note(_ result: UpstreamAttempt.Result, _ attempt: CatalogAttempt) {
     guard let span = attempt.span, span.isSampled, let parent = flight.call.span else { return }
     gateway.observer.noticed(
       .attempted(
         UpstreamAttempt(
           span: span, parent: parent.spanID, method: flight.method, route: flight.call.target.route,
-          client: flight.caller.client.text, resends: flight.number - 1,
+          client: flight.payer.client.text, resends: flight.number - 1,
           duration: gateway.clock.elapsed - attempt.start.elapsed, result: result)))
   }
 
-  /// Returns what the head of a response shows, and tells the observer. A response with an Age comes from a cache, so its
-  /// `Date` is too old to show the skew of the clocks.
+  /// Returns what the head of a response shows, and tells the observer. The `Date` of a response with an Age, from a cache,
+  /// is too old to show the skew of the clocks.
   private func head(of response: UpstreamResponse, _ attempt: CatalogAttempt) -> HeadFacts {
     let now = gateway.clock.now
     gateway.observer.noticed(.responded(after: now.elapsed - attempt.start.elapsed))
     note(.status(response.status.code, response.version), attempt)
-    var date: Int?
-    if !response.fields.has("age") || response.fields.text(of: "age") == "0" {
-      date = FieldDate.seconds(ofOnly: "date", in: response.fields, now: now.wall)
-    }
-    receivedAt = now
+    let isFromCache = response.fields.has("age") && response.fields.text(of: "age") != "0"
+    (receivedAt, date) = (now, FieldDate.seconds(ofOnly: "date", in: response.fields, now: now.wall))
     return HeadFacts(
       circuit: CircuitOutcome(response.status),
       provesToken: response.status.provesToken && (response.status != .forbidden || response.isJSON),
-      isFinal: isFinal(response), date: date, receivedAt: now)
+      isFinal: isFinal(response), date: isFromCache ? nil : date, receivedAt: now)
   }
 
   /// Whether the request has a music user token, which Apple's 403 is then about.
-  private var isUsers: Bool { flight.fields.has("music-user-token") }
+  private var isUsers: Bool { flight.call.fields.has("music-user-token") }
 
   /// Returns whether the callers get a response. Otherwise it is an error of Apple, or does not match the request: 206,
   /// although the server never sends `Range`, or 304 to a request without preconditions. The caller would treat a part as
@@ -100,32 +90,27 @@ extension FlightDriver {
     }
   }
 
-  /// Evaluates a response that is an error of Apple, or does not match the request.
   @inline(never)
   private func rejected(_ response: UpstreamResponse, _ attempt: CatalogAttempt) -> Flight.Event {
     guard response.status != .tooManyRequests else { return limited(response, attempt) }
     let code = response.status.code
-    endAttempt(code >= 500 ? .inconclusive : .answered)
+    self.attempt.take()?.release(code >= 500 ? .inconclusive : .answered)
     gateway.withAdmission { $0.counts.failures += 1 }
     gateway.observer.noticed(.upstreamStatus(code))
     guard code < 500, code != 206, code != 304 else {
       return .rejected(
-        .status(
-          response.status, retryAfter: retryAfter(response), nextHop: nextHop, isChange: flight.isChange))
+        .status(response.status, retryAfter: retryAfter(response), nextHop: nextHop, isChange: flight.isChange))
     }
-    return .rejected(
-      .content(
-        of: response, isUsers: isUsers, nextHop: nextHop, isChange: flight.isChange))
+    return .rejected(.content(of: response, isUsers: isUsers, nextHop: nextHop, isChange: flight.isChange))
   }
 
   private func limited(_ response: UpstreamResponse, _ attempt: CatalogAttempt) -> Flight.Event {
     let (asked, now) = (retryAfter(response), gateway.clock.elapsed)
     let permit = attempt.takePermit()
     self.attempt = nil
-    let (decision, rate, duties) = gateway.withAdmission {
+    let (decision, rate) = gateway.withAdmission {
       $0.limited(retryAfter: asked, of: flight, until: miss.end, permit, now: now)
     }
-    gateway.perform(duties)
     gateway.observer.noticed(.limited(rate: rate))
     switch decision {
     case .retry(let delay), .retryOnce(let delay):
@@ -160,20 +145,19 @@ extension FlightDriver {
   /// Decides whether the request is sent again, with another developer token.
   func renew() -> Flight.Event? {
     guard let attempt else { return .renewed(false) }
-    let (gateway, isRetry) = (gateway, flight.hasFreshToken)
-    guard gateway.hasRemoteTokens else {
-      return .renewed(gateway.hasTokenAgain(after: attempt.token, isRetry: isRetry) && isSentAgain())
-    }
-    return wait {
-      let hasToken = await gateway.hasRemoteTokenAgain(after: attempt.token, isRetry: isRetry)
-      return .renewed(hasToken && self.isSentAgain())
+    switch gateway.refreshAction(after: attempt.token, isRetry: flight.hasFreshToken) {
+    case .exhausted: return .renewed(false)
+    case .retryWithCurrent: return .renewed(isSentAgain())
+    case .mint:
+      guard gateway.hasRemoteTokens else { return .renewed(gateway.currentToken() != nil && isSentAgain()) }
+      return wait { [gateway] in .renewed(await gateway.remoteToken() != nil && self.isSentAgain()) }
     }
   }
 
   private func isSentAgain() -> Bool {
     guard flight.isUntouched, gateway.withAdmission({ $0.repeats401() }) else { return false }
     response?.content.cancel()
-    endAttempt(.answered)
+    attempt.take()?.release(.answered)
     return true
   }
 
@@ -182,12 +166,11 @@ extension FlightDriver {
     let failure =
       isOfToken
       ? gateway.rejected(token, by: response) : .status(response.status, nextHop: nextHop, isChange: false)
-    endAttempt(.answered)
+    attempt.take()?.release(.answered)
     return .rejected(failure)
   }
 
-  /// Reads what Apple says in a response that the callers do not get. Only JSON has words of Apple's to read. A response
-  /// that does not come to its end soon must not hold the callers up.
+  /// Reads what Apple says in a response that the callers do not get. One that does not end soon must not hold them up.
   func readWords(_ failure: UpstreamFailure) -> Flight.Event? {
     guard let response = response.take() else { return .failed(failure) }
     guard response.isJSON, response.contentLength != 0 else {
@@ -204,8 +187,8 @@ extension FlightDriver {
 }
 
 extension HTTPResponse.Status {
-  /// Whether Apple sends this status only after it has accepted the developer token. Apple may send 429, 5xx, or 400
-  /// and other errors of the request before it checks the token.
+  /// Whether Apple sends this status only after it has accepted the developer token, unlike 429, 5xx, or errors of the
+  /// request such as 400.
   var provesToken: Bool { (200..<400).contains(code) || code == 403 || code == 404 }
 }
 
@@ -237,10 +220,10 @@ extension Duration {
 extension UpstreamResponse {
   /// Whether the content is JSON (RFC 6839 §3.1): Apple's own, and not a page of a server before Apple's.
   var isJSON: Bool { contentLength != 0 && (hasUsualType || MediaType(self)?.isJSON ?? false) }
-
-  /// Whether content of this type passes. A response without a type passes: it has no content, or browsers treat it as
-  /// none that they run, because of `nosniff`.
+  /// Whether content of this type passes. Without a type it does: browsers do not run it, because of `nosniff`.
   var hasPassableType: Bool { hasUsualType || MediaType(self)?.isPassable ?? !fields.has("content-type") }
+  /// The media type, for an error; nil if the response has none, or one that is not safe to quote.
+  var typeName: String? { MediaType(self)?.name }
 
   /// Whether the type is `application/json`, spelled as Apple does in nearly every response. Saves 2,400 instructions.
   private var hasUsualType: Bool {
@@ -254,17 +237,14 @@ extension UpstreamResponse {
     guard bytes[end] == UInt8(ascii: ";") else { return false }
     return (end..<value.upperBound).allSatisfy { bytes[$0] != UInt8(ascii: ",") }
   }
-
-  /// The media type, for an error; nil if the response has none, or one that is not safe to quote.
-  var typeName: String? { MediaType(self)?.name }
 }
 
 /// A media type (RFC 9110 §8.3.1) without its parameters.
 private struct MediaType {
   private let bytes: [UInt8]
 
-  /// Reads the type. Returns nil if it is absent or malformed. A browser takes what follows the last comma for the type,
-  /// also in a parameter (the Fetch standard, "extract a MIME type").
+  /// Returns nil if the type is absent or malformed. A browser takes what follows the last comma for the type, also in a
+  /// parameter (the Fetch standard, "extract a MIME type").
   init?(_ response: UpstreamResponse) {
     guard let text = response.fields.text(of: "content-type"), !text.utf8.contains(UInt8(ascii: ",")) else {
       return nil

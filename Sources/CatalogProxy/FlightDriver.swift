@@ -1,3 +1,4 @@
+import HTTP1
 import HTTPCache
 import HTTPMessages
 import Locks
@@ -6,9 +7,8 @@ import UpstreamAdmission
 
 /// The driver of a ``Flight``: reports events to it, and performs its actions. It waits for a turn and for Apple's response
 /// without a task, because a task keeps its frames for as long as that takes. Tasks are for what is rare: content that has
-/// not arrived, a pause before another attempt, and `/v1/test`.
-///
-/// Confined to the loop of the flight's first caller, the leader. Only ``cancel()`` may run on any thread.
+/// not arrived, a pause before another attempt, the end of a wait for a turn, a remote signer, and `/v1/test`.
+/// Confined to the loop of the flight's first caller, the leader. Any thread may call ``cancel()`` and ``take(_:)``.
 final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable {
   // Sendable by confinement; what `cancel` uses is behind a lock.
   let gateway: CatalogGateway
@@ -17,20 +17,22 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
   /// The present attempt; nil before it, and once its turn is released or belongs to the content of the response.
   var attempt: CatalogAttempt?
   var response: UpstreamResponse?
-  /// When its head arrived.
+  /// When its head arrived, and its `Date` in seconds since 1970; nil without a valid one.
   var receivedAt: CacheTime
+  var date: Int?
   /// The key of the response at the store; nil if it is not shared.
   private var sharedKey: SharedEntryKey?
+  /// What ends the wait for a turn at its deadline.
+  private var alarm: (any CancellableWork)?
 
   private struct Cancellation {
     var isCancelled = false
     var current: Wait?
   }
 
-  /// What the flight waits for.
   private enum Wait: Sendable {
     case store(any SharedLookup)
-    case turn(QueuePlace)
+    case turn(QueueTicket)
     case response(any UpstreamCall)
     case task(Task<Void, Never>)
     /// The content of a response that is stored, also when no caller waits for it any more.
@@ -51,20 +53,16 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
   var miss: CatalogMiss { leader.miss }
   var nextHop: String { gateway.configuration.nextHop }
 
-  /// Begins a flight whose request has not been admitted.
-  func begin() {
+  /// Begins. `admitted`: what admission has decided about the request; nil if it has not been asked yet.
+  func begin(after admitted: consuming Admission.Result? = nil) {
+    if let admitted { return go(on: event(after: admitted)) }
     go(on: perform(flight.begin(asksStore: flight.id != nil && miss.route.shared != nil)))
-  }
-
-  func begin(after entry: consuming GatewayState.Entry) {
-    go(on: event(after: entry))
   }
 
   func received(_ result: Result<UpstreamResponse, UpstreamError>) {
     resume { evaluate(result) }
   }
 
-  /// Goes on after a wait.
   private func resume(_ event: () -> Flight.Event?) {
     flight.isCancelled = cancellation.withLock { state in
       state.current = nil
@@ -86,7 +84,7 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     case .lookUp: return lookUp()
     case .admit:
       let now = gateway.clock.now
-      return event(after: gateway.withState { $0.enter(&flight, of: miss, at: now, on: gateway) })
+      return event(after: gateway.withState { $0.enter(&flight, of: self, at: now) })
     case .mint(let permit, let pass): return mint(permit, pass)
     case .send: send()
     case .test: return test()
@@ -109,14 +107,14 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
   /// Waits until the content has arrived, or as much of it as the server keeps, so that the request takes its turn when it
   /// can be sent at Apple's pace.
   private func collect() async -> Flight.Event {
-    guard let content = flight.content else { return .collected }
-    var arriving = PartialContent(
-      content.reader, length: nil, upTo: CatalogGateway.contentAhead, gateway.configuration.memory,
+    guard let arriving = flight.arriving else { return .collected }
+    var content = PartialContent(
+      arriving, length: nil, upTo: CatalogGateway.contentAhead, gateway.configuration.memory,
       chargedTo: miss.call.holder, for: .request)
     do throws(ContentError) {
-      if case .refused = try await arriving.read() { return .failed(.overMemory) }
+      if case .refused = try await content.read() { return .failed(.overMemory) }
     } catch { return .interrupted(byCaller: true) }
-    flight.content = WatchedContent(arriving.readAgain())
+    flight.content = content.readAgain()
     return .collected
   }
 
@@ -132,34 +130,30 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
       shared.count(.skipped)
       return .notFound(validating: miss.stored?.response)
     }
-    waits(
-      for: .store(
-        shared.look(up: key, patience: gateway.sharedPatience(of: miss)) { finding in
-          self.resume {
-            // A flight that has no callers any more needs no response.
-            self.flight.isCancelled
-              ? .interrupted(byCaller: true) : self.gateway.event(after: finding, of: self.miss, key, from: shared)
-          }
-        }))
+    // Half of the time that is left, so that this replica can still send a request of its own.
+    let patience = max(miss.end - gateway.clock.elapsed, .zero) / 2
+    let lookup = shared.look(up: key, patience: patience) { finding in
+      self.resume {
+        // A flight that has no callers any more needs no response.
+        self.flight.isCancelled
+          ? .interrupted(byCaller: true) : self.gateway.event(after: finding, of: self.miss, key, from: shared)
+      }
+    }
+    waits(for: .store(lookup))
     return nil
   }
 
-  private func event(after entry: consuming GatewayState.Entry) -> Flight.Event? {
-    gateway.perform(entry.duties)
-    return event(after: entry.result)
-  }
-
-  /// Returns the event after admission has decided, or nil if the request waits for its turn.
   private func event(after result: Admission.Result) -> Flight.Event? {
     switch result {
     case .ready(let attempt):
       self.attempt = attempt
       return .admitted
     case .withoutToken(let permit, let pass): return .lacksToken(permit, pass)
-    case .queued(let place):
+    case .queued(let ticket):
       // A request with less time left is not sent, so its turn would be lost.
-      gateway.expire(.wait(place.ticket), at: miss.end - gateway.leastTime, miss.route)
-      awaitTurn(place)
+      let patience = miss.end - gateway.leastTime - gateway.clock.elapsed
+      alarm = miss.route.upstream.alarm(after: patience) { self.gateway.leaveQueue(ticket, .timedOut) }
+      waits(for: .turn(ticket))
       return nil
     case .rejected(let retryAfter):
       guard let limited = flight.limited else { return .failed(.overloaded(retryAfter: retryAfter)) }
@@ -177,15 +171,21 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     return .failed(.rateLimited(retryAfter: .seconds(1), nextHop: nextHop).saying(limited))
   }
 
-  private func awaitTurn(_ place: QueuePlace) {
-    waits(for: .turn(place))
-    // Another loop may grant the turn.
-    place.waiting.whenSet { turn in
-      Task(executorPreference: self.miss.route.executor) { self.resume { self.event(after: turn) } }
-    }
+  /// The end of the wait for a turn.
+  enum Turn: Sendable {
+    case granted(ConcurrencyPermit)
+    case timedOut
+    /// All callers have gone.
+    case cancelled
   }
 
-  private func event(after turn: QueueResult) -> Flight.Event? {
+  /// Goes on after the wait for a turn. On any thread, because another loop may grant the turn.
+  func take(_ turn: Turn) {
+    Task(executorPreference: miss.route.executor) { self.resume { self.event(after: turn) } }
+  }
+
+  private func event(after turn: Turn) -> Flight.Event? {
+    alarm.take()?.cancel()
     switch turn {
     case .granted(let permit) where flight.isCancelled:
       gateway.release(permit, .inconclusive)
@@ -219,8 +219,11 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     or failure: @autoclosure () -> Flight.Event = .failed(.noToken)
   ) -> Flight.Event {
     guard let token else {
-      gateway.release(permit, .inconclusive)
-      gateway.record(.neutral, of: pass)
+      let now = gateway.clock.elapsed
+      gateway.withAdmission { admission in
+        admission.release(permit, .inconclusive, now: now)
+        admission.record(.neutral, of: pass, now: now)
+      }
       return failure()
     }
     let now = gateway.clock.now
@@ -237,7 +240,8 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
   }
 
   private func request(of attempt: CatalogAttempt) -> UpstreamRequest {
-    var fields = flight.fields
+    var fields = flight.call.fields
+    if let stored = flight.stored { fields.append(contentsOf: stored.validators) }
     if let span = attempt.span { HeaderPolicy.trace(&fields, as: span) }
     return UpstreamRequest(
       flight.method, flight.call.target.target, fields: fields, credential: attempt.token.credential,
@@ -279,12 +283,8 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     gateway.share(outcome, of: miss, as: key, at: shared)
   }
 
-  /// Waits in a task for an event.
-  ///
-  /// - Parameter isForStored: Whether the work is to read what is stored, so that it goes on without callers.
-  func wait(
-    isForStored: Bool = false, _ work: @escaping @Sendable () async -> Flight.Event
-  ) -> Flight.Event? {
+  /// Waits in a task for an event. `isForStored`: the work is to read what is stored, and goes on without callers.
+  func wait(isForStored: Bool = false, _ work: @escaping @Sendable () async -> Flight.Event) -> Flight.Event? {
     // Under the lock, so that the task cannot have gone on to another wait before it is known.
     waits {
       let task = Task(executorPreference: miss.route.executor) {
@@ -296,9 +296,7 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     return nil
   }
 
-  private func waits(for wait: Wait) {
-    waits { wait }
-  }
+  private func waits(for wait: Wait) { waits { wait } }
 
   private func waits(_ begin: () -> sending Wait) {
     let cancelled = cancellation.withLock { state -> Wait? in
@@ -320,7 +318,7 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
   private func end(_ wait: Wait) {
     switch wait {
     case .store(let lookup): lookup.cancel()
-    case .turn(let place): gateway.leave(place)
+    case .turn(let ticket): gateway.leaveQueue(ticket, .cancelled)
     // Apple works on a request that was sent, so it keeps its turn, and its response is stored.
     case .response(let call): call.cancelUnlessSent()
     case .task(let task): task.cancel()

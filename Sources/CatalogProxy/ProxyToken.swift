@@ -1,29 +1,25 @@
 import HTTP1
 import HTTPCache
-import Locks
 import UpstreamAdmission
 
 /// A developer token for the upstream. It has no origin claim, and the server never sends it to a caller.
-public final class ProxyToken: Sendable {
-  /// The token in compact form.
-  public let text: String
+package final class ProxyToken: Sendable {
+  package let text: String
   /// The field `Authorization`, created once for all requests.
   let credential: FieldLines
   /// The time after which the server mints another token, in seconds since the epoch.
-  public let refreshAt: Int
-  /// The time after which the server mints another token in the background, and sends this one until then. Nil if it does
-  /// not.
-  public let renewAt: Int?
+  package let refreshAt: Int
+  /// The time after which the server mints another token in the background; nil if it does not.
+  package let renewAt: Int?
   /// When the token expires, in seconds since the epoch. It is never sent from then on.
-  public let expiresAt: Int
+  package let expiresAt: Int
   /// The ID of the key that signed the token, for the log. Nil if the source does not tell.
-  public let keyID: String?
+  package let keyID: String?
   /// The version of the token, which a later 401 refers to.
   let version: TokenVersion?
   let madeAt: CacheTime?
 
-  /// Creates a token.
-  public init(text: String, refreshAt: Int, renewAt: Int? = nil, expiresAt: Int, keyID: String? = nil) {
+  package init(text: String, refreshAt: Int, renewAt: Int? = nil, expiresAt: Int, keyID: String? = nil) {
     (self.text, credential, self.keyID) = (text, HeaderPolicy.credential(text), keyID)
     (self.refreshAt, self.renewAt, self.expiresAt) = (refreshAt, renewAt, expiresAt)
     (version, madeAt) = (nil, nil)
@@ -37,8 +33,8 @@ public final class ProxyToken: Sendable {
 
   func numbered(_ version: TokenVersion, at time: CacheTime) -> ProxyToken { ProxyToken(self, version, madeAt: time) }
 
-  /// The smallest step of the wall clock that makes a token count as minted by another clock: 5 s. Rounding to whole
-  /// seconds and the rate that NTP may adjust (500 ppm) cause less between two tokens.
+  /// The smallest step of the wall clock that makes a token count as minted by another clock: 5 s. Rounding, and the rate
+  /// that NTP may adjust (500 ppm), cause less between two tokens.
   static let leastClockStep = 5
 
   /// Returns whether the wall clock was set after the token was minted, so that its times are or were wrong.
@@ -47,75 +43,21 @@ public final class ProxyToken: Sendable {
   }
 }
 
-/// A source of developer tokens for the upstream.
-public protocol TokenSource: Sendable {
+package protocol TokenSource: Sendable {
   /// Whether a signer outside of the server signs, so that minting may take seconds: no event loop waits for it.
   var isRemote: Bool { get }
-  /// Mints a token that no other caller has.
-  ///
-  /// - Parameter now: The time in seconds since the epoch.
-  /// - Throws: An error. Its description is a sentence for the log.
+  /// Mints a token at a time in seconds since the epoch. Throws an error that is a sentence for the log.
   func mint(now: Int) throws -> ProxyToken
 }
 
 extension TokenSource {
-  /// False.
-  public var isRemote: Bool { false }
-}
-
-extension CatalogGateway {
-  /// Returns the token to send. Mints one if the gateway has no token, if the current one is half used up, if a 401
-  /// requires a new one, or if the wall clock was set since. If minting fails, it returns the last token, or nil.
-  ///
-  /// Only one event loop mints a token. The other loops wait for its signature, which takes less time than their own.
-  func currentToken() -> ProxyToken? {
-    let now = clock.now
-    return usableToken(now: now) ?? minting.withLock { _ in usableToken(now: now) ?? mintToken(now: now) }
-  }
-
-  func usableToken(now: CacheTime) -> ProxyToken? {
-    withAdmission { $0.usableToken(now: now) }
-  }
-
-  /// Mints the missing token. The caller holds `minting`.
-  private func mintToken(now: CacheTime) -> ProxyToken? {
-    while true {
-      let (source, serial, version) = withAdmission { admission in
-        // Otherwise a 401 has already started another version.
-        if admission.token == nil || admission.token?.version == admission.tokenRefresh.current {
-          let isFromAnotherClock = admission.token?.isFromAnotherClock(at: now) ?? false
-          _ = admission.tokenRefresh.renewed(isUnjudged: admission.hasNewKey || isFromAnotherClock)
-          admission.hasNewKey = false
-        }
-        return (admission.tokenSource, admission.tokenSourceVersion, admission.tokenRefresh.current)
-      }
-      guard let source else { return nil }
-      // A reload has brought a remote signer.
-      if source.isRemote { return withAdmission { $0.token } }
-      do {
-        let made = try source.mint(now: now.wall).numbered(version, at: now)
-        let isOfPresentKey = withAdmission { admission in
-          guard admission.tokenSourceVersion == serial else { return false }
-          admission.counts.tokensMinted += 1
-          admission.token = made
-          return true
-        }
-        if isOfPresentKey { return made }
-        // Otherwise the key has changed meanwhile.
-      } catch {
-        observer.noticed(.tokenFailed("\(error)"))
-        // A token that is half used up is still better than no token.
-        return withAdmission { $0.unexpiredToken(now: now) }
-      }
-    }
-  }
+  package var isRemote: Bool { false }
 }
 
 /// The time by which the upstream's clock is ahead of this server's, according to the `Date` of responses.
-///
-/// The `Date` of a response lies between the times of its request and its arrival, so each response gives a lower and
-/// an upper bound. Latency widens the bounds but does not make them wrong. The value nearest to zero within the bounds
-/// of the last five to ten minutes is the result, so latency alone never looks like a skew.
+/// The `Date` of a response lies between the times of its request and its arrival, which gives a lower and an upper bound.
+/// The result is the value nearest to zero within the bounds of the last five to ten minutes, so latency alone never looks
+/// like a skew.
 struct ClockSkew: Sendable {
   private struct Bounds: Sendable {
     var lower: Int
@@ -133,13 +75,7 @@ struct ClockSkew: Sendable {
   private var previous: Bounds?
   private var began = Duration.zero
 
-  /// Adds the times of a response.
-  ///
-  /// - Parameters:
-  ///   - date: The value of `Date`, in seconds since the epoch.
-  ///   - sentAt: The time of the request by this server's clock, in seconds since the epoch.
-  ///   - receivedAt: The time of the response's arrival by this server's clock, in seconds since the epoch.
-  ///   - now: The time on the monotonic clock.
+  /// Adds the `Date` of a response, and the times of request and arrival by this server's clock, in seconds since the epoch.
   mutating func note(date: Int, sentAt: Int, receivedAt: Int, now: Duration) {
     advance(to: now)
     let date = min(max(date, sentAt - Self.largest), receivedAt + Self.largest)

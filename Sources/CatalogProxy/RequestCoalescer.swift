@@ -1,18 +1,14 @@
 import HTTP1
 import HTTPCache
 import HTTPMessages
-import HTTPTypes
 import UpstreamAdmission
 
-/// The upstream requests in flight, and the callers that wait for each (request collapsing, RFC 9111 §4). A flight is
-/// one such request with its waiters.
+/// The upstream requests in flight, and the callers that wait for each (request collapsing, RFC 9111 §4). A flight is one
+/// such request with its waiters.
 ///
-/// No waiter owns the upstream request, not even the first. A waiter that leaves does not affect other waiters. When the
-/// last waiter leaves, a request that is not yet sent is cancelled, unless a waiter left it with a stale response
-/// (``keep(_:)``). ``leave(_:)``, ``keep(_:)`` and ``complete(_:)`` remove a waiter when they return it, so each waiter is
-/// returned exactly once.
-///
-/// The type is a value without a lock: protect it with one, and resume the waiters outside of that lock.
+/// No waiter owns the upstream request, not even the first. When the last one leaves, a request that is not yet sent is
+/// cancelled, unless a waiter left it with a stale response (``keep(_:)``). ``leave(_:)``, ``keep(_:)`` and
+/// ``complete(_:)`` remove a waiter when they return it, so each waiter is returned exactly once.
 struct RequestCoalescer<Waiter> {
   fileprivate struct Members {
     let serial: UInt64
@@ -38,14 +34,9 @@ struct RequestCoalescer<Waiter> {
   private var flights: [FlightKey: Members] = [:]
   private var lastSerial: UInt64 = 0
 
-  /// The number of upstream requests in flight.
   var count: Int { flights.count }
 
-  /// Adds `waiter` to the flight of `key`, and starts a flight if the key has no flight yet.
-  ///
-  /// - Parameter makeWork: Returns the work that sends the upstream request of a new flight. The caller of this method then
-  ///   begins it.
-  /// - Returns: The waiter's ticket, and the work of a new flight; nil if there is one already.
+  /// Adds `waiter` to the flight of `key`, or to a new one with the work of `makeWork`, which the caller then begins.
   mutating func join<Work: CancellableWork>(
     _ key: FlightKey, _ waiter: Waiter, _ makeWork: (FlightID) -> Work
   ) -> (ticket: FlightTicket, work: Work?) {
@@ -68,11 +59,8 @@ struct RequestCoalescer<Waiter> {
     return (FlightTicket(flight: id, serial: serial), work)
   }
 
-  /// Removes a waiter. If it was the last, the flight ends. A later request then starts a new flight and does not join
-  /// one that is being cancelled.
-  ///
-  /// - Returns: The waiter, and if it was the last one, the work that the caller must cancel. Nil if the response is already
-  ///   on its way to the waiter.
+  /// Removes a waiter. If it was the last, the flight ends, and later requests do not join it. Returns the waiter, and if it
+  /// was the last one, the work that the caller must cancel. Nil if the response is already on its way to the waiter.
   mutating func leave(_ ticket: FlightTicket) -> (waiter: Waiter, abandoned: (any CancellableWork)?)? {
     guard let waiter = remove(ticket) else { return nil }
     guard let flight = flights[ticket.flight.key], flight.isEmpty, !flight.isKept else { return (waiter, nil) }
@@ -80,18 +68,15 @@ struct RequestCoalescer<Waiter> {
     return (waiter, flight.work)
   }
 
-  /// Removes a waiter that received another response meanwhile. The flight continues to its end for later requests.
-  ///
-  /// - Returns: The waiter, or nil if the response is already on its way to it.
+  /// Removes a waiter that received another response meanwhile. The flight continues to its end for later requests. Returns
+  /// the waiter, or nil if the response is already on its way to it.
   mutating func keep(_ ticket: FlightTicket) -> Waiter? {
     guard let waiter = remove(ticket) else { return nil }
     flights[ticket.flight.key]?.isKept = true
     return waiter
   }
 
-  /// Notes that the upstream request of a flight waits for a turn.
-  ///
-  /// - Returns: The waiters besides the first, in any order.
+  /// Notes that the upstream request of a flight waits for a turn. Returns the waiters besides the first, in any order.
   mutating func waits(_ id: FlightID, for turn: QueueTicket) -> [Waiter] {
     guard let index = flights.index(forKey: id.key), flights.values[index].serial == id.serial else { return [] }
     flights.values[index].turn = turn
@@ -134,30 +119,22 @@ struct FlightID: Hashable, Sendable {
 
 /// The common part of requests that become one upstream request: the target, and all sent fields. The credential is not
 /// among them: it is the gateway's own, and a new token has the same meaning.
-///
-/// A request with different fields might select another variant (RFC 9111 §4.1), so it gets its own flight. All waiters
-/// get the response only if it may be shared, see ``StoredResponse/isShareable``. An object, because each waiter's ticket
-/// has it.
+/// A request with different fields might select another variant (RFC 9111 §4.1), so it gets its own flight. An object,
+/// because each waiter's ticket has it.
 final class FlightKey: Hashable, Sendable {
   private let key: CacheKey
   private let sent: FieldLines
 
-  /// - Parameter sent: All end-to-end fields of the upstream request. A field that differs in each request would prevent
-  ///   all sharing.
   init(_ key: CacheKey, sent: FieldLines) {
     (self.key, self.sent) = (key, sent)
   }
 
-  /// Returns whether two requests become one.
   static func == (left: FlightKey, right: FlightKey) -> Bool {
     left === right || left.key == right.key && left.sent == right.sent
   }
 
-  /// Hashes only the target: the gateway creates the fields, at most two different sets for each target. Hashing
-  /// them took longer than all other work for a flight.
-  func hash(into hasher: inout Hasher) {
-    hasher.combine(key)
-  }
+  /// Hashes only the target: the gateway creates the fields, at most two different sets for each target.
+  func hash(into hasher: inout Hasher) { hasher.combine(key) }
 }
 
 /// The place of a waiter in a flight.
@@ -167,23 +144,20 @@ struct FlightTicket: Hashable, Sendable {
 }
 
 /// Targets whose latest response was for one caller only: `private`, `no-store`, `Vary: *` or with `Set-Cookie`.
-///
 /// Requests for such a target do not wait for each other, because the gateway would send a request for each of them
-/// afterwards. The next response that callers may share removes the target, or its lifetime ends. The set keeps at most
-/// ``maximumCount`` targets, by a hash. An evicted target, or a hash collision, costs only latency or one request.
+/// afterwards. The next response that callers may share removes the target, or its lifetime ends. An evicted target, or a
+/// collision of hashes, costs only latency or one request.
 struct UnsharedTargets: Sendable {
   /// The time for which a target stays in the set: 30 s.
   static let lifetime: Duration = .seconds(30)
-
   /// The most targets in the set: 256, about 8 kB.
   static let maximumCount = 256
 
-  /// The expiry of each target.
+  /// The expiry of each target, by its hash.
   private var ends: [UInt64: Duration] = [:]
 
   var count: Int { ends.count }
 
-  /// Returns whether the gateway sends a request for each caller of the target.
   func contains(_ key: CacheKey, now: Duration) -> Bool {
     guard !ends.isEmpty, let end = ends[key.fingerprint] else { return false }
     return now < end

@@ -1,21 +1,15 @@
 package import HTTPCache
 import UpstreamAdmission
 
-/// The second-level cache, as one event loop uses it: a store that all replicas of the server share.
-///
-/// The loop of the route makes all calls.
+/// The second-level cache, as one event loop uses it: a store that all replicas share. That loop makes all calls.
 package protocol SharedCache: AnyObject, Sendable {
-  /// The form of the entries.
   var codec: SharedEntryCodec { get }
   /// Whether the store responds, so that a lookup is worth its time.
   var isReady: Bool { get }
 
   /// Looks for an entry. Without a fresh one, this replica announces that it fetches the response; if another replica has
-  /// announced that already, the lookup waits for the end of its fetch.
-  ///
-  /// - Parameters:
-  ///   - patience: The longest wait for another replica. The store itself has `shared.timeout` for each of its replies.
-  ///   - completion: Takes the finding once, on the loop: later, not within this call.
+  /// announced that already, the lookup waits for the end of its fetch, for `patience` at most. `completion` takes the
+  /// finding once, on the loop: later, not within this call.
   func look(
     up key: SharedEntryKey, patience: Duration, _ completion: @escaping @Sendable (SharedFinding) -> Void
   ) -> any SharedLookup
@@ -23,7 +17,6 @@ package protocol SharedCache: AnyObject, Sendable {
   /// Ends the fetch that follows a lookup: stores its response, and tells the replicas that wait for it.
   func finish(_ key: SharedEntryKey, _ end: SharedFetchEnd)
 
-  /// Counts the result of a lookup. On any thread.
   func count(_ result: SharedLookupResult)
 }
 
@@ -32,7 +25,6 @@ package protocol SharedLookup: AnyObject, Sendable {
   func cancel()
 }
 
-/// What a lookup has found.
 package enum SharedFinding: Sendable, Equatable {
   /// An entry that was fresh when it was stored, and should be so still. `hasWaited`: another replica fetched it meanwhile.
   case entry([UInt8], hasWaited: Bool)
@@ -41,7 +33,6 @@ package enum SharedFinding: Sendable, Equatable {
   /// This replica fetches the response without an announcement.
   case alone(Reason)
 
-  /// Why there is no announcement.
   package enum Reason: Sendable, Equatable {
     /// The store did not reply in time, or not as it should.
     case noReply
@@ -60,7 +51,6 @@ package enum SharedFetchEnd: Sendable, Equatable {
   /// has is no longer right.
   case unshared(replaces: Bool)
 
-  /// The end, as a message tells it.
   package var outcome: SharedFetchOutcome {
     switch self {
     // Others can only validate a response that is stale at once, and need not do so one after another.
@@ -80,33 +70,25 @@ package enum SharedFetchOutcome: UInt8, Sendable {
 
 /// The result of a lookup, for metrics.
 package enum SharedLookupResult: Sendable, CaseIterable {
-  /// The response came from the store.
   case hit
   /// The response came from the store, and another replica fetched it while this one waited.
   case waited
   /// The store had no usable response, so this replica fetched it.
   case miss
-  /// The store had an entry that does not verify.
   case invalid
   /// The store did not reply in time, or refused the command.
   case timeout
   /// Another replica's response was not for sharing, or took too long.
   case vain
-  /// The store was known not to respond, so it was not asked.
+  /// The store was known not to respond.
   case skipped
 }
 
 /// The second-level cache: a flight asks the store before Apple, and stores there what it stores locally.
 extension CatalogGateway {
-  /// Returns the key of a call's response at the store, or nil if the response must not be there.
+  /// Returns the key of a call's response at the store; nil if it must not be there.
   func sharedKey(of call: CatalogCall, at shared: any SharedCache) -> SharedEntryKey? {
     call.isCacheable ? shared.codec.key(of: call.key, sending: call.fields) : nil
-  }
-
-  /// The longest wait for another replica: half of the time that is left, so that this replica can still send a request of
-  /// its own, whatever the store says.
-  func sharedPatience(of miss: CatalogMiss) -> Duration {
-    max(miss.end - clock.elapsed, .zero) / 2
   }
 
   /// Judges a finding by this replica's settings and clock, and stores a newer response locally. Returns what it means for
@@ -143,8 +125,8 @@ extension CatalogGateway {
     return true
   }
 
-  /// Returns the newer one of the response in an entry, which it stores locally, and the one that is there already. Nil if
-  /// the entry does not verify.
+  /// Returns the response in an entry, which it stores locally, or the local one if that is newer. Nil if the entry does not
+  /// verify.
   private func newest(
     _ entry: [UInt8], _ key: SharedEntryKey, _ miss: CatalogMiss, at shared: any SharedCache
   ) -> StoredResponse? {
@@ -153,16 +135,14 @@ extension CatalogGateway {
       let response = shared.codec.decode(entry, for: key, sending: miss.call.fields, now: now, settings: settings)
     else { return nil }
     if let own = miss.stored?.response, Selection(own, now: now).age <= Selection(response, now: now).age { return own }
-    cache.store(response, for: miss.call.key, of: CacheOwner(CircuitSubject(miss.call)))
+    cache.store(response, for: miss.call.key, of: CacheOwner(CircuitSubject(miss.call, for: miss.payer)))
     // The settings changed meanwhile, so the stored fields may be wrong.
     if settings != cacheSettings { cache.remove(miss.call.key) }
     return response
   }
 
   /// Stores the outcome of a fetch for the other replicas, and tells those that wait for it.
-  func share(
-    _ outcome: Outcome, of miss: CatalogMiss, as key: SharedEntryKey, at shared: any SharedCache
-  ) {
+  func share(_ outcome: Outcome, of miss: CatalogMiss, as key: SharedEntryKey, at shared: any SharedCache) {
     switch outcome {
     case .found: return
     case .response(let response, isStored: true, _) where shared.isReady:
@@ -179,10 +159,8 @@ extension CatalogGateway {
   }
 }
 
-/// One lookup: its questions to the store and its waits, as a value.
-///
-/// A message about the end of a fetch may overtake the reply to the question, because it comes over another connection.
-/// So a lookup takes messages from its first question on.
+/// One lookup: its questions to the store and its waits, as a value. A message about the end of a fetch may overtake the
+/// reply to the question, because it comes over another connection, so a lookup takes messages from its first question on.
 package struct SharedLookupState: Sendable {
   /// The lifetime of an announcement: 2 s. Its replica renews it every second, so it lapses soon if that replica dies, and
   /// not while Apple is slow.
@@ -195,7 +173,6 @@ package struct SharedLookupState: Sendable {
     case follow(lapsesIn: Duration)
   }
 
-  /// What the lookup does next.
   package enum Step: Sendable, Equatable {
     case ask
     /// Call ``passed(now:)`` at this time on the monotonic clock, or a little later.
@@ -215,12 +192,8 @@ package struct SharedLookupState: Sendable {
   private var phase = Phase.asking(ended: nil)
   private var hasWaited = false
 
-  /// Creates a lookup that asks its first question now.
-  ///
-  /// - Parameter end: When it stops to wait for another replica, on the monotonic clock.
-  package init(until end: Duration) {
-    self.end = end
-  }
+  /// Creates a lookup that asks its first question now, and waits for another replica until `end` on the monotonic clock.
+  package init(until end: Duration) { self.end = end }
 
   /// Takes a reply; nil if none came in time.
   package mutating func replied(_ reply: Reply?, now: Duration) -> Step {

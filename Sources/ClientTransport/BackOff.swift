@@ -1,7 +1,6 @@
 package import EventLoop
 
-/// The pause before the next attempt at a connection. It doubles after each failed attempt up to a bound. Jitter prevents
-/// many clients from returning at the same moment.
+/// The pause before the next attempt at a connection, doubled by each failure up to a bound. Jitter keeps clients apart.
 package struct BackOff {
   /// The earliest time of the next attempt.
   package private(set) var until = Deadline(nanoseconds: 0)
@@ -11,10 +10,7 @@ package struct BackOff {
   /// The failures since the last success.
   package private(set) var failures = 0
 
-  package init(least: Duration, longest: Duration) {
-    self.least = least
-    self.longest = longest
-  }
+  package init(least: Duration, longest: Duration) { (self.least, self.longest) = (least, longest) }
 
   /// Records a failure.
   /// - Parameter jitter: From 0 to 1. The pause is shortened by this fraction of its half.
@@ -24,9 +20,8 @@ package struct BackOff {
     until = now.advanced(by: pause * (1 - jitter / 2))
   }
 
-  /// Records a connection that broke with the requests that it carried: a pause of the shortest length, however often it
-  /// happens. What broke it may be one client's request, and the requests of others must not wait longer for that.
-  /// - Parameter jitter: As for a failure.
+  /// Records a connection that broke with the requests that it carried: a pause of the shortest length, however often. What
+  /// broke it may be one client's request, and the requests of others must not wait longer for that.
   package mutating func broke(at now: Deadline, jitter: Double) {
     until = max(until, now.advanced(by: least * (1 - jitter / 2)))
   }

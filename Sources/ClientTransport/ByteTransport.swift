@@ -38,19 +38,15 @@ extension ByteTransportOwner {
   package func transportDrained(_ transport: ByteTransport) {}
 }
 
-/// A connected socket with or without TLS, driven by events of its loop, without a task.
-///
-/// The transport sends all bytes written in one turn of the loop together at the end of the turn. Confined to its loop.
+/// A connected socket with or without TLS, without a task. Bytes that are written in a turn of the loop go out at its end.
 package final class ByteTransport: ChannelDelegate {
   package let channel: Channel
   /// The receiver of the transport's events, until the transport has ended.
   package var owner: (any ByteTransportOwner)?
-
   /// The number of bytes that the kernel has accepted, TLS overhead included.
   package private(set) var bytesSent = 0
   package private(set) var tls: TLSSession?
   package private(set) var isOpen = true
-
   /// The time at which the owner receives `transportTimedOut`.
   package var deadline = Deadline.never { didSet { if deadline != oldValue { watch() } } }
   /// Whether the transport receives bytes. While it does not, the peer may have to wait, and its close goes unnoticed.
@@ -89,11 +85,8 @@ package final class ByteTransport: ChannelDelegate {
   /// An upper bound of the bytes of a connection: TLS session, HTTP/2 session and the read buffer.
   package static let cost = 131_072
 
-  /// Charges the connection, and the kernel's receive buffer while reading is off. The budget cannot refuse any of it
-  /// here: the client asks the budget before it dials.
-  private func account() {
-    hold.force(to: isReading ? Self.cost : Self.cost + 2 * Connector.socketBuffer)
-  }
+  /// Charges the connection, and the kernel's receive buffer while reading is off. The client has asked the budget before.
+  private func account() { hold.force(to: isReading ? Self.cost : Self.cost + 2 * Connector.socketBuffer) }
 
   package var now: Deadline { channel.loop.now }
 
@@ -123,8 +116,7 @@ package final class ByteTransport: ChannelDelegate {
     input.removeAll(keepingCapacity: input.capacity <= Self.keptCapacity)
   }
 
-  /// Removes `count` bytes from the front of `unread`, and returns them. If they are all there is, and fill much of the
-  /// buffer that received them, that is the buffer itself: long content is not copied.
+  /// Removes and returns the first `count` bytes of `unread`: the buffer itself, without a copy, if they fill much of it.
   package func take(_ count: Int) -> [UInt8] {
     channel.loop.assertCurrent()
     guard consumed == 0, count == input.count, count >= Self.readSize / 2 else {
@@ -164,9 +156,7 @@ package final class ByteTransport: ChannelDelegate {
     let (before, wasEstablished) = (input.count, tls.isEstablished)
     defer { if !outgoing.isEmpty { flushSoon() } }
     let phase: TLSPhase
-    do {
-      phase = try tls.receive(ciphertext.span, plaintext: &input, outgoing: &outgoing)
-    } catch {
+    do { phase = try tls.receive(ciphertext.span, plaintext: &input, outgoing: &outgoing) } catch {
       throw .failedTLS(error)
     }
     if phase != .handshaking, !wasEstablished { owner?.transportBecameSecure(self) }
@@ -198,13 +188,18 @@ package final class ByteTransport: ChannelDelegate {
   }
 
   private func flush() throws(ByteTransportEnd) {
-    collect()
+    // The transport does not use the output while the owner appends to it.
+    var collected: [UInt8] = []
+    swap(&collected, &output)
+    owner?.transportWillSend(self, &collected)
+    collected += output
+    output = collected
     guard isOpen else { return }
     try encrypt()
     guard sent < outgoing.count else { return }
     let before = sent
     while sent < outgoing.count {
-      let count = try send(outgoing)
+      let count = try send()
       if count == 0 { break }
       sent += count
       bytesSent += count
@@ -219,17 +214,9 @@ package final class ByteTransport: ChannelDelegate {
     }
   }
 
-  private func send(_ bytes: [UInt8]) throws(ByteTransportEnd) -> Int {
+  private func send() throws(ByteTransportEnd) -> Int {
+    let bytes = outgoing
     do { return try channel.send(bytes.span.extracting(sent...)) } catch { throw .failed(error) }
-  }
-
-  /// Lets the owner append to the output. The transport does not use the output meanwhile.
-  private func collect() {
-    var collected: [UInt8] = []
-    swap(&collected, &output)
-    owner?.transportWillSend(self, &collected)
-    collected += output
-    output = collected
   }
 
   private func encrypt() throws(ByteTransportEnd) {
@@ -273,13 +260,11 @@ package final class ByteTransport: ChannelDelegate {
     }
   }
 
-  /// Runs `work`, ends the transport if it throws, and then waits for more events.
+  /// Runs `work`, and waits for more events or, if it throws, ends the transport.
   private func perform(_ work: () throws(ByteTransportEnd) -> Void) {
     let wasBusy = isBusy
     isBusy = true
-    do throws(ByteTransportEnd) {
-      try work()
-    } catch {
+    do throws(ByteTransportEnd) { try work() } catch {
       isBusy = wasBusy
       return end(error)
     }
@@ -317,7 +302,7 @@ package final class ByteTransport: ChannelDelegate {
     isOpen = false
     if outgoing.isEmpty { tls?.close(outgoing: &outgoing) }
     // Sends an alert or close_notify. After a partial record it is garbage, but then the peer reads no further.
-    if sent < outgoing.count { _ = try? send(outgoing) }
+    if sent < outgoing.count { _ = try? send() }
     channel.close()
     (output, outgoing) = ([], [])
     let owner = owner

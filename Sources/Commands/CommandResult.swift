@@ -22,10 +22,8 @@ package struct CommandResult: Sendable, Equatable {
   package var explanation: [String]
 
   package init(_ status: Status, output: [String] = [], diagnostics: [String] = [], explanation: [String] = []) {
-    self.status = status
-    self.output = output
-    self.diagnostics = diagnostics
-    self.explanation = explanation
+    (self.status, self.output) = (status, output)
+    (self.diagnostics, self.explanation) = (diagnostics, explanation)
   }
 
   /// Creates the result of a command that an error ended, with `status` if the error does not tell it.
@@ -68,5 +66,22 @@ struct CommandError: Error, CustomStringConvertible {
 
   init(_ status: CommandResult.Status, _ description: String) {
     (self.status, self.description) = (status, description)
+  }
+}
+
+package enum ProgramCommands {
+  package static var all: [any ParsableCommand.Type] {
+    [
+      ServeCommand.self, DemoCommand.self, SandboxCommand.self, MintCommand.self, InspectCommand.self,
+      CheckConfigCommand.self, DoctorCommand.self, HealthCheckCommand.self, NewAPIKeyCommand.self,
+    ]
+  }
+
+  /// The command without arguments.
+  package static var usual: any ParsableCommand.Type { ServeCommand.self }
+
+  /// Whether the command runs until a signal ends it.
+  package static func serves(_ command: any ParsableCommand) -> Bool {
+    command is ServeCommand || command is DemoCommand || command is SandboxCommand
   }
 }

@@ -26,7 +26,6 @@ struct DemoCommand: ParsableCommand {
 
   func run() throws { try result(HostFacts.current()).finish() }
 
-  /// Serves until a signal ends the process.
   private func result(_ machine: HostFacts) -> CommandResult {
     do {
       let key = try SigningKey.generate(keyID: try KeyID("DEMOKEY001"))

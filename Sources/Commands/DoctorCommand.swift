@@ -149,7 +149,7 @@ struct DoctorCommand: ParsableCommand {
     }
   }
 
-  private func judgeKeys(in files: FileParts, _ diagnosis: Diagnosis) -> (active: SigningKey, next: SigningKey?)? {
+  private func judgeKeys(in files: LoadedFiles, _ diagnosis: Diagnosis) -> (active: SigningKey, next: SigningKey?)? {
     var errors = files.errors.filter { $0.path.hasPrefix("musickit") }.lines
     // A signer that is only down leaves the settings right, so that the token fails.
     if errors.isEmpty, let error = Self.failure(of: files.keys?.active.remote), !error.isTemporary {

@@ -23,7 +23,6 @@ struct HealthCheckCommand: ParsableCommand {
 
   func run() throws { try Self.result(url, settings.input()).finish() }
 
-  /// Succeeds if the response is 200. Without a URL, it asks the admin listener in the settings of `input`.
   static func result(_ url: String?, _ input: SettingsInput, timeout: Duration = .seconds(5)) -> CommandResult {
     do {
       let url = try HealthCheckURL(try url ?? adminURL(input))

@@ -77,11 +77,8 @@ struct LocalDiagnosis {
         }
       }
     }
-    if faults.isEmpty {
-      diagnosis.pass(.listeners, found.joined(separator: " "))
-    } else {
-      diagnosis.fail(.listeners, faults)
-    }
+    guard faults.isEmpty else { return diagnosis.fail(.listeners, faults) }
+    diagnosis.pass(.listeners, found.joined(separator: " "))
   }
 
   private static let patience = UpstreamTimeouts(connect: .seconds(1), firstByte: .seconds(2), whole: .seconds(2))

@@ -62,7 +62,6 @@ struct SandboxCommand: ParsableCommand {
     }
   }
 
-  /// Serves until a signal ends the process.
   private func serve() throws {
     let (keys, notes) = try signingKeys()
     let certificate = tls ? try SandboxCertificate(self) : nil

@@ -14,7 +14,7 @@ struct StoreDiagnosis {
   private let settings: Settings.Shared
   private let configuration: RedisClient.Configuration
 
-  static func run(_ draft: SettingsDraft, _ files: FileParts, _ diagnosis: Diagnosis) {
+  static func run(_ draft: SettingsDraft, _ files: LoadedFiles, _ diagnosis: Diagnosis) {
     let isInvalid = draft.errors.contains { $0.path.hasPrefix("shared.") }
     guard draft.shared != nil || isInvalid else { return }
     guard let settings = draft.shared, let store = files.store, !isInvalid else {
@@ -47,9 +47,9 @@ struct StoreDiagnosis {
         client.close()
         isDone.signal()
       }
-      client.onChange = { state in
-        if case .unavailable(let reason) = state {
-          outcome.withLock { $0.obstacle = reason }
+      client.onChange = { problem in
+        if let problem {
+          outcome.withLock { $0.obstacle = problem }
           return finish()
         }
         outcome.withLock { $0.facts = client.facts }
@@ -197,7 +197,7 @@ enum CollectorDiagnosis {
   /// The most time, whatever the settings allow.
   private static let patience = Duration.seconds(10)
 
-  static func run(_ draft: SettingsDraft, _ files: FileParts, _ diagnosis: Diagnosis) {
+  static func run(_ draft: SettingsDraft, _ files: LoadedFiles, _ diagnosis: Diagnosis) {
     guard let settings = draft.spanExport else { return }
     guard let authorities = files.collectorAuthorities else {
       return diagnosis.skip(.spanCollector, dependsOn: .settings)

@@ -150,7 +150,7 @@ struct UpstreamDiagnosis {
     // Apple wrote the date at some moment between request and response.
     let moment = min(max(date, start), arrival)
     let fix = "Set this machine's clock, or let NTP set it."
-    switch TokenRejection(upstreamDate: date, now: moment).reason {
+    switch TokenRejection(upstreamDate: date, now: moment) {
     case .clockAhead(let seconds):
       diagnosis.fail(
         .clock, "This machine's clock is \(seconds) s ahead of Apple's, so tokens may seem to come from the future.",

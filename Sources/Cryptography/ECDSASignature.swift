@@ -6,6 +6,11 @@ package struct ECDSASignature {
   private static let sequenceTag: UInt8 = 0x30
   /// The largest size of `SEQUENCE { INTEGER, INTEGER }`, with two integers of 33 bytes.
   package static let longestDER = 72
+  /// The `SubjectPublicKeyInfo` of a key up to the coordinates of its uncompressed point (RFC 5480 §2).
+  package static let keyPrefix: [UInt8] = [
+    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01, 0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE,
+    0x3D, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00, 0x04,
+  ]
 
   package var raw = InlineArray<64, UInt8>(repeating: 0)
 
@@ -25,8 +30,7 @@ package struct ECDSASignature {
     else { return nil }
   }
 
-  /// Reads a positive INTEGER at `start` into the 32 bytes that end at `end`. Returns the index after the INTEGER, or
-  /// nil.
+  /// Reads a positive INTEGER at `start` into the 32 bytes that end at `end`. Returns the index after it, or nil.
   private mutating func readInteger(in der: Span<UInt8>, at start: Int, endingAt end: Int) -> Int? {
     guard start + 2 < der.count, der[start] == Self.integerTag else { return nil }
     var first = start + 2

@@ -3,7 +3,7 @@ public import JSON
 
 /// A JSON Web Signature in compact serialization (RFC 7515 §7.1): decoded, but not verified.
 public struct JWS: Sendable {
-  /// The maximum length of a compact serialization, in bytes. The parser refuses longer ones.
+  /// The most bytes of a compact serialization.
   public static let limit = 16_384
 
   /// The bytes that the signature covers: the first two parts and the dot between them.
@@ -15,8 +15,7 @@ public struct JWS: Sendable {
   /// The decoded signature.
   public let signature: [UInt8]
 
-  /// Splits and decodes a compact serialization without white space, padding or prefix. Throws if the text is too long or
-  /// does not have three parts of base64url.
+  /// Splits and decodes a compact serialization without white space, padding or prefix.
   public init(compact: Span<UInt8>) throws(JWSError) {
     guard compact.count <= Self.limit else { throw .tooLong(limit: Self.limit) }
     let dots = compact.indices.filter { compact[$0] == UInt8(ascii: ".") }

@@ -29,9 +29,7 @@ import COpenSSL
   /// Returns the code of a message. If OpenSSL has no memory, the code is random, so that it verifies nothing.
   public func code(of message: Span<UInt8>) -> InlineArray<32, UInt8> {
     var code = InlineArray<32, UInt8>(repeating: 0)
-    if !write(message, to: &code) {
-      for index in code.indices { code[index] = .random(in: 0...255) }
-    }
+    if !write(message, to: &code) { for index in code.indices { code[index] = .random(in: 0...255) } }
     return code
   }
 

@@ -23,8 +23,7 @@ public enum SHA256 {
     return digest
   }
 
-  /// Computes many digests with one context, whose preparation takes longer than a short digest. It holds state, so it
-  /// belongs to one thread at a time.
+  /// Reuses a context, which takes longer to prepare than a short digest. It belongs to one thread at a time.
   @safe package final class Hasher {
     // Safe: the context is valid from `init` to `deinit`.
     private let context: OpaquePointer
@@ -48,7 +47,6 @@ public enum SHA256 {
   /// OpenSSL's algorithm, fetched once because a lookup by name costs as much as hashing a kilobyte.
   package static let algorithm = Algorithm()
 
-  /// A fetched `EVP_MD`.
   @safe package struct Algorithm: @unchecked Sendable {
     // Safe and Sendable: an EVP_MD is immutable, and this one is never freed.
 

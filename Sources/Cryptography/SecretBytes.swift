@@ -1,14 +1,12 @@
+import Bytes
 import CLockedMemory
 import COpenSSL
 import Glibc
 
-/// Secret bytes in locked memory while there is room, wiped when freed.
-///
-/// The class does not print, encode or mirror its contents, and cannot convert them to a `String`. A caller can read
-/// the bytes during a closure and must not copy them anywhere except into another `SecretBytes`.
+/// Secret bytes in locked memory while there is room, wiped when freed. Nothing prints, encodes or mirrors them, or
+/// makes a `String`. A caller reads them during a closure, and must copy them nowhere but into another `SecretBytes`.
 @safe public final class SecretBytes: @unchecked Sendable {
-  // Safe: the memory is valid from `init` to `deinit`. Sendable: nothing writes to the memory after `init`, and only
-  // `deinit` frees it.
+  // Safe: the memory is valid from `init` to `deinit`, which alone frees it. Sendable: nothing writes after `init`.
 
   /// The number of bytes.
   public let count: Int
@@ -19,8 +17,7 @@ import Glibc
   public init<E: Error>(capacity: Int, initializingWith body: (inout OutputSpan<UInt8>) throws(E) -> Void) throws(E) {
     // At least one byte, so that an empty secret is not a special case.
     let capacity = max(capacity, 1)
-    // Locked memory or, when that is full, ordinary memory that is wiped when freed; the server logs that. The process
-    // stops if there is no memory of either kind, as when Swift itself cannot allocate.
+    // Ordinary memory when the locked is full, which the server logs. Without either, the process stops as Swift does.
     let memory = unsafe SecureMemory.watchingOverflow { unsafe locked_memory_allocate(capacity) }
     guard let storage = unsafe memory else { preconditionFailure("out of memory") }
     let buffer = unsafe UnsafeMutableBufferPointer(
@@ -39,14 +36,10 @@ import Glibc
 
   /// Copies bytes that the caller owns and should wipe.
   public convenience init(copying bytes: Span<UInt8>) {
-    self.init(capacity: bytes.count) { output in
-      for index in bytes.indices { output.append(bytes[index]) }
-    }
+    self.init(capacity: bytes.count) { $0.append(copying: bytes) }
   }
 
-  deinit {
-    unsafe locked_memory_free(storage, capacity)
-  }
+  deinit { unsafe locked_memory_free(storage, capacity) }
 
   /// Lends the bytes to `body`.
   public func withBytes<Result, E: Error>(_ body: (Span<UInt8>) throws(E) -> Result) throws(E) -> Result {
@@ -57,9 +50,7 @@ import Glibc
 
 extension SecretBytes {
   /// Moves an environment variable into secret bytes: wipes its value where the kernel shows it, then unsets it.
-  ///
-  /// Call it while there is only one thread, because the environment has no lock. Returns nil if the variable is not
-  /// set.
+  /// Returns nil if it is not set. Call it while there is only one thread, because the environment has no lock.
   public static func take(environmentVariable name: String) -> SecretBytes? {
     guard let value = unsafe getenv(name) else { return nil }
     let count = unsafe strlen(value)
@@ -71,11 +62,9 @@ extension SecretBytes {
   }
 }
 
-extension SecretBytes: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+extension SecretBytes: CustomStringConvertible, CustomReflectable {
   /// A constant text, which does not reveal even the length.
   public var description: String { "<secret>" }
-  /// A constant text, which does not reveal even the length.
-  public var debugDescription: String { description }
   /// A mirror without children.
   public var customMirror: Mirror { Mirror(self, children: []) }
 }

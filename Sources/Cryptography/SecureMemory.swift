@@ -5,11 +5,11 @@ import Locks
 
 /// The measures of the process that keep secrets in its own memory only.
 public enum SecureMemory {
-  /// Prepares locked memory for keys and forbids core dumps. Call it first, while there is only one thread.
+  /// Prepares locked memory for keys and forbids core dumps. Call it first, while there is only one thread: OpenSSL
+  /// accepts memory functions only before its first allocation.
   ///
-  /// OpenSSL accepts memory functions only before its first allocation. Without privileges, the system may deny some of
-  /// these measures. The server works without them, so the function returns each failure as a finding to log. Further
-  /// calls change nothing and return the same findings.
+  /// Without privileges, the system may deny some of these measures. The server works without them, so each failure is
+  /// a finding to log. Further calls change nothing and return the same findings.
   public static func protect() -> [Finding] { outcome }
 
   private static let outcome: [Finding] = [lockedRegion(), undumpable(), noCoreFiles()].compactMap { $0 }
@@ -44,11 +44,8 @@ public enum SecureMemory {
     return Finding(id: "memory.core_files", description: "The process cannot set its limit for core files to zero.")
   }
 
-  // MARK: Use
-
-  /// Runs `work`, which uses a private key. During `work`, OpenSSL allocates from the locked region.
-  ///
-  /// OpenSSL's permanent caches must not take room there, so this function fills them before.
+  /// Runs `work`, which uses a private key. During `work`, OpenSSL allocates from the locked region. Its permanent
+  /// caches must not take room there, so this function fills them before.
   package static func use<Result, Failure: Error>(_ work: () throws(Failure) -> Result) throws(Failure) -> Result {
     if locked_memory_is_new_thread() != 0 {
       OpenSSLCaches.fill()
@@ -64,21 +61,14 @@ public enum SecureMemory {
     }
   }
 
-  // MARK: Overflow
-
-  /// Sets the handler for a secret that is in ordinary memory because the region is full. The handler runs on the
-  /// current thread, once for each piece of work, so it must be quick.
-  public static func onOverflow(_ handler: @escaping @Sendable () -> Void) {
-    overflowHandler.withLock { $0 = handler }
-  }
+  /// Sets the handler for a secret in ordinary memory because the region is full. It must be quick, as part of the work.
+  public static func onOverflow(_ handler: @escaping @Sendable () -> Void) { overflowHandler.withLock { $0 = handler } }
 
   private static let overflowHandler = Locked<(@Sendable () -> Void)?>(nil)
 
   static func watchingOverflow<Result, Failure: Error>(_ work: () throws(Failure) -> Result) throws(Failure) -> Result {
     let before = locked_memory_overflows()
-    defer {
-      if locked_memory_overflows() != before { overflowHandler.withLock { $0 }?() }
-    }
+    defer { if locked_memory_overflows() != before { overflowHandler.withLock { $0 }?() } }
     return try work()
   }
 }
@@ -90,19 +80,14 @@ public struct Finding: Sendable, Hashable, CustomStringConvertible {
   /// One sentence for the operator, without key material.
   public let description: String
 
-  /// Creates a finding from its stable id and its sentence.
-  public init(id: String, description: String) {
-    self.id = id
-    self.description = description
-  }
+  /// Creates a finding.
+  public init(id: String, description: String) { (self.id, self.description) = (id, description) }
 }
 
 /// OpenSSL's caches, which last as long as the process: providers, algorithms, decoders, error strings.
 enum OpenSSLCaches {
-  /// Runs every operation of the MusicKit key once with a random key.
-  ///
-  /// The caches take 300 KB. In locked memory they would leave no room for the key. A failure here can be ignored: it
-  /// recurs when the server uses the key.
+  /// Runs every operation of the MusicKit key once with a random key. The caches take 300 KB, which would leave no room
+  /// for the key in locked memory. A failure here can be ignored: it recurs when the server uses the key.
   static func fill() { filled }
 
   private static let filled: Void = {

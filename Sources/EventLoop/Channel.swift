@@ -5,8 +5,7 @@ import Glibc
 public enum Readiness: Sendable {
   /// The descriptor may be readable or writable; the caller has to try.
   case ready
-  case timedOut
-  case cancelled
+  case timedOut, cancelled
 }
 
 /// The receiver of events of a channel that no task waits on: a listener, or an idle connection.
@@ -16,14 +15,10 @@ public protocol ChannelDelegate: AnyObject {
 }
 
 /// A non-blocking descriptor on its event loop, with reads, writes, and waits that end at a deadline.
-///
-/// Confined to its loop, so a task of that loop can capture it safely.
 public final class Channel: @unchecked Sendable {
   // Sendable by confinement, which `IOLoop.assertCurrent` checks in debug builds.
-
   /// The event loop of this channel.
   public let loop: IOLoop
-
   let token: SlotToken
   /// Whether this is a connection to a peer, for which the loop must never wait without a deadline.
   let isConnection: Bool
@@ -39,9 +34,7 @@ public final class Channel: @unchecked Sendable {
   /// What the poller watches. It may be more than what is wanted, see `register`.
   private var registered: Interest = []
   /// When the loop serves this channel among all those that are ready.
-  public var rank = Rank.first {
-    didSet { if rank != oldValue { moveRegistration(from: oldValue) } }
-  }
+  public var rank = Rank.first { didSet { if rank != oldValue { moveRegistration(from: oldValue) } } }
   private var waiter = Waiter.none
 
   // Safe: `end` removes the waiter before it resumes it, so a continuation is resumed exactly once.
@@ -53,22 +46,20 @@ public final class Channel: @unchecked Sendable {
 
   init(_ descriptor: consuming Descriptor?, isConnection: Bool, loop: IOLoop, token: SlotToken) {
     self.descriptor = consume descriptor
-    self.isConnection = isConnection
-    self.loop = loop
-    self.token = token
+    (self.isConnection, self.loop, self.token) = (isConnection, loop, token)
   }
 
   /// The kernel's number, or -1 after `close`. Use it only for socket options. Only the channel may close it.
   public var raw: Int32 { descriptor?.raw ?? -1 }
 
-  /// The round-trip time to the peer or its relay as measured by the kernel (TCP_INFO), or nil if it has none.
+  /// The round-trip time to the peer or its relay as the kernel has measured it (TCP_INFO).
   public var roundTrip: Duration? {
     loop.assertCurrent()
     let microseconds = cplatform_round_trip(raw)
     return microseconds > 0 ? .microseconds(microseconds) : nil
   }
 
-  /// The time when the peer's last bytes arrived, read or not, as measured by the kernel (TCP_INFO), if it knows it.
+  /// The time when the peer's last bytes arrived, read or not, if the kernel knows it (TCP_INFO).
   public var lastArrival: Deadline? {
     loop.assertCurrent()
     let milliseconds = cplatform_milliseconds_since_data(raw)
@@ -88,8 +79,7 @@ public final class Channel: @unchecked Sendable {
     watch(for: [], until: deadline, delegate)
   }
 
-  /// Calls `delegate` once, when the descriptor is ready for any of `interest` or `deadline` has passed. Until then no task
-  /// is needed.
+  /// Calls `delegate` once, when the descriptor is ready for any of `interest` or `deadline` has passed.
   public func watch(for interest: Interest = .read, until deadline: Deadline, _ delegate: any ChannelDelegate) {
     waiter = .delegate(delegate)
     if !arm(interest, until: deadline) { end(.cancelled) }
@@ -115,8 +105,8 @@ public final class Channel: @unchecked Sendable {
     return true
   }
 
-  /// Makes the poller watch for `interest`. A wait for a deadline only leaves the registration as it is: most such waits
-  /// end before an event, and then the next wait needs no system call.
+  /// Makes the poller watch for `interest`. A wait for a deadline only leaves the registration as it is: most such waits end
+  /// before an event, and then the next wait needs no system call.
   private func register(_ interest: Interest) -> Bool {
     wanted = interest
     guard !interest.isEmpty, interest != registered, let raw = descriptor?.raw else { return true }
@@ -145,7 +135,6 @@ public final class Channel: @unchecked Sendable {
 
   /// Ends the wait as ready. The loop calls it when the poller reports the descriptor.
   func becameReady() {
-    loop.assertCurrent()
     if !wanted.isEmpty, isWaiting { return end(.ready) }
     // Nothing waits for the descriptor until the next wait; watched, it would spin the loop.
     unregister(from: rank)
@@ -154,10 +143,7 @@ public final class Channel: @unchecked Sendable {
   private var isWaiting: Bool { if case .none = waiter { false } else { true } }
 
   /// Ends a wait for bytes as ready, although the poller has not reported the descriptor in this turn.
-  func lookEarly() {
-    loop.assertCurrent()
-    if wanted.contains(.read) { end(.ready) }
-  }
+  func lookEarly() { if wanted.contains(.read) { end(.ready) } }
 
   func end(_ readiness: Readiness) {
     loop.assertCurrent()
@@ -184,21 +170,28 @@ public final class Channel: @unchecked Sendable {
   public func receive(into bytes: inout [UInt8], atMost limit: Int) throws(SocketError) -> Reading {
     loop.assertCurrent()
     guard let raw = descriptor?.raw else { return .end }
-    var count = 0
-    bytes.append(addingCapacity: limit) { (output: inout OutputSpan<UInt8>) in
-      unsafe output.withUnsafeMutableBufferPointer { buffer, initialized in
+    var count: Int?
+    try bytes.append(addingCapacity: limit) { (output: inout OutputSpan<UInt8>) throws(SocketError) in
+      unsafe try output.withUnsafeMutableBufferPointer { buffer, initialized throws(SocketError) in
         // The buffer may be larger than requested, but the read must not exceed the caller's limit.
         let room = min(limit, buffer.count - initialized)
-        repeat {
-          count = unsafe recv(raw, buffer.baseAddress?.advanced(by: initialized), room, 0)
-        } while count < 0 && errno == EINTR
-        initialized += max(count, 0)
+        let end = unsafe buffer.baseAddress?.advanced(by: initialized)
+        count = try attempt("recv") { unsafe recv(raw, end, room, 0) }
+        initialized += count ?? 0
       }
     }
-    if count > 0 { return .bytes(count) }
-    if count == 0 { return .end }
-    if errno == EAGAIN || errno == EWOULDBLOCK { return .wouldBlock }
-    throw SocketError(during: "recv")
+    guard let count else { return .wouldBlock }
+    return count > 0 ? .bytes(count) : .end
+  }
+
+  /// Makes a system call, again if a signal has interrupted it. Returns nil if it would block.
+  private func attempt(_ name: String, _ call: () -> Int) throws(SocketError) -> Int? {
+    while true {
+      let count = call()
+      if count >= 0 { return count }
+      if errno == EAGAIN || errno == EWOULDBLOCK { return nil }
+      guard errno == EINTR else { throw SocketError(during: name) }
+    }
   }
 
   /// Whether the connection is open and the peer has sent no unread bytes.
@@ -226,16 +219,9 @@ public final class Channel: @unchecked Sendable {
     loop.assertCurrent()
     guard let raw = descriptor?.raw else { throw SocketError(call: "send", code: EPIPE) }
     let flags = Int32(MSG_NOSIGNAL) | (closes ? cplatform_more_follows() : 0)
-    let count = unsafe bytes.withUnsafeBufferPointer { buffer in
-      var count = 0
-      repeat {
-        count = unsafe Glibc.send(raw, buffer.baseAddress, buffer.count, flags)
-      } while count < 0 && errno == EINTR
-      return count
+    return try unsafe bytes.withUnsafeBufferPointer { buffer throws(SocketError) in
+      try attempt("send") { unsafe Glibc.send(raw, buffer.baseAddress, buffer.count, flags) } ?? 0
     }
-    if count >= 0 { return count }
-    if errno == EAGAIN || errno == EWOULDBLOCK { return 0 }
-    throw SocketError(during: "send")
   }
 
   /// Sends as much of `head` followed by `body` as the kernel accepts now, in one system call.
@@ -244,32 +230,20 @@ public final class Channel: @unchecked Sendable {
     guard !body.isEmpty else { return try send(head) }
     guard !head.isEmpty else { return try send(body) }
     guard let raw = descriptor?.raw else { throw SocketError(call: "sendmsg", code: EPIPE) }
-    let count = unsafe head.withUnsafeBufferPointer { head in
-      unsafe body.withUnsafeBufferPointer { body in
+    return try unsafe head.withUnsafeBufferPointer { head throws(SocketError) in
+      try unsafe body.withUnsafeBufferPointer { body throws(SocketError) in
         // Safe: the kernel only reads both buffers, and only within the call.
-        let parts = unsafe [
+        var parts = unsafe [
           iovec(iov_base: UnsafeMutableRawPointer(mutating: head.baseAddress), iov_len: head.count),
           iovec(iov_base: UnsafeMutableRawPointer(mutating: body.baseAddress), iov_len: body.count),
         ]
-        return unsafe Self.send(parts, on: raw)
+        return try unsafe parts.withUnsafeMutableBufferPointer { parts throws(SocketError) in
+          var message = unsafe msghdr()
+          unsafe message.msg_iov = parts.baseAddress
+          unsafe message.msg_iovlen = .init(parts.count)
+          return try attempt("sendmsg") { unsafe sendmsg(raw, &message, Int32(MSG_NOSIGNAL)) } ?? 0
+        }
       }
-    }
-    if count >= 0 { return count }
-    if errno == EAGAIN || errno == EWOULDBLOCK { return 0 }
-    throw SocketError(during: "sendmsg")
-  }
-
-  private static func send(_ parts: [iovec], on raw: Int32) -> Int {
-    var parts = unsafe parts
-    return unsafe parts.withUnsafeMutableBufferPointer { parts in
-      var message = unsafe msghdr()
-      unsafe message.msg_iov = parts.baseAddress
-      unsafe message.msg_iovlen = .init(parts.count)
-      var count = 0
-      repeat {
-        count = unsafe sendmsg(raw, &message, Int32(MSG_NOSIGNAL))
-      } while count < 0 && errno == EINTR
-      return count
     }
   }
 
@@ -277,21 +251,18 @@ public final class Channel: @unchecked Sendable {
   public var unacknowledged: Int {
     loop.assertCurrent()
     var count: Int32 = 0
-    guard let raw = descriptor?.raw, unsafe ioctl(raw, UInt(TIOCOUTQ), &count) == 0 else { return 0 }
-    return Int(count)
+    return unsafe ioctl(raw, UInt(TIOCOUTQ), &count) == 0 ? Int(count) : 0
   }
 
   /// Closes the sending side of the connection; reading continues.
   public func shutdownWriting() {
     loop.assertCurrent()
-    guard let raw = descriptor?.raw else { return }
     shutdown(raw, Int32(SHUT_WR))
   }
 
   /// Makes `close` reset the connection instead of closing it normally, so that the peer knows that data is missing.
   public func resetOnClose() {
     loop.assertCurrent()
-    guard let raw = descriptor?.raw else { return }
     var option = linger(l_onoff: 1, l_linger: 0)
     unsafe setsockopt(raw, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
   }
@@ -303,25 +274,9 @@ public final class Channel: @unchecked Sendable {
     // epoll forgets a connection with its only descriptor. A listener may have others, in other processes.
     if !isConnection || !loop.poller(of: rank).forgetsClosed { unregister(from: rank) }
     descriptor = nil
-    if isConnection { loop.deadlineCount.closed(at: deadline) }
+    if isConnection { loop.deadlineCount.changed(from: deadline, to: nil) }
     isOpen = false
     loop.free(self)
     end(.cancelled)
-  }
-}
-
-extension IOLoop {
-  /// Suspends the task for `duration`. On the loop.
-  /// - Throws: `CancellationError` if the task is cancelled first.
-  public func pause(for duration: Duration) async throws(CancellationError) {
-    guard duration > .zero else { return }
-    let timer = openTimer()
-    defer { timer.close() }
-    let readiness = await withTaskCancellationHandler {
-      await timer.wait(for: [], until: now.advanced(by: duration))
-    } onCancel: {
-      post { timer.cancel() }
-    }
-    guard readiness == .timedOut, !Task.isCancelled else { throw CancellationError() }
   }
 }

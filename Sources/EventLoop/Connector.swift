@@ -1,42 +1,32 @@
 import Glibc
 
-/// A connector that makes one connection to a host (Happy Eyeballs, RFC 8305), or to a Unix-domain socket: the first of
-/// several attempts that succeeds.
+/// A connector that makes one connection to a host (Happy Eyeballs, RFC 8305), or to a Unix-domain socket.
 ///
 /// It tries cached addresses of a name at once. Unless they are very new, it looks the name up in parallel and also tries
 /// new addresses, so a changed address costs no more than one that does not respond. After a failure it looks the name up
-/// first.
-///
-/// Confined to its loop. It stays alive until it has reported, even if its owner drops it.
-public final class Connector: ChannelDelegate {
-  /// The result of a connection attempt.
-  public typealias ConnectResult = Result<Channel, ConnectError>
+/// first. It stays alive until it has reported, even if its owner drops it.
+package final class Connector: ChannelDelegate {
+  package typealias ConnectResult = Result<Channel, ConnectError>
 
   /// The time after which the next address is tried as well (RFC 8305 §5, "Connection Attempt Delay").
   static let attemptDelay = Duration.milliseconds(250)
-
   /// The age up to which cached addresses are used without looking up the name again.
   static let freshness = Duration.seconds(1)
-
   /// The age up to which cached addresses are tried before the look-up has finished.
   static let lifetime = Duration.seconds(30)
-
   /// The time after which a slow look-up makes the connector try addresses past their lifetime.
   static let patience = Duration.seconds(1)
-
   /// The time by which the deadline of each attempt exceeds the connector's deadline, so that the timer ends them all.
   private static let margin = Duration.seconds(1)
-
   /// The bytes of the kernel's buffer in each direction (it reserves twice as much for itself): at 50 ms to the peer, 2.6
-  /// MB/s. By default, the kernel buffers megabytes of a response with a slow reader.
-  public static let socketBuffer = 131_072
+  /// MB/s. By default, it buffers megabytes of a response with a slow reader.
+  package static let socketBuffer = 131_072
 
   private let loop: IOLoop
   private let resolver: NameResolver?
   private let host: String
   private let port: UInt16
   private let deadline: Deadline
-
   private let timer: Channel
   private var hasStarted = false
   private var order = AddressOrder()
@@ -50,7 +40,7 @@ public final class Connector: ChannelDelegate {
 
   /// Starts to connect to a name or an IP address, or without a resolver to the path of a Unix-domain socket. `report`
   /// receives the outcome, once, on the loop and never before this initializer returns.
-  public init(
+  package init(
     to host: String, port: UInt16 = 0, loop: IOLoop, resolver: NameResolver?, until deadline: Deadline,
     report: @escaping (ConnectResult) -> Void
   ) {
@@ -60,11 +50,11 @@ public final class Connector: ChannelDelegate {
     timer.sleep(until: loop.now, self)
   }
 
-  /// Whether the connector waits for the first look-up of the name and has tried no address.
-  public var isWaitingForName: Bool { isResolving && attempts.isEmpty && failures.isEmpty }
+  /// Whether the connector waits for a look-up and has tried no address.
+  package var isWaitingForName: Bool { isResolving && attempts.isEmpty && failures.isEmpty }
 
   /// Gives up without a report.
-  public func cancel() {
+  package func cancel() {
     loop.assertCurrent()
     report = nil
     close()
@@ -108,7 +98,7 @@ public final class Connector: ChannelDelegate {
   private func tryNext() {
     while let address = order.next() {
       do throws(SocketError) {
-        let channel = loop.openConnection(try Descriptor.connecting(to: address))
+        let channel = loop.open(try Descriptor.connecting(to: address), isConnection: true)
         channel.rank = .second
         attempts.append((channel, address))
         channel.watch(for: .write, until: deadline.advanced(by: Self.margin), self)
@@ -130,8 +120,7 @@ public final class Connector: ChannelDelegate {
     return ConnectError(.unknownHost, "No connection to \(host): \(resolutionError.reason).")
   }
 
-  /// Handles the end of an attempt, or the time for the next one.
-  public func channel(_ channel: Channel, became readiness: Readiness) {
+  package func channel(_ channel: Channel, became readiness: Readiness) {
     loop.assertCurrent()
     guard report != nil else { return }
     if channel === timer {
@@ -164,10 +153,16 @@ public final class Connector: ChannelDelegate {
   }
 
   private func attemptEnded(_ attempt: (channel: Channel, address: SocketAddress), _ readiness: Readiness) {
-    guard let error = attempt.channel.connectionError(readiness) else { return finish(.success(attempt.channel)) }
+    guard let error = Self.error(of: attempt.channel, readiness) else { return finish(.success(attempt.channel)) }
     failures.append((attempt.address, error))
     attempt.channel.close()
     tryNext()
+  }
+
+  private static func error(of channel: Channel, _ readiness: Readiness) -> SocketError? {
+    guard readiness == .ready else { return SocketError(call: "connect", code: ECANCELED) }
+    guard let code = Descriptor.option(SO_ERROR, of: channel.raw) else { return SocketError(during: "getsockopt") }
+    return code == 0 ? nil : SocketError(call: "connect", code: code)
   }
 
   private func finish(_ outcome: ConnectResult) {
@@ -185,20 +180,9 @@ public final class Connector: ChannelDelegate {
   }
 }
 
-extension Channel {
-  /// Returns the error of a connection attempt, or nil if it succeeded.
-  fileprivate func connectionError(_ readiness: Readiness) -> SocketError? {
-    guard readiness == .ready else { return SocketError(call: "connect", code: ECANCELED) }
-    guard let code = Descriptor.option(SO_ERROR, of: raw) else { return SocketError(during: "getsockopt") }
-    return code == 0 ? nil : SocketError(call: "connect", code: code)
-  }
-}
-
 extension Descriptor {
-  /// The milliseconds after which the kernel closes a connection with unacknowledged bytes (tcp(7)), so that a peer
-  /// that vanished is noticed within 5 s.
+  /// The milliseconds of unacknowledged bytes after which the kernel closes a connection (tcp(7)): its peer has vanished.
   private static let unacknowledged: Int32 = 4500
-
   /// The seconds of silence after which the kernel probes the peer.
   private static let keepAliveIdle: Int32 = 30
 
@@ -222,30 +206,23 @@ extension Descriptor {
   }
 }
 
-/// The error when no connection to a host could be made.
-public struct ConnectError: Error, Sendable, Equatable, CustomStringConvertible {
+package struct ConnectError: Error, Sendable, Equatable, CustomStringConvertible {
   /// The kind of failure; of several, the most informative.
-  public enum Cause: Sendable, Equatable {
-    case unknownHost
-    case resolverTimedOut
-    case refused
-    case unroutable
-    case timedOut
+  package enum Cause: Sendable, Equatable {
+    case unknownHost, resolverTimedOut, refused, unroutable, timedOut
     /// This system refused for another reason, for example because it has no free descriptors.
     case failed
   }
 
-  /// The kind of failure.
-  public let cause: Cause
+  package let cause: Cause
   /// One sentence with the host, and what happened with each of its addresses.
-  public let description: String
+  package let description: String
 
   init(_ cause: Cause, _ description: String) {
     self.cause = cause
     self.description = description
   }
 
-  /// Creates an error from the failures of all addresses of `host`.
   init(_ host: String, _ failures: [(address: SocketAddress, error: SocketError)]) {
     let causes = failures.map { Self.cause($0.error) }
     let found = [Cause.refused, .timedOut, .unroutable, .failed].first { causes.contains($0) } ?? .failed

@@ -48,34 +48,24 @@ extension Duration {
   }
 }
 
-/// A count of a loop's connections that wait without a deadline.
-///
-/// At the end of a turn each connection must have a deadline, because otherwise a peer that does nothing would hold it
-/// forever. If one has none, a debug build stops, and a release build reports it in its metrics.
+/// A count of a loop's connections that wait without a deadline, which a peer that does nothing would hold forever. If there
+/// is one at the end of a turn, a debug build stops, and a release build reports it in its metrics.
 final class DeadlineCount: @unchecked Sendable {
   // Sendable: `current` and `isFatal` are confined to the loop, and the value for other threads is atomic.
   private var current = 0
   private let published = Atomic(0)
-  /// Whether a debug build stops at a connection without a deadline. Only a test with such a connection sets it to
-  /// false.
+  /// Whether a debug build stops at such a connection. Only a test that has one sets it to false.
   var isFatal = true
-
   /// The count at the end of the last turn. Any thread may read it.
   var atEndOfTurn: Int { published.load(ordering: .relaxed) }
 
-  /// Counts a new connection, which has no deadline yet.
-  func opened() { current += 1 }
-
-  func changed(from old: Deadline, to new: Deadline) {
+  /// Records a connection's new deadline: nil before it is open, and when it is closed.
+  func changed(from old: Deadline?, to new: Deadline?) {
     if old == .never { current -= 1 }
     if new == .never { current += 1 }
   }
 
-  func closed(at deadline: Deadline) {
-    if deadline == .never { current -= 1 }
-  }
-
-  /// Checks and publishes the count. Call it when no more work is left before the loop waits.
+  /// Checks and publishes the count, when no more work is left before the loop waits.
   func endTurn() {
     assert(current == 0 || !isFatal, "\(current) connections wait without a deadline")
     if current != atEndOfTurn { published.store(current, ordering: .relaxed) }

@@ -24,43 +24,6 @@ public struct Descriptor: ~Copyable, Sendable {
 
   deinit { close(raw) }
 
-  /// Returns whether the system grants `count` further descriptors at once.
-  public static func areAvailable(_ count: Int) -> Bool { SpareDescriptors(count).isComplete }
-}
-
-/// Descriptors that are kept open, so that their owner can free one when the process or the system has no others left.
-public struct SpareDescriptors: ~Copyable, Sendable {
-  private let wanted: Int
-  private var kept: [Int32] = []
-
-  /// Whether none is in use.
-  public var isComplete: Bool { kept.count == wanted }
-
-  /// Keeps so many descriptors, or fewer if there are not enough.
-  public init(_ count: Int) {
-    wanted = count
-    refill()
-  }
-
-  /// Frees a descriptor. Returns false if none is kept.
-  public mutating func freeOne() -> Bool {
-    guard let raw = kept.popLast() else { return false }
-    close(raw)
-    return true
-  }
-
-  /// Takes the place of those that were freed, as soon as there are free ones.
-  public mutating func refill() {
-    while kept.count < wanted {
-      // A new socket counts against the limits of process and system; a duplicate counts only against the first.
-      do { kept.append(try Descriptor.socket(family: AF_UNIX).relinquish()) } catch { return }
-    }
-  }
-
-  deinit { for raw in kept { close(raw) } }
-}
-
-extension Descriptor {
   /// The type of a stream socket, as SO_TYPE has it.
   static var stream: Int32 { Int32(SOCK_STREAM.rawValue) }
 
@@ -85,41 +48,58 @@ extension Descriptor {
       throw SocketError(during: "setsockopt")
     }
   }
+
+  /// Returns whether the system grants `count` further descriptors at once.
+  public static func areAvailable(_ count: Int) -> Bool { SpareDescriptors(count).isComplete }
 }
 
-extension SocketAddress {
-  var family: Int32 {
-    switch self {
-    case .ip(let address, _): address.isIPv4 ? AF_INET : AF_INET6
-    case .unix: AF_UNIX
+/// Descriptors that are kept open, so that their owner can free one when the system has no others left.
+public struct SpareDescriptors: ~Copyable, Sendable {
+  private let wanted: Int
+  private var kept: [Int32] = []
+  /// Whether none is in use.
+  public var isComplete: Bool { kept.count == wanted }
+
+  /// Keeps so many descriptors, or as many as there are.
+  public init(_ count: Int) {
+    wanted = count
+    refill()
+  }
+
+  /// Frees a descriptor. Returns false if none is kept.
+  public mutating func freeOne() -> Bool {
+    guard let raw = kept.popLast() else { return false }
+    close(raw)
+    return true
+  }
+
+  /// Takes the place of those that were freed, as soon as there are free ones.
+  public mutating func refill() {
+    while kept.count < wanted {
+      // A new socket counts against the limits of process and system; a duplicate counts only against the first.
+      do { kept.append(try Descriptor.socket(family: AF_UNIX).relinquish()) } catch { return }
     }
   }
+
+  deinit { for raw in kept { close(raw) } }
 }
 
 /// The error of a system call on a socket.
 public struct SocketError: Error, Equatable, CustomStringConvertible {
   /// The name of the call, as in its manual page.
   public let call: String
-
   /// The `errno` after the call.
   public let code: Int32
 
   /// Creates an error with the present `errno`, directly after the failed call.
-  public init(during call: String) {
-    self.call = call
-    self.code = errno
-  }
+  public init(during call: String) { self.init(call: call, code: errno) }
 
   /// Creates an error with a given code.
-  public init(call: String, code: Int32) {
-    self.call = call
-    self.code = code
-  }
+  public init(call: String, code: Int32) { (self.call, self.code) = (call, code) }
 
   /// The error as text, such as `bind: Address already in use`.
   public var description: String {
     // strerror is thread-safe in glibc since 2.32, and never returns null.
-    let text = unsafe String(cString: strerror(code))
-    return "\(call): \(text)"
+    "\(call): \(unsafe String(cString: strerror(code)))"
   }
 }

@@ -4,23 +4,20 @@ import Glibc
 import HeapModule
 import Locks
 
-/// A thread that serves many descriptors. The loop waits until some are ready, resumes their waiters, and runs the
-/// tasks that prefer it until they wait again. It is a task executor, so `async` code never leaves the thread.
+/// A thread that serves many descriptors. The loop waits until some are ready, resumes their waiters, and runs the tasks
+/// that prefer it until they wait again. It is a task executor, so `async` code never leaves the thread.
 ///
-/// Everything except `isCurrent`, `enqueue`, `post`, `performAndWait`, `stop`,
-/// `stopAndWait`, `connectionsWithoutDeadline`, `lag` and `presentTurn` is confined to it.
+/// Everything is confined to it, except `isCurrent`, `enqueue`, `post`, `performAndWait`, `stop`, `stopAndWait`,
+/// `connectionsWithoutDeadline`, `lag` and `presentTurn`.
 public final class IOLoop: TaskExecutor, @unchecked Sendable {
   // Sendable: state for other threads is in `mailbox`, behind its lock; everything else is confined to the thread.
-
   /// The system interface for readiness events.
   public enum PollerKind: String, Sendable, CaseIterable {
-    case epoll
-    case poll
+    case epoll, poll
   }
 
   /// The moment when the present turn began.
   public private(set) var now = Deadline.now
-
   /// Whether several descriptors were ready at the beginning of the present turn, so that others follow the present one.
   public private(set) var servesSeveral = false
 
@@ -40,28 +37,22 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   /// The listeners' channels, which the loop looks at early in a crowd.
   private var doors: [SlotToken] = []
   private var isStopped = false
-  /// The loop's thread, set before any other object knows the loop.
+  /// Set before any other object knows the loop.
   private var thread: Thread?
 
   let deadlineCount = DeadlineCount()
-
   /// See ``DeadlineCount``: always 0, unless this program has a defect. Any thread may read it.
   public var connectionsWithoutDeadline: Int { deadlineCount.atEndOfTurn }
-
   private let lagRecord = LoopLagRecord()
   private var lap = Lap()
-
   /// The times for which the loop kept events waiting. Any thread may read it.
-  public var lag: LoopLag { lagRecord.reading }
-
+  package var lag: LoopLag { lagRecord.reading }
   /// The length so far of the present turn, or zero while the loop waits. Any thread may read it.
   public var presentTurn: Duration { lagRecord.presentTurn }
-
-  /// The number of waits of the loop, which shows whether a loop spins or rests.
+  /// The number of waits of the loop, which shows whether it spins or rests.
   private(set) var turns = 0
   /// The number of entries in the heap, including those of closed channels.
   var timerCount: Int { timers.count }
-
   var channelCount: Int { slots.count - freeSlots.count }
 
   private struct TimerEntry: Comparable {
@@ -91,7 +82,8 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
       let first = try EpollPoller(atMost: Rank.first.most)
       poller = first
       for rank in [Rank.second, .last] {
-        let poller = try EpollPoller(atMost: rank.most, within: first, token: .poller(of: rank))
+        let poller = try EpollPoller(atMost: rank.most)
+        try first.update(poller.descriptor.raw, from: [], to: .read, token: .poller(of: rank))
         lowerRanks.append(LowerRank(rank, poller: poller, marker: mailbox.writeEnd))
       }
     case .poll:
@@ -106,11 +98,9 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   private static let few = 16
 
   /// Whether the calling thread is the loop's thread.
-  public var isCurrent: Bool {
-    unsafe cplatform_current_loop() == Unmanaged.passUnretained(self).toOpaque()
-  }
+  public var isCurrent: Bool { unsafe cplatform_current_loop() == Unmanaged.passUnretained(self).toOpaque() }
 
-  /// Runs a job of a task that prefers this loop on the loop's thread.
+  /// Runs a job of a task that prefers this loop.
   public func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
     if isCurrent {
@@ -120,13 +110,11 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     }
   }
 
-  /// Runs `action` on the loop's thread, in the order of the calls. Returns false without running it if the loop has
-  /// ended.
+  /// Runs `action` on the loop's thread, in the order of the calls. Returns false if the loop has ended.
   @discardableResult
   public func post(_ action: @escaping @Sendable () -> Void) -> Bool { mailbox.post(.action(action)) }
 
-  /// Runs `action` on the loop's thread and waits for it. Does nothing if the loop has ended. Do not call it on a loop:
-  /// two loops that wait for each other would wait forever.
+  /// Runs `action` on the loop's thread, unless it has ended, and waits. On a loop, two that do so would wait forever.
   public func performAndWait(_ action: @escaping @Sendable () -> Void) {
     let done = DispatchSemaphore(value: 0)
     let isPosted = post {
@@ -146,17 +134,11 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     thread?.join()
   }
 
-  /// Stops a debug build on any other thread. Every method that is confined to the loop calls it first.
+  /// Stops a debug build on any other thread. The entries of what is confined to the loop call it first.
   public func assertCurrent() { assert(isCurrent, "called from outside the event loop") }
 
   /// How long a descriptor that becomes ready now has to wait; zero if the loop serves all of them in each turn.
-  public var backlog: Duration {
-    assertCurrent()
-    // By index: a loop over the elements would copy them, for each ready connection.
-    var longest = lap.length
-    for index in lowerRanks.indices { longest = max(longest, lowerRanks[index].delay) }
-    return longest
-  }
+  public var backlog: Duration { max(backlog(of: .first), backlog(of: .second), backlog(of: .last)) }
 
   /// The part of `backlog` that a channel of `rank` waits.
   public func backlog(of rank: Rank) -> Duration {
@@ -164,19 +146,22 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     return lowerRanks.isEmpty || rank == .first ? lap.length : lowerRanks[rank.rawValue - 1].delay
   }
 
-  /// Takes ownership of a descriptor, which must be non-blocking, and returns its channel.
-  public func open(_ descriptor: consuming Descriptor) -> Channel {
-    makeChannel(consume descriptor, isConnection: false)
-  }
-
-  /// Takes ownership of a connection's socket. From the end of the present turn until it closes, the connection must
-  /// always have a deadline.
-  public func openConnection(_ descriptor: consuming Descriptor) -> Channel {
-    makeChannel(consume descriptor, isConnection: true)
-  }
-
   /// Returns a channel without a descriptor, for waits that only a deadline or `cancel` ends. The caller must close it.
-  public func openTimer() -> Channel { makeChannel(nil, isConnection: false) }
+  public func openTimer() -> Channel { open(nil) }
+
+  /// Suspends the task for `duration`. On the loop.
+  /// - Throws: `CancellationError` if the task is cancelled first.
+  public func pause(for duration: Duration) async throws(CancellationError) {
+    guard duration > .zero else { return }
+    let timer = openTimer()
+    defer { timer.close() }
+    let readiness = await withTaskCancellationHandler {
+      await timer.wait(for: [], until: now.advanced(by: duration))
+    } onCancel: {
+      post { timer.cancel() }
+    }
+    guard readiness == .timedOut, !Task.isCancelled else { throw CancellationError() }
+  }
 
   /// Runs `action` at the end of the present turn, so that the output of many descriptors can be sent together.
   public func atEndOfTurn(_ action: @escaping () -> Void) {
@@ -190,18 +175,16 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     nextEndings.append(action)
   }
 
-  /// Looks at a listener's channel after each crowd of ready descriptors: the poller reports ready descriptors in turn,
-  /// so a new connection would have to wait for all busy ones.
-  func lookEarly(at channel: Channel) {
-    assertCurrent()
-    doors.append(channel.token)
-  }
+  /// Looks at a listener's channel after each crowd of ready descriptors, because the poller reports them in turn.
+  func lookEarly(at channel: Channel) { doors.append(channel.token) }
 
   func poller(of rank: Rank) -> any Poller {
     lowerRanks.isEmpty || rank == .first ? poller : lowerRanks[rank.rawValue - 1].poller
   }
 
-  private func makeChannel(_ descriptor: consuming Descriptor?, isConnection: Bool) -> Channel {
+  /// Takes ownership of a descriptor, which must be non-blocking, and returns its channel. From the end of the present turn
+  /// until it closes, a connection must always have a deadline.
+  public func open(_ descriptor: consuming Descriptor?, isConnection: Bool = false) -> Channel {
     assertCurrent()
     let index = freeSlots.popLast() ?? UInt32(slots.count)
     if index == slots.count {
@@ -210,26 +193,23 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     }
     let token = SlotToken(index: index, generation: generations[Int(index)])
     let channel = Channel(consume descriptor, isConnection: isConnection, loop: self, token: token)
-    if isConnection { deadlineCount.opened() }
+    if isConnection { deadlineCount.changed(from: nil, to: .never) }
     slots[Int(index)] = channel
     return channel
   }
 
   func free(_ channel: Channel) {
-    assertCurrent()
     let index = Int(channel.token.index)
     slots[index] = nil
     generations[index] &+= 1
     freeSlots.append(channel.token.index)
   }
 
-  /// Ensures that the channel's wait ends at its deadline. Most deadlines are moved before they pass, so an entry that
-  /// is early enough stays as it is, and is corrected when it fires.
+  /// Ensures that the channel's wait ends at its deadline. Most deadlines are moved before they pass, so an entry that is
+  /// early enough stays, and is corrected when it fires.
   func schedule(_ channel: Channel) {
-    assertCurrent()
     guard channel.deadline < channel.queuedDeadline else { return }
-    // Short connections leave entries that fire long after their close, so the loop discards them when they are the
-    // majority.
+    // Short connections leave entries that fire long after their close. The loop discards them when they are the majority.
     if timers.count > 2 * slots.count + 64 { discardStaleTimers() }
     // In the next turn at the earliest: otherwise a wait that begins again would keep the loop in this one for ever.
     let deadline = max(channel.deadline, Deadline(nanoseconds: now.nanoseconds &+ 1))
@@ -328,7 +308,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   }
 
   /// Runs all tasks that need not wait, including those that they start or resume. The loop does so after each ready
-  /// descriptor; an action at the end of a turn calls it to measure the tasks that it has resumed.
+  /// descriptor; an action at the end of a turn may, to measure the tasks that it has resumed.
   public func runTasks() {
     assertCurrent()
     while nextJob < jobs.count {
@@ -345,7 +325,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
     while !endings.isEmpty {
       swap(&endings, &presentEndings)
       for action in presentEndings { action() }
-      // Both arrays keep their memory: a copy of one would need another allocation in each turn.
+      // Both arrays keep their memory.
       presentEndings.removeAll(keepingCapacity: true)
       runTasks()
     }
@@ -358,11 +338,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
       timers.removeMin()
       guard let channel = channel(first.token), channel.queuedDeadline == first.deadline else { continue }
       channel.queuedDeadline = .never
-      if channel.deadline <= now {
-        channel.end(.timedOut)
-      } else {
-        schedule(channel)
-      }
+      if channel.deadline <= now { channel.end(.timedOut) } else { schedule(channel) }
     }
   }
 
@@ -370,11 +346,8 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
 
   /// Returns the milliseconds until the first deadline, rounded up so that it passes, or -1 without one.
   private func timeout(at now: Deadline) -> Int32 {
-    guard endings.isEmpty else { return 0 }
-    let first = firstDeadline
-    guard first != .never else { return -1 }
-    let left = first.nanoseconds.subtractingReportingOverflow(now.nanoseconds)
-    guard !left.overflow else { return 0 }
-    return Int32(clamping: (left.partialValue + 999_999) / 1_000_000)
+    guard endings.isEmpty, firstDeadline > now else { return 0 }
+    guard firstDeadline != .never else { return -1 }
+    return Int32(clamping: (firstDeadline.nanoseconds - now.nanoseconds + 999_999) / 1_000_000)
   }
 }

@@ -2,24 +2,18 @@ import CPlatform
 import Glibc
 
 extension Listener {
-  /// The length of the kernel's queue of connections to accept. The kernel uses the minimum of this and
-  /// `net.core.somaxconn`.
-  ///
-  /// A loop accepts this many in some 30 ms. In a longer queue, clients give up before the server sees them; the kernel
-  /// drops further connection requests, which costs nothing, and clients repeat them after a second.
+  /// The length of the kernel's queue, at most `net.core.somaxconn`: what a loop accepts in some 30 ms. In a longer one,
+  /// clients give up before the server sees them; the kernel drops further requests, and clients repeat them after 1 s.
   private static let backlog: Int32 = 512
 
-  /// Opens an endpoint, with one listener per address for each of `loops` loops.
-  ///
-  /// Each TCP listener of an address has its own socket (`SO_REUSEPORT`), and the kernel distributes the connections.
-  /// The listeners of a Unix-domain socket share one socket.
-  ///
+  /// Opens an endpoint, with one listener per address for each of `loops` loops. Each TCP listener of an address has its own
+  /// socket (`SO_REUSEPORT`), and the kernel distributes the connections; those of a Unix-domain socket share one.
   /// - Parameters:
   ///   - writeProgress: How long the server waits for a peer that reads nothing of a response. The kernel drops such a
   ///     peer a little later, also for connections that the server has already closed.
   ///   - reusesPort: Whether another process of the same user may listen on the same TCP address, if it also says so.
   /// - Throws: If the name does not resolve, or an address is in use, not this machine's or not permitted.
-  public static func open(
+  package static func open(
     _ endpoint: Endpoint, loops: Int, writeProgress: Duration = .seconds(30), reusesPort: Bool = false
   ) throws(ListenError) -> [[Listener]] {
     let opening = Opening(
@@ -37,31 +31,19 @@ extension Listener {
   }
 
   /// Checks whether an endpoint could be opened, without listening: it takes no connection from another server.
-  public static func check(_ endpoint: Endpoint, reusesPort: Bool) throws(ListenError) {
+  package static func check(_ endpoint: Endpoint, reusesPort: Bool) throws(ListenError) {
     do {
       switch endpoint {
-      case .tcp(let host, let port): try checkTCP(host, port: port, Opening(loops: 1, reusesPort: reusesPort))
+      case .tcp(let host, let port):
+        try onOwn(try addresses(of: host, port: port)) { address in
+          _ = try bound(to: address, Opening(loops: 1), sharing: reusesPort)
+        }
       case .unix(let path): try checkUnix(path)
       case .passed: break
       }
     } catch {
       throw ListenError(endpoint, error)
     }
-  }
-
-  private static func checkTCP(_ host: String, port: UInt16, _ opening: Opening) throws {
-    var failures: [SocketError] = []
-    let addresses = try addresses(of: host, port: port)
-    for address in addresses {
-      do throws(SocketError) {
-        _ = try bound(to: address, opening, sharing: opening.reusesPort)
-      } catch {
-        // Not every machine has each address of a name.
-        guard [EAFNOSUPPORT, EADDRNOTAVAIL].contains(error.code) else { throw error }
-        failures.append(error)
-      }
-    }
-    if let failure = failures.last, failures.count == addresses.count { throw failure }
   }
 
   private static func checkUnix(_ path: String) throws {
@@ -100,22 +82,18 @@ extension Listener {
     }
   }
 
-  /// The bytes that the kernel buffers for a peer that does not read (it reserves twice as much for itself). By default
-  /// it buffers megabytes, and keeps them after the connection is closed.
+  /// The bytes that the kernel buffers for a peer that does not read (it reserves twice as much for itself). By default it
+  /// buffers megabytes, and keeps them after the connection is closed.
   private static let sendBuffer: Int32 = 65_536
-
-  /// The bytes that the kernel buffers while the server does not read (it also reserves twice as much): more than the
-  /// longest header section. By default, the kernel buffers megabytes for each connection with a waiting request.
+  /// The same while the server does not read: more than the longest header section.
   private static let receiveBuffer: Int32 = 32_768
 
   /// The common options of the listeners of one endpoint.
   struct Opening {
     let loops: Int
-    /// Whether another process may listen on the same address.
     var reusesPort = false
-    /// The milliseconds for which sent bytes may stay unacknowledged, or a peer's window closed, before the kernel
-    /// drops the connection (TCP_USER_TIMEOUT, tcp(7)). It limits what a closed connection leaves in the kernel. An
-    /// open connection has the server's own deadline, which must come first.
+    /// The milliseconds for which sent bytes may stay unacknowledged, or a peer's window closed, before the kernel drops the
+    /// connection (TCP_USER_TIMEOUT, tcp(7)), also a closed one. The server's own deadline must come first.
     var unacknowledged: Int32 = 35_000
   }
 
@@ -134,11 +112,7 @@ extension Listener {
     let addresses = try addresses(of: host, port: port)
     // A port that the system picks for the first address may be in use on the next.
     for _ in 0..<attempts where port == 0 {
-      do {
-        return try openTCP(addresses, opening)
-      } catch let error as SocketError where error.code == EADDRINUSE {
-        continue
-      }
+      do { return try openTCP(addresses, opening) } catch let error as SocketError where error.code == EADDRINUSE {}
     }
     return try openTCP(addresses, opening)
   }
@@ -148,19 +122,25 @@ extension Listener {
   /// Opens those of `addresses` that belong to this machine, all on the same port.
   static func openTCP(_ addresses: [SocketAddress], _ opening: Opening) throws -> [[Listener]] {
     var found: [[Listener]] = []
-    var failure = SocketError(call: "socket", code: EAFNOSUPPORT)
-    for address in addresses {
+    try onOwn(addresses) { address in
       var address = address
       if let chosen = found.first?.first?.address.port, let ip = address.ipAddress { address = .ip(ip, port: chosen) }
-      do {
-        found.append(try openTCP(address, opening))
-      } catch let error as SocketError where [EAFNOSUPPORT, EADDRNOTAVAIL].contains(error.code) {
-        // `localhost` is also ::1 in many containers without IPv6.
-        failure = error
-      }
+      found.append(try openTCP(address, opening))
     }
-    guard !found.isEmpty else { throw failure }
     return found
+  }
+
+  /// Calls `open` with each address. This machine must have one: `localhost` is also ::1 in containers without IPv6.
+  private static func onOwn(_ addresses: [SocketAddress], _ open: (SocketAddress) throws -> Void) throws {
+    var hasOne = false
+    var failure = SocketError(call: "socket", code: EAFNOSUPPORT)
+    for address in addresses {
+      do {
+        try open(address)
+        hasOne = true
+      } catch let error as SocketError where [EAFNOSUPPORT, EADDRNOTAVAIL].contains(error.code) { failure = error }
+    }
+    guard hasOne else { throw failure }
   }
 
   private static func openTCP(_ address: SocketAddress, _ opening: Opening) throws -> [Listener] {
@@ -232,9 +212,9 @@ extension Listener {
     return listeners
   }
 
-  /// Binds a socket whose file has ``socketMode`` from its first moment. A chmod(2) afterwards would leave a moment for
-  /// users that it excludes, and could change another file that has taken the path. The umask belongs to the process:
-  /// other threads create no files at the start, and this mask takes every right of other users.
+  /// Binds a socket whose file has ``socketMode`` from its first moment: a chmod(2) afterwards would leave a moment for users
+  /// that it excludes, and could change another file that has taken the path. The umask belongs to the process: other
+  /// threads create no files at the start, and this mask takes every right of other users.
   private static func bindFile(_ descriptor: borrowing Descriptor, to address: SocketAddress) throws(SocketError) {
     let previous = umask(0o777 & ~socketMode)
     defer { umask(previous) }
@@ -249,9 +229,7 @@ extension Listener {
   }
 }
 
-/// The file of a Unix-domain socket that this process has bound.
-///
-/// The kernel keeps the file's inode as long as the socket is open, so no other file gets its number meanwhile.
+/// The file of a Unix-domain socket that this process has bound. No other file gets its inode while the socket is open.
 struct SocketFile {
   private let path: String
   private let status: stat
@@ -271,7 +249,6 @@ struct SocketFile {
 
 /// A file other than a socket at the path for a Unix-domain socket.
 struct PathObstacle: Error, CustomStringConvertible {
-  /// A clause for `ListenError`.
   let description: String
 
   /// Returns nil if there is a socket, or nothing, at `path`.
@@ -298,20 +275,13 @@ private func lstat(_ path: String) -> stat? {
   return unsafe Glibc.lstat(path, &status) == 0 ? status : nil
 }
 
-/// The error when a listener cannot be opened.
-public struct ListenError: Error, Equatable, CustomStringConvertible {
-  /// The endpoint that failed.
-  public let endpoint: Endpoint
-
+package struct ListenError: Error, Equatable, CustomStringConvertible {
+  package let endpoint: Endpoint
   /// The reason, and how to fix it.
-  public let reason: String
-
-  /// Whether another process listens there.
-  public var isTaken = false
-
-  /// Whether a later attempt may succeed although nothing else changes: another program listens on the address, or the
-  /// machine does not have it yet.
-  public var isTemporary = false
+  package let reason: String
+  package var isTaken = false
+  /// Whether a later attempt may succeed: another program listens on the address, or the machine has no such one yet.
+  package var isTemporary = false
 
   init(_ endpoint: Endpoint, _ error: any Error) {
     self.endpoint = endpoint
@@ -325,6 +295,5 @@ public struct ListenError: Error, Equatable, CustomStringConvertible {
     }
   }
 
-  /// One sentence for the operator.
-  public var description: String { "Cannot listen on \(endpoint): \(reason)." }
+  package var description: String { "Cannot listen on \(endpoint): \(reason)." }
 }

@@ -3,29 +3,24 @@ import Glibc
 import Locks
 
 /// A listening socket on one event loop, which passes each accepted connection to its owner.
-public final class Listener: ChannelDelegate, @unchecked Sendable {
+package final class Listener: ChannelDelegate, @unchecked Sendable {
   // Sendable: made on one thread, passed once to its loop by `start`, and confined to the loop from then on.
-
   /// The receiver of a listener's connections. The listener calls its methods on the loop.
-  public protocol Owner: AnyObject {
+  package protocol Owner: AnyObject {
     /// Receives an accepted connection; the descriptor is non-blocking.
     func listener(_ listener: Listener, accepted descriptor: consuming Descriptor, from peer: SocketAddress)
-    /// Frees a descriptor for a connection, because the process or the system has none left. Returns false if the owner has
-    /// none to free.
-    func freeDescriptor(for listener: Listener) -> Bool
+    /// Receives the error if accept lacks descriptors or memory. Returns whether a descriptor was freed, else it backs off.
+    func listener(_ listener: Listener, cannotAccept error: SocketError) -> Bool
     /// Takes freed descriptors back, because no connection waits. accept(2) first takes a descriptor and then a connection,
     /// so the last one was freed for nothing.
     func takeBackDescriptor(from listener: Listener)
-    /// Receives an error of accept for lack of descriptors or memory. The listener retries after `Listener.backOff`.
-    func listener(_ listener: Listener, pausedAfter error: SocketError)
   }
 
   /// The address of the socket, with the port that the system picked if 0 was requested.
-  public let address: SocketAddress
+  package let address: SocketAddress
 
   /// The pause after accepting fails for lack of descriptors. Meanwhile connections wait in the kernel's queue.
-  public static let backOff = Duration.milliseconds(100)
-
+  package static let backOff = Duration.milliseconds(100)
   /// The most connections accepted at once, so that a flood of new connections does not starve the present ones.
   private static let batch = 64
 
@@ -35,17 +30,14 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
     case ownSocket
     /// A Unix-domain socket that the listeners of all loops share, and its file for the one listener that removes it.
     case file(SocketFile?)
-    /// A socket that the service manager also has, and keeps open for the next process. The listeners of all loops
-    /// share it.
+    /// A socket that the listeners of all loops share, and that the service manager keeps open for the next process.
     case passed(ListenerGroup)
   }
 
-  /// Whether more connections probably wait in the kernel's queue: in this turn of the loop or in the one before there was
-  /// a whole batch.
-  public var isCrowded: Bool { channel.map { $0.loop.turns - crowdedTurn <= 1 } ?? false }
-  /// The last turn of the loop in which there was a whole batch.
+  /// Whether more connections probably wait: in this turn of the loop or in the one before there was a whole batch.
+  package var isCrowded: Bool { channel.map { $0.loop.turns - crowdedTurn <= 1 } ?? false }
+  /// The last turn with a whole batch.
   private var crowdedTurn = -1
-
   private let origin: Origin
   private var descriptor: Descriptor?
   private var channel: Channel?
@@ -53,12 +45,10 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
 
   init(_ descriptor: consuming Descriptor, at address: SocketAddress, _ origin: Origin) {
     self.descriptor = consume descriptor
-    self.address = address
-    self.origin = origin
+    (self.address, self.origin) = (address, origin)
   }
 
-  /// Starts to accept, on `loop`'s thread.
-  public func start(on loop: IOLoop, for owner: any Owner) {
+  package func start(on loop: IOLoop, for owner: any Owner) {
     loop.assertCurrent()
     guard let descriptor = descriptor.take() else { return }
     self.owner = owner
@@ -71,8 +61,7 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
     }
   }
 
-  /// Handles waiting connections, or the end of the backoff.
-  public func channel(_ channel: Channel, became readiness: Readiness) {
+  package func channel(_ channel: Channel, became readiness: Readiness) {
     channel.loop.assertCurrent()
     if channel.raw < 0 {
       if case .passed(let group) = origin { group.leave(self) }
@@ -84,14 +73,14 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
     }
   }
 
-  /// Refuses further connection requests. Connections that the kernel has acknowledged can still be accepted.
+  /// Refuses further connection requests. Those that the kernel has acknowledged can still be accepted.
   ///
-  /// Closing a listener resets the connections in its queue, so a drain takes three steps: this function, a round
-  /// trip's time for pending TCP handshakes, and `acceptRestAndClose`.
+  /// Closing a listener resets the connections in its queue, so a drain takes three steps: this function, a round trip's
+  /// time for pending TCP handshakes, and `acceptRestAndClose`.
   ///
-  /// A passed socket stays open in the service manager, and its queue is the next process's: the listener only closes
-  /// its own descriptor. A filter or shutdown(2) would affect the next process, because it acts on the socket.
-  public func refuseConnectionRequests() {
+  /// A passed socket stays open in the service manager, and its queue is the next process's, which a filter or shutdown(2)
+  /// would affect: the listener only closes its own descriptor.
+  package func refuseConnectionRequests() {
     guard let channel else { return }
     channel.loop.assertCurrent()
     switch origin {
@@ -105,7 +94,7 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
   }
 
   /// Accepts all waiting connections, and closes the listener.
-  public func acceptRestAndClose() {
+  package func acceptRestAndClose() {
     channel?.loop.assertCurrent()
     _ = accept(atMost: .max)
     channel?.close()
@@ -115,17 +104,15 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
   /// Passes a connection to the owner, or to the listener in the group whose turn it is.
   private func deal(_ descriptor: consuming Descriptor, from peer: SocketAddress) {
     guard case .passed(let group) = origin, let member = group.next(), member.listener !== self else {
-      return handOver(descriptor, from: peer)
+      owner?.listener(self, accepted: descriptor, from: peer)
+      return
     }
     let raw = descriptor.relinquish()
-    let isPosted = member.loop.post { member.listener.handOver(Descriptor(owning: raw), from: peer) }
+    let isPosted = member.loop.post {
+      member.listener.owner?.listener(member.listener, accepted: Descriptor(owning: raw), from: peer)
+    }
     // The loop has ended, and so has the connection.
     if !isPosted { _ = Descriptor(owning: raw) }
-  }
-
-  /// Passes a connection to the owner. Without an owner the connection closes.
-  private func handOver(_ descriptor: consuming Descriptor, from peer: SocketAddress) {
-    owner?.listener(self, accepted: descriptor, from: peer)
   }
 
   /// Accepts waiting connections. Returns false if the system lacks the resources to accept.
@@ -134,22 +121,20 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
     for _ in 0..<limit {
       var storage = sockaddr_storage()
       let raw = unsafe storage.withPointer { unsafe cplatform_accept(channel.raw, $0, $1) }
-      if raw >= 0 {
+      guard raw < 0 else {
         deal(Descriptor(owning: raw), from: SocketAddress(storage))
         continue
       }
-      let code = errno
-      switch code {
+      let error = SocketError(during: "accept")
+      switch error.code {
       case EAGAIN, EWOULDBLOCK:
         owner?.takeBackDescriptor(from: self)
         return true
       case EINTR, ECONNABORTED, EPROTO, EPERM, ENOPROTOOPT, EOPNOTSUPP, ENETDOWN, ENETUNREACH, EHOSTDOWN, EHOSTUNREACH:
         continue  // an error of this connection, which ended before it was accepted (accept(2), "Error handling")
       default:
-        if code == EMFILE || code == ENFILE, owner?.freeDescriptor(for: self) == true { continue }
         // EMFILE, ENFILE, ENOBUFS, ENOMEM. An unexpected error pauses the listener too, so that the loop does not spin.
-        owner?.listener(self, pausedAfter: SocketError(call: "accept", code: code))
-        return false
+        guard owner?.listener(self, cannotAccept: error) == true else { return false }
       }
     }
     crowdedTurn = channel.loop.turns
@@ -157,21 +142,8 @@ public final class Listener: ChannelDelegate, @unchecked Sendable {
   }
 }
 
-extension sockaddr_storage {
-  @unsafe fileprivate mutating func withPointer(
-    _ body: (UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Int32
-  ) -> Int32 {
-    var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
-    return unsafe withUnsafeMutablePointer(to: &self) { pointer in
-      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { unsafe body($0, &length) }
-    }
-  }
-}
-
-/// The listeners of all loops on one passed socket, which get its connections in turn.
-///
-/// Each loop may accept a connection from the common queue. Without turns, the loop that wakes first would take all
-/// connections that wait after a restart, and keep them.
+/// The listeners of all loops on one passed socket, which get its connections in turn. Without turns, the loop that wakes
+/// first would take all connections that wait after a restart, and keep them.
 final class ListenerGroup: Sendable {
   typealias Member = (loop: IOLoop, listener: Listener)
 

@@ -3,19 +3,18 @@ import Synchronization
 
 /// The times for which a loop kept ready events and passed deadlines waiting.
 ///
-/// A turn's events wait at most for the end of the turn before, so a long turn is a delay for them. A turn that begins
-/// long after the deadline that the loop waited for is one too: the system gave the thread no processor. The loop
-/// records each turn with the readings of its clock, and without a system call.
-public struct LoopLag: Sendable {
+/// A turn's events wait at most for the end of the turn before, so a long turn is a delay for them. A turn that begins long
+/// after the deadline that the loop waited for is one too: the system gave the thread no processor.
+package struct LoopLag: Sendable {
   /// The longest delay of the present minute and of the one before.
-  public private(set) var longest = Duration.zero
+  package private(set) var longest = Duration.zero
   /// The time spent in turns since the start.
-  public private(set) var busy = Duration.zero
+  package private(set) var busy = Duration.zero
   /// The number of delays longer than ``tolerance`` since the start.
-  public private(set) var lateTurns = 0
+  package private(set) var lateTurns = 0
 
   /// The delay above which a turn counts as late: 100 ms, the time in which a health check must have its response.
-  public static let tolerance = Duration.milliseconds(100)
+  package static let tolerance = Duration.milliseconds(100)
   /// The time after which a longest delay is forgotten, at the latest twice that: 60 s, so that each scrape sees it.
   static let period = Duration.seconds(60)
 
@@ -57,6 +56,11 @@ final class LoopLagRecord: Sendable {
   /// The beginning of the turn in progress in nanoseconds; 0 while the loop waits.
   private let turnBegan = Atomic<UInt64>(0)
 
+  private var presentBeginning: Deadline? {
+    let nanoseconds = turnBegan.load(ordering: .relaxed)
+    return nanoseconds == 0 ? nil : Deadline(nanoseconds: nanoseconds)
+  }
+
   func turnBegan(at now: Deadline) { turnBegan.store(now.nanoseconds, ordering: .relaxed) }
 
   func turnEnded(from began: Deadline, to ended: Deadline, due: Deadline) {
@@ -64,14 +68,10 @@ final class LoopLagRecord: Sendable {
     lag.withLock { $0.add(from: began, to: ended, due: due) }
   }
 
-  var presentTurn: Duration {
-    let began = turnBegan.load(ordering: .relaxed)
-    return began == 0 ? .zero : Deadline.now.duration(since: Deadline(nanoseconds: began))
-  }
+  var presentTurn: Duration { presentBeginning.map { Deadline.now.duration(since: $0) } ?? .zero }
 
   var reading: LoopLag {
-    let began = turnBegan.load(ordering: .relaxed)
-    let lag = lag.withLock { $0 }
-    return lag.reading(at: .now, turnBegan: began == 0 ? nil : Deadline(nanoseconds: began))
+    let began = presentBeginning
+    return lag.withLock { $0 }.reading(at: .now, turnBegan: began)
   }
 }

@@ -35,7 +35,7 @@ final class Mailbox: Sendable {
   }
 
   var readEnd: Int32 { reading.raw }
-  /// The end that is always ready for writing, because the pipe contains at most one byte.
+  /// Always ready for writing, because the pipe contains at most one byte.
   var writeEnd: Int32 { writing.raw }
 
   /// Adds a letter. Returns false if the mailbox is closed.
@@ -47,12 +47,10 @@ final class Mailbox: Sendable {
       return (true, !state.isAwake)
     }
     var byte: UInt8 = 1
-    // The pipe cannot be full, because it contains at most one byte.
     if mustWake { _ = unsafe write(writing.raw, &byte, 1) }
     return isTaken
   }
 
-  /// Closes the mailbox and returns the letters in it.
   func close() -> [Letter] {
     state.withLock { state in
       state.isClosed = true

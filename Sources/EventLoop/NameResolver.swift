@@ -4,18 +4,12 @@ import Locks
 
 /// A resolver that finds the addresses of names without blocking its event loop, and caches them.
 ///
-/// The system's resolver blocks, so each look-up has its own thread. Concurrent requests for the same name share one
-/// look-up, so a resolver that hangs blocks one thread for each name.
-///
-/// Confined to its loop. Only `init` may run elsewhere.
+/// The system's resolver blocks, so each look-up has a thread, which concurrent requests for the same name share.
 public final class NameResolver: @unchecked Sendable {
-  // Sendable by confinement: another thread returns its result by `loop.post`.
-
+  // Sendable by confinement to its loop, except `init`: another thread returns its result by `loop.post`.
   /// A function that looks up a name, on a thread that may block.
   public typealias LookUp = @Sendable (_ host: String, _ port: UInt16) throws(ResolutionError) -> [SocketAddress]
-
-  /// The result of a look-up.
-  public typealias Resolution = Result<[SocketAddress], ResolutionError>
+  typealias Resolution = Result<[SocketAddress], ResolutionError>
 
   struct Memory {
     let addresses: [SocketAddress]
@@ -41,17 +35,10 @@ public final class NameResolver: @unchecked Sendable {
     self.lookUp = lookUp ?? ofSystem
   }
 
-  func memory(of host: String, port: UInt16) -> Memory? {
-    loop.assertCurrent()
-    return memories[Name(host: host, port: port)]
-  }
+  func memory(of host: String, port: UInt16) -> Memory? { memories[Name(host: host, port: port)] }
 
-  /// Records that no address of a name could be connected to, so the next connection looks the name up before it tries
-  /// them.
-  func doubt(_ host: String, port: UInt16) {
-    loop.assertCurrent()
-    memories[Name(host: host, port: port)]?.isDoubtful = true
-  }
+  /// Lets the next connection look the name up before it tries the addresses, because none could be connected to.
+  func doubt(_ host: String, port: UInt16) { memories[Name(host: host, port: port)]?.isDoubtful = true }
 
   /// Looks a name up and later calls `completion` on the loop. A failure leaves the cached addresses unchanged.
   func find(_ host: String, port: UInt16, _ completion: @escaping (Resolution) -> Void) {
@@ -73,7 +60,6 @@ public final class NameResolver: @unchecked Sendable {
   }
 
   private func finish(_ name: Name, _ outcome: Resolution) {
-    loop.assertCurrent()
     if case .success(let addresses) = outcome { memories[name] = Memory(addresses: addresses, found: loop.now) }
     for tell in waiting.removeValue(forKey: name) ?? [] { tell(outcome) }
   }
@@ -88,8 +74,7 @@ public struct ResolutionError: Error, Sendable, Equatable {
   public init(reason: String) { self.reason = reason }
 }
 
-/// Returns the TCP addresses of `host`, a name or an address. Blocks, so call it at start and not on an event loop's
-/// thread.
+/// Returns the TCP addresses of `host`, a name or an address. Blocks, so do not call it on an event loop.
 func resolve(_ host: String, port: UInt16) throws(ResolutionError) -> [SocketAddress] {
   if let addresses = SocketAddress.loopback(named: host, port: port) { return addresses }
   var hints = unsafe addrinfo()
@@ -137,12 +122,11 @@ extension SocketAddress {
   }
 }
 
-/// The order of connection attempts to a host's addresses (RFC 8305 §4). Address families alternate, starting with the
-/// family of the resolver's first address, so that an unreachable family delays the connection only a little.
+/// The order of connection attempts to a host's addresses (RFC 8305 §4). Address families alternate from the resolver's
+/// first address on, so that an unreachable family delays the connection only a little.
 struct AddressOrder {
-  /// The maximum number of addresses of a name, which is more than a connection needs.
+  /// The most addresses of a name, which is more than a connection needs.
   static let maximum = 16
-
   private var known: Set<SocketAddress> = []
   private var waiting: [SocketAddress] = []
   /// The family of the previous address.
@@ -157,7 +141,7 @@ struct AddressOrder {
     }
   }
 
-  /// Removes and returns the next address, preferably of the other family than the previous address.
+  /// Removes the next address, preferably of the other family than the previous one.
   mutating func next() -> SocketAddress? {
     guard !waiting.isEmpty else { return nil }
     let address = waiting.remove(at: waiting.firstIndex { $0.family != last } ?? 0)

@@ -1,25 +1,20 @@
 import Glibc
 
-/// A listening socket that a service manager has opened and passed to this process (sd_listen_fds(3)).
-///
-/// The service manager keeps the socket, so connections that are not accepted yet wait for the next process.
-public struct PassedSocket: Sendable, Hashable {
+/// A listening socket that a service manager has opened and passed to this process (sd_listen_fds(3)). It keeps the socket,
+/// so connections that are not accepted yet wait for the next process.
+package struct PassedSocket: Sendable, Hashable {
   /// The kernel's number. The listeners that open the socket own it from then on.
   let descriptor: Int32
-
   /// The name that the service manager gives the socket (`FileDescriptorName=`), or nil for none.
-  public let name: String?
-
-  /// The address of the socket.
-  public let address: SocketAddress
+  package let name: String?
+  package let address: SocketAddress
 
   /// The number of the first passed descriptor, SD_LISTEN_FDS_START.
   private static let first: Int32 = 3
 
-  /// Takes the passed sockets, and removes their variables from the environment, so that no child believes that they
-  /// are for it. Call it once, while there is one thread. Throws if a descriptor is not a listening stream socket, or a
-  /// variable is invalid.
-  public static func take() throws(PassedSocketError) -> [PassedSocket] {
+  /// Takes the passed sockets, and removes their variables from the environment, so that no child believes that they are
+  /// for it. Call it once, while there is one thread. Throws if a descriptor or a variable is invalid.
+  package static func take() throws(PassedSocketError) -> [PassedSocket] {
     let process = takeVariable("LISTEN_PID")
     let number = takeVariable("LISTEN_FDS")
     let names = takeVariable("LISTEN_FDNAMES")
@@ -34,13 +29,11 @@ public struct PassedSocket: Sendable, Hashable {
         "LISTEN_FDNAMES has \(list.count) names, and LISTEN_FDS counts \(count) descriptors; set both, or only the last."
       )
     }
-    var sockets: [PassedSocket] = []
-    for index in 0..<count {
-      // The manual page's word for a socket without a name.
+    return try (0..<count).map { index throws(PassedSocketError) in
+      // `unknown` is the manual page's word for a socket without a name.
       let name = list?[Int(index)]
-      sockets.append(try PassedSocket(first + index, name: name == "" || name == "unknown" ? nil : name))
+      return try PassedSocket(first + index, name: name == "" || name == "unknown" ? nil : name)
     }
-    return sockets
   }
 
   /// Checks a descriptor, makes it non-blocking, and closes it on exec.
@@ -53,16 +46,13 @@ public struct PassedSocket: Sendable, Hashable {
         """)
     }
     let flags = fcntl(descriptor, F_GETFL)
-    guard flags >= 0, fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) == 0,
-      fcntl(descriptor, F_SETFD, FD_CLOEXEC) == 0
+    guard flags >= 0, fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) == 0, fcntl(descriptor, F_SETFD, FD_CLOEXEC) == 0
     else { throw PassedSocketError("Descriptor \(descriptor) cannot be used: \(SocketError(during: "fcntl")).") }
-    self.descriptor = descriptor
-    self.name = name
-    self.address = address
+    (self.descriptor, self.name, self.address) = (descriptor, name, address)
   }
 
   /// The mode of a Unix-domain socket's file if every user may connect (unix(7)): systemd's own `SocketMode=` is 0666.
-  public var modeOpenToAll: UInt32? {
+  package var modeOpenToAll: UInt32? {
     guard case .unix(let path) = address else { return nil }
     var (file, folder) = (stat(), stat())
     let parent = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
@@ -72,7 +62,7 @@ public struct PassedSocket: Sendable, Hashable {
   }
 
   /// Returns whether both descriptors are of one socket: connections to it reach either of them.
-  public func isSameSocket(as other: PassedSocket) -> Bool {
+  package func isSameSocket(as other: PassedSocket) -> Bool {
     var (mine, others) = (stat(), stat())
     return unsafe fstat(descriptor, &mine) == 0 && fstat(other.descriptor, &others) == 0
       && mine.st_dev == others.st_dev && mine.st_ino == others.st_ino
@@ -93,17 +83,14 @@ public struct PassedSocket: Sendable, Hashable {
 }
 
 /// The error when the service manager passes descriptors that the server cannot use.
-public struct PassedSocketError: Error, Equatable, CustomStringConvertible {
-  /// One sentence for the operator.
-  public let description: String
+package struct PassedSocketError: Error, Equatable, CustomStringConvertible {
+  package let description: String
 
-  /// Creates an error with its sentence.
-  public init(_ description: String) { self.description = description }
+  package init(_ description: String) { self.description = description }
 }
 
 extension Listener {
-  /// Opens listeners on a socket that is bound already, with a descriptor for each loop. The loops get its connections in
-  /// turn. It keeps its backlog; connections inherit the other options.
+  /// Opens a listener for each loop on a bound socket, which keeps its backlog; connections inherit the other options.
   static func open(_ socket: PassedSocket, _ opening: Opening) throws(SocketError) -> [Listener] {
     let descriptor = Descriptor(owning: socket.descriptor)
     if socket.address.ipAddress != nil { try setOptions(of: descriptor, opening) }

@@ -17,8 +17,7 @@ public struct Interest: OptionSet, Sendable {
   public static let hangup = Interest(rawValue: 4)
 }
 
-/// The identity of a slot of the loop and of its channel at the time of registration. With it, the loop drops an event
-/// of a descriptor that was closed in the same turn.
+/// The identity of a slot and its channel, by which the loop drops an event of a descriptor closed in the same turn.
 struct SlotToken: Hashable {
   let index: UInt32
   let generation: UInt32
@@ -31,15 +30,12 @@ struct SlotToken: Hashable {
 
 /// A source of readiness events for descriptors. It is level-triggered: it repeats an event until the cause is gone.
 ///
-/// A descriptor without interest is not watched at all, not even for errors, because a peer's reset must not spin the
-/// loop while the connection waits for something else.
+/// A descriptor without interest is not watched, not even for errors: a peer's reset must not spin the loop meanwhile.
 protocol Poller: AnyObject {
   /// Whether a descriptor that is closed, and has no duplicate, is not watched any more.
   var forgetsClosed: Bool { get }
-
   /// Changes the watched events of `descriptor` from `old` to `new`.
   func update(_ descriptor: Int32, from old: Interest, to new: Interest, token: SlotToken) throws(SocketError)
-
   /// Waits for at most `milliseconds` (forever if negative) and appends the slots that are ready.
   func wait(milliseconds: Int32, into ready: inout [SlotToken])
 }
@@ -47,23 +43,15 @@ protocol Poller: AnyObject {
 /// A poller with epoll(7). The kernel keeps the list, so an idle connection costs nothing per turn.
 // Safe: only the member of the union in `epoll_event` that was written, `u64`, is ever read.
 @safe final class EpollPoller: Poller {
-  private let descriptor: Descriptor
+  let descriptor: Descriptor
   private var events: [epoll_event]
-
   var forgetsClosed: Bool { true }
 
-  /// Creates a poller that reports `most` descriptors at once.
   init(atMost most: Int) throws(SocketError) {
     let raw = epoll_create1(Int32(EPOLL_CLOEXEC))
     guard raw >= 0 else { throw SocketError(during: "epoll_create1") }
     descriptor = Descriptor(owning: raw)
     unsafe events = unsafe [epoll_event](repeating: epoll_event(), count: most)
-  }
-
-  /// Creates a poller that `outer` reports as `token` while one of its descriptors is ready.
-  convenience init(atMost most: Int, within outer: EpollPoller, token: SlotToken) throws(SocketError) {
-    try self.init(atMost: most)
-    try outer.update(descriptor.raw, from: [], to: .read, token: token)
   }
 
   func update(_ watched: Int32, from old: Interest, to new: Interest, token: SlotToken) throws(SocketError) {
@@ -101,7 +89,6 @@ final class PollPoller: Poller {
   private var entries: [pollfd] = []
   private var tokens: [SlotToken] = []
   private var positions: [Int32: Int] = [:]
-
   var forgetsClosed: Bool { false }
 
   func update(_ watched: Int32, from old: Interest, to new: Interest, token: SlotToken) throws(SocketError) {
@@ -109,15 +96,11 @@ final class PollPoller: Poller {
       if new.isEmpty { return }
       positions[watched] = entries.count
       entries.append(pollfd(fd: watched, events: new.pollEvents, revents: 0))
-      tokens.append(token)
-      return
+      return tokens.append(token)
     }
-    if new.isEmpty {
-      remove(at: position)
-    } else {
-      entries[position].events = new.pollEvents
-      tokens[position] = token
-    }
+    guard !new.isEmpty else { return remove(at: position) }
+    entries[position].events = new.pollEvents
+    tokens[position] = token
   }
 
   private func remove(at position: Int) {
@@ -135,9 +118,7 @@ final class PollPoller: Poller {
       unsafe poll(buffer.baseAddress, nfds_t(buffer.count), milliseconds)
     }
     guard count > 0 else { return }
-    for (position, entry) in entries.enumerated() where entry.revents != 0 {
-      ready.append(tokens[position])
-    }
+    for (position, entry) in entries.enumerated() where entry.revents != 0 { ready.append(tokens[position]) }
   }
 }
 
@@ -148,9 +129,7 @@ extension Interest {
   }
 }
 
-/// The order in which a loop serves ready channels, so that a few costly ones, or many of one client, delay no other.
-///
-/// A loop with poll(2) has one list of descriptors, and serves all channels alike.
+/// The order in which a loop with epoll serves ready channels, so that costly ones, or many of one client, delay no other.
 public enum Rank: Int, Sendable {
   /// In each turn, the loop serves all of these that are ready, or a crowd.
   case first
@@ -159,12 +138,11 @@ public enum Rank: Int, Sendable {
   /// At last come connections that have to wait for others, because their client has more work than its share.
   case last
 
-  /// The number of channels of this rank that the loop serves in a turn at most. Each turn costs one more system call for
-  /// each rank with a ready channel.
+  /// The most channels of this rank in a turn, which costs one more system call for each rank with a ready channel.
   var most: Int { self == .second ? 16 : IOLoop.crowd }
 }
 
-/// The channels of a rank after the first. Their poller is itself a descriptor of the first rank's poller.
+/// The channels of a rank after the first. Their poller is a descriptor of the first rank's poller.
 struct LowerRank {
   let poller: any Poller
   /// Whether the first rank's poller has reported this one in the present turn.
@@ -199,7 +177,7 @@ struct LowerRank {
   mutating func endLap() {
     try? poller.update(marker, from: .write, to: [], token: .lapMarker(of: rank))
     // This turn serves all, and the next one may come much later.
-    isCrowded ? lap.end() : lap.clear()
+    if isCrowded { lap.end() } else { lap = Lap() }
   }
 }
 
@@ -211,8 +189,7 @@ struct Lap {
   /// The last lap, or the present one if it is longer already.
   var length: Duration { max(last, began.map { Deadline.now.duration(since: $0) } ?? .zero) }
 
-  /// Returns whether a lap begins. Then call `end` when the loop serves what is ready from now on. Without a crowd, every
-  /// turn serves all.
+  /// Returns whether a lap begins: then call `end` when the loop serves what is ready from now on.
   mutating func begins(isCrowded: Bool, at now: Deadline) -> Bool {
     guard began == nil else { return false }
     guard isCrowded else {
@@ -227,6 +204,4 @@ struct Lap {
     last = began.map { Deadline.now.duration(since: $0) } ?? .zero
     began = nil
   }
-
-  mutating func clear() { self = Lap() }
 }

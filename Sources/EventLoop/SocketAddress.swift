@@ -7,18 +7,10 @@ public enum SocketAddress: Sendable, Hashable, CustomStringConvertible {
   case ip(IPAddress, port: UInt16)
   /// A Unix-domain socket. The path is empty for a client that did not bind a path.
   case unix(path: String)
-
   /// The IP address, or nil for a Unix-domain socket.
-  public var ipAddress: IPAddress? {
-    guard case .ip(let address, _) = self else { return nil }
-    return address
-  }
-
+  public var ipAddress: IPAddress? { if case .ip(let address, _) = self { address } else { nil } }
   /// The TCP port, or nil for a Unix-domain socket.
-  public var port: UInt16? {
-    guard case .ip(_, let port) = self else { return nil }
-    return port
-  }
+  public var port: UInt16? { if case .ip(_, let port) = self { port } else { nil } }
 
   /// The address as text, such as `127.0.0.1:8080`, `[::1]:8080` or `unix:/run/server.sock`.
   public var description: String {
@@ -28,7 +20,13 @@ public enum SocketAddress: Sendable, Hashable, CustomStringConvertible {
     }
   }
 
-  /// Creates an address from a structure that the kernel filled.
+  var family: Int32 {
+    switch self {
+    case .ip(let address, _): address.isIPv4 ? AF_INET : AF_INET6
+    case .unix: AF_UNIX
+    }
+  }
+
   init(_ storage: sockaddr_storage) {
     switch Int32(storage.ss_family) {
     case AF_INET:
@@ -46,16 +44,17 @@ public enum SocketAddress: Sendable, Hashable, CustomStringConvertible {
   /// Returns the address that a socket is bound to. Throws if `raw` is no socket of IPv4, IPv6 or Unix.
   init(of raw: Int32) throws(SocketError) {
     var storage = sockaddr_storage()
-    var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
-    let result = unsafe withUnsafeMutablePointer(to: &storage) { pointer in
-      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { unsafe getsockname(raw, $0, &length) }
+    var length = 0
+    let result = unsafe storage.withPointer { address, room in
+      defer { unsafe length = Int(room.pointee) }
+      return unsafe getsockname(raw, address, room)
     }
     guard result == 0 else { throw SocketError(during: "getsockname") }
     switch Int32(storage.ss_family) {
     case AF_INET, AF_INET6: self = SocketAddress(storage)
     case AF_UNIX:
       let path = unsafe withUnsafeBytes(of: storage) { bytes in
-        unsafe Array(bytes.prefix(Int(length)).dropFirst(MemoryLayout<sa_family_t>.size))
+        unsafe Array(bytes.prefix(length).dropFirst(MemoryLayout<sa_family_t>.size))
       }
       // An abstract name begins with NUL (unix(7)), and systemd writes it with an @.
       let isAbstract = path.count > 1 && path[0] == 0
@@ -66,29 +65,30 @@ public enum SocketAddress: Sendable, Hashable, CustomStringConvertible {
   }
 
   /// Calls `body` with the address in the kernel's format.
-  func withSocketAddress<Result>(
-    _ body: (UnsafePointer<sockaddr>, socklen_t) -> Result
-  ) throws(SocketError) -> Result {
-    var storage = sockaddr_storage()
-    let length: Int
+  func withSocketAddress<Result>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> Result) throws(SocketError) -> Result {
     switch self {
     case .ip(let address, let port) where address.isIPv4:
       var place = sockaddr_in()
       place.sin_family = sa_family_t(AF_INET)
       place.sin_port = port.bigEndian
       place.sin_addr.s_addr = UInt32(truncatingIfNeeded: address.bits).bigEndian
-      length = unsafe storage.write(place)
+      return unsafe withPointer(to: place, body)
     case .ip(let address, let port):
       var place = sockaddr_in6()
       place.sin6_family = sa_family_t(AF_INET6)
       place.sin6_port = port.bigEndian
       place.sin6_addr = unsafe unsafeBitCast(address.bits.bigEndian, to: in6_addr.self)
-      length = unsafe storage.write(place)
-    case .unix(let path): length = unsafe storage.write(try sockaddr_un(path: path))
+      return unsafe withPointer(to: place, body)
+    case .unix(let path): return unsafe withPointer(to: try sockaddr_un(path: path), body)
     }
-    return unsafe withUnsafePointer(to: &storage) { pointer in
+  }
+
+  @unsafe private func withPointer<Address, Result>(
+    to address: Address, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Result
+  ) -> Result {
+    unsafe withUnsafePointer(to: address) { pointer in
       unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-        unsafe body(address, socklen_t(length))
+        unsafe body(address, socklen_t(MemoryLayout<Address>.size))
       }
     }
   }
@@ -100,11 +100,14 @@ public enum SocketAddress: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension sockaddr_storage {
-  @unsafe fileprivate mutating func write<Address>(_ address: Address) -> Int {
-    unsafe withUnsafeMutableBytes(of: &self) { storage in
-      unsafe withUnsafeBytes(of: address) { bytes in unsafe storage.copyMemory(from: bytes) }
+  /// Calls `body` with the storage for an address, and the length of that.
+  @unsafe mutating func withPointer(
+    _ body: (UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Int32
+  ) -> Int32 {
+    var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+    return unsafe withUnsafeMutablePointer(to: &self) { pointer in
+      unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { unsafe body($0, &length) }
     }
-    return MemoryLayout<Address>.size
   }
 }
 
@@ -123,7 +126,7 @@ extension sockaddr_un {
 }
 
 /// The address of a listener.
-public enum Endpoint: Sendable, Hashable, CustomStringConvertible {
+package enum Endpoint: Sendable, Hashable, CustomStringConvertible {
   /// A TCP port. `host` is an address, a name, or `*` for IPv6 and IPv4, whichever exist. Of a name's addresses, only
   /// those of this machine are used. For port 0 the system picks a free port, the same for all addresses.
   case tcp(host: String, port: UInt16)
@@ -132,8 +135,7 @@ public enum Endpoint: Sendable, Hashable, CustomStringConvertible {
   /// Sockets that the service manager has opened.
   case passed([PassedSocket])
 
-  /// The endpoint as text, in the form of ``SocketAddress/description``.
-  public var description: String {
+  package var description: String {
     switch self {
     case .tcp(let host, let port): host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
     case .unix(let path): "unix:\(path)"
@@ -142,8 +144,7 @@ public enum Endpoint: Sendable, Hashable, CustomStringConvertible {
   }
 }
 
-/// An IPv4 or IPv6 address. An IPv4 address mapped into IPv6 (RFC 4291 §2.5.5.2) equals the IPv4 address, so that a
-/// rule for one form also covers the other.
+/// An IPv4 or IPv6 address. An IPv4 address equals its mapping into IPv6 (RFC 4291 §2.5.5.2), so that a rule covers both.
 public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
   /// The 128 bits of an IPv6 address, or of an IPv4 address as `::ffff:a.b.c.d`.
   public let bits: UInt128
@@ -173,12 +174,8 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
 
   /// Whether this is an IPv4 address.
   public var isIPv4: Bool { bits >> 32 == 0xffff }
-
   /// Whether this is an address of the local machine only: `127.0.0.0/8` or `::1`.
-  public var isLoopback: Bool {
-    isIPv4 ? UInt8(truncatingIfNeeded: bits >> 24) == 127 : bits == 1
-  }
-
+  public var isLoopback: Bool { isIPv4 ? UInt8(truncatingIfNeeded: bits >> 24) == 127 : bits == 1 }
   /// The smallest range that a provider assigns to one customer: an IPv4 address, or the /64 of an IPv6 address.
   public var rateLimitPrefix: IPAddress { isIPv4 ? self : IPAddress(bits: (bits >> 64) << 64) }
 
@@ -190,26 +187,18 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
 
   private var dottedQuad: String {
     unsafe String(unsafeUninitializedCapacity: 15) { buffer in
-      var count = 0
-      // Safe: four numbers of at most three digits and three dots are 15 bytes, each of them initialised.
-      func append(_ byte: UInt8) {
-        unsafe buffer.initializeElement(at: count, to: byte)
-        count += 1
-      }
+      // Safe: four numbers of at most three digits and three dots are 15 bytes.
+      var output = unsafe OutputSpan(buffer: buffer, initializedCount: 0)
       for shift in stride(from: 24, through: 0, by: -8) {
-        let octet = UInt8(truncatingIfNeeded: bits >> shift)
-        if octet >= 100 { append(0x30 + octet / 100) }
-        if octet >= 10 { append(0x30 + octet / 10 % 10) }
-        append(0x30 + octet % 10)
-        if shift > 0 { append(UInt8(ascii: ".")) }
+        output.append(decimal: Int(UInt8(truncatingIfNeeded: bits >> shift)))
+        if shift > 0 { output.append(UInt8(ascii: ".")) }
       }
-      return count
+      return unsafe output.finalize(for: buffer)
     }
   }
 }
 
-/// A range of IP addresses in CIDR notation (RFC 4632, RFC 4291 §2.3): `10.0.0.0/8`, `2001:db8::/32`, or a single
-/// address.
+/// A range of IP addresses in CIDR notation (RFC 4632, RFC 4291 §2.3): `10.0.0.0/8`, `2001:db8::/32`, or one address.
 public struct AddressRange: Sendable, Hashable, CustomStringConvertible {
   /// The range as it was written.
   public let description: String
@@ -221,8 +210,8 @@ public struct AddressRange: Sendable, Hashable, CustomStringConvertible {
   /// Parses a range. Returns nil if `text` is not a range, or has bits set beyond its prefix.
   public init?(_ text: String) {
     let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
-    guard let address = parts.first, let first = IPAddress(String(address)) else { return nil }
-    let width = address.utf8.contains(UInt8(ascii: ":")) ? 128 : 32
+    guard let first = IPAddress(String(parts[0])) else { return nil }
+    let width = parts[0].utf8.contains(UInt8(ascii: ":")) ? 128 : 32
     var length = width
     if parts.count == 2 {
       guard parts[1].utf8.allSatisfy({ (0x30...0x39).contains($0) }), let written = Int(parts[1]), written <= width

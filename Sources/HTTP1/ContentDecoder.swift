@@ -1,10 +1,8 @@
 import Bytes
 
 /// A decoder of a message's content, for all kinds of framing (RFC 9112 §6.3). It is incremental, and stores no bytes.
-///
-/// The chunked coding (RFC 9112 §7.1) is strict: sizes have 1 to 16 hexadecimal digits. The first line of a chunk has
-/// white space only in quoted strings: the grammar allows "bad white space" there, but no sender may generate it. Every
-/// line ends with CRLF. Trailer fields are checked like field lines and discarded (RFC 9110 §6.5.1).
+/// The chunked coding (RFC 9112 §7.1) is strict: sizes have 1 to 16 digits, every line ends with CRLF, and white space
+/// is only in quoted strings: no sender may generate "bad white space". Trailer fields are checked and discarded.
 public struct ContentDecoder: Sendable {
   /// The part of the content that the next byte belongs to.
   private enum Part {
@@ -16,7 +14,7 @@ public struct ContentDecoder: Sendable {
 
   /// The result of ``decode(_:)``.
   public enum Event: Sendable, Equatable {
-    /// The bytes contain nothing more.
+    /// All bytes are consumed, and contain nothing more.
     case needMore
     /// Content, as a range of the bytes passed to the call. Never empty.
     case data(Range<Int>)
@@ -52,11 +50,8 @@ public struct ContentDecoder: Sendable {
   /// Whether the end of the connection ends the content. Otherwise it truncates content that is incomplete.
   public var endsWithConnection: Bool { framing == .untilClose }
 
-  /// Decodes the front of `bytes`. The caller calls it again with the bytes after the consumed ones, until the end.
-  ///
-  /// - Parameter bytes: Received bytes that are not consumed yet.
-  /// - Returns: The event, and the number of bytes that it consumed. The decoder consumes no byte after the end of the
-  ///   content, and all bytes with ``Event/needMore``.
+  /// Decodes the front of `bytes`, those that are not consumed yet.
+  /// - Returns: The event, and the number of bytes that it consumed: none after the end of the content.
   /// - Throws: ``RequestError``. All later calls throw the same error.
   public mutating func decode(_ bytes: Span<UInt8>) throws(RequestError) -> (consumed: Int, event: Event) {
     if let refusal { throw refusal }
@@ -130,7 +125,6 @@ public struct ContentDecoder: Sendable {
     if byte == .carriageReturn { part = .sizeEnd } else { try startExtension() }
   }
 
-  /// Checks that the byte after a CR is LF, and sets the next part.
   private mutating func expectLineFeed(_ byte: UInt8, then next: Part) throws(RequestError) {
     guard byte == .lineFeed else { throw .bareCarriageReturn }
     part = next

@@ -1,10 +1,8 @@
 import Bytes
 
 /// A scanner of the field lines in a header section or a trailer section, to the final empty line (RFC 9112 §5,
-/// §7.1.2). Requests, responses and chunked content share its grammar, `field-name ":" OWS field-value OWS`.
-///
-/// It refuses folded lines, white space before the colon, control characters except HTAB, and line ends other than
-/// CRLF. It scans each byte once, however the bytes are split, and reports a violation as soon as its byte is there.
+/// §7.1.2). It refuses folded lines, white space before the colon, control characters except HTAB, and line ends other
+/// than CRLF. It scans each byte once, and reports a violation as soon as its byte is there.
 struct FieldLineScanner: Sendable {
   enum Event {
     /// The bytes contain no further complete line.
@@ -57,7 +55,7 @@ struct FieldLineScanner: Sendable {
     return .needMore
   }
 
-  /// Moves the origin of all indices by `count` bytes, for a caller that stores no bytes and uses no ranges.
+  /// Moves the origin of all indices by `count` bytes, for a caller that stores no bytes.
   mutating func forget(_ count: Int) {
     contentLimit &-= count
     lineStart &-= count
@@ -114,6 +112,38 @@ struct FieldLineScanner: Sendable {
   }
 }
 
+/// What the field lines of a head have stated so far about framing and connection.
+struct ConnectionFacts: Sendable {
+  var contentLength: Int?
+  private(set) var isChunked = false
+  private var asksToClose = false
+  private var asksToKeepAlive = false
+
+  /// The framing (RFC 9112 §6.3), or nil without a field for it.
+  var framing: MessageFraming? { isChunked ? .chunked : contentLength.map { .fixed($0) } }
+
+  /// RFC 9112 §9.3: "close" has precedence, then the version, then "keep-alive".
+  func isKept(in version: HTTPVersion) -> Bool { !asksToClose && (version == .http11 || asksToKeepAlive) }
+
+  /// Records Transfer-Encoding: one field line, without Content-Length (RFC 9112 §6.1). The caller checks the coding.
+  mutating func noteTransferEncoding(in version: HTTPVersion) throws(RequestError) {
+    guard version == .http11 else { throw .transferEncodingInHTTP10 }
+    guard !isChunked else { throw .repeatedTransferEncoding }
+    guard contentLength == nil else { throw .contentLengthWithTransferEncoding }
+    isChunked = true
+  }
+
+  /// Records an option of Connection, and returns whether it is about the connection as a whole.
+  @discardableResult
+  mutating func noteOption(_ option: Range<Int>, in bytes: Span<UInt8>) -> Bool {
+    let isClose = bytes.equalsIgnoringCase(option, "close")
+    let isKeepAlive = bytes.equalsIgnoringCase(option, "keep-alive")
+    asksToClose = asksToClose || isClose
+    asksToKeepAlive = asksToKeepAlive || isKeepAlive
+    return isClose || isKeepAlive
+  }
+}
+
 /// A field line of a received head, as offsets into the head's bytes: 16 bytes in total.
 public struct FieldLine: Sendable, Equatable {
   private let nameStart: UInt32
@@ -123,10 +153,10 @@ public struct FieldLine: Sendable, Equatable {
 
   /// Stores two ranges within a head, which is far below 4 GiB.
   package init(name: Range<Int>, value: Range<Int>) {
-    nameStart = UInt32(clamping: name.lowerBound)
-    nameEnd = UInt32(clamping: name.upperBound)
-    valueStart = UInt32(clamping: value.lowerBound)
-    valueEnd = UInt32(clamping: value.upperBound)
+    nameStart = UInt32(truncatingIfNeeded: name.lowerBound)
+    nameEnd = UInt32(truncatingIfNeeded: name.upperBound)
+    valueStart = UInt32(truncatingIfNeeded: value.lowerBound)
+    valueEnd = UInt32(truncatingIfNeeded: value.upperBound)
   }
 
   /// Creates a line from its name, and from its content with surrounding white space.
@@ -135,21 +165,13 @@ public struct FieldLine: Sendable, Equatable {
     self.init(name: name, value: bytes.trimmingWhitespace(content))
   }
 
-  func moved(by distance: Int) -> FieldLine {
-    FieldLine(
-      name: name.lowerBound + distance..<name.upperBound + distance,
-      value: value.lowerBound + distance..<value.upperBound + distance)
-  }
-
   /// The field name, a token.
   public var name: Range<Int> { Int(nameStart)..<Int(nameEnd) }
-
   /// The field value without surrounding optional white space. It may be empty.
   public var value: Range<Int> { Int(valueStart)..<Int(valueEnd) }
 }
 
-/// The elements of a comma-separated list (RFC 9110 §5.6.1), without surrounding white space. Quoted strings are not
-/// supported, because no list that the codec reads has a valid element with one.
+/// The elements of a list (RFC 9110 §5.6.1) without surrounding white space. No valid one has a quoted string.
 struct ListElements {
   private var rest: Range<Int>?
 
@@ -169,8 +191,7 @@ struct ListElements {
 }
 
 extension Span<UInt8> {
-  /// Returns whether a field of this name belongs to a connection, and not to the message that it carries (RFC 9110
-  /// §7.6.1, and other such fields of HTTP/1.1).
+  /// Returns whether a field of this name belongs to a connection, not to the message (RFC 9110 §7.6.1 and others).
   func isOfConnection(_ name: Range<Int>) -> Bool {
     switch name.count {
     case 2: equalsIgnoringCase(name, "te")

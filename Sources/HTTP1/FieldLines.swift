@@ -3,24 +3,19 @@ public import HTTPTypes
 
 /// Field lines of a message (RFC 9110 §5.2) as bytes: one array with all names and values, and the place of each in it.
 ///
-/// The proxy receives, filters, stores and sends fields in this form, so that no line becomes a string on the way.
-/// `HTTPFields` is for code that makes a few fields for one response. Names are tokens, and values contain no control
-/// characters except HTAB: every initializer and every `append` ensures it.
+/// The proxy receives, filters, stores and sends fields in this form, so that no line becomes a string on the way. Names
+/// are tokens, and values contain no control characters except HTAB: every initializer and every `append` ensures it.
 public struct FieldLines: Sendable {
   /// The place of a field line in ``FieldLines/bytes``.
   public struct Line: Sendable, Equatable {
     private let place: FieldLine
-    /// Whether a compression table must not contain the value, because it is secret or different in each request (RFC
-    /// 7541 §7.1.3).
+    /// Whether no compression table may contain the value: it is secret, or new in each request (RFC 7541 §7.1.3).
     public let isUnindexed: Bool
 
-    init(_ place: FieldLine, isUnindexed: Bool) {
-      (self.place, self.isUnindexed) = (place, isUnindexed)
-    }
+    init(_ place: FieldLine, isUnindexed: Bool) { (self.place, self.isUnindexed) = (place, isUnindexed) }
 
     /// The name, in the case in which it was written.
     public var name: Range<Int> { place.name }
-
     /// The value without surrounding white space. It may be empty.
     public var value: Range<Int> { place.value }
   }
@@ -33,22 +28,23 @@ public struct FieldLines: Sendable {
   /// Creates a section without lines.
   public init() {}
 
-  /// Creates a section from checked field lines: ranges in a longer array, in which `section`, their bytes, begins at
-  /// `start`.
+  /// Creates a section from checked lines of a longer array, in which their bytes, `section`, begin at `start`.
   init(received section: Span<UInt8>, from start: Int, _ lines: some Collection<FieldLine>) {
     bytes.reserveCapacity(section.count)
     bytes.append(copying: section)
     self.lines.reserveCapacity(lines.count)
-    for line in lines { self.lines.append(Line(line.moved(by: -start), isUnindexed: false)) }
+    for line in lines {
+      let name = line.name.lowerBound - start..<line.name.upperBound - start
+      let place = FieldLine(name: name, value: line.value.lowerBound - start..<line.value.upperBound - start)
+      self.lines.append(Line(place, isUnindexed: false))
+    }
   }
 
   /// The number of lines.
   public var count: Int { lines.count }
-
   /// Whether there are no lines.
   public var isEmpty: Bool { lines.isEmpty }
-
-  /// The approximate size in memory, in bytes: of the room for lines, which may be more than what they need.
+  /// The approximate size in memory in bytes, with the room for further lines.
   public var cost: Int { bytes.capacity + lines.capacity * MemoryLayout<Line>.stride + 64 }
 
   /// Returns the place of a field's value in ``bytes``. `name` is in lower case.
@@ -81,8 +77,7 @@ public struct FieldLines: Sendable {
     for line in lines where span.equalsIgnoringCase(line.name, name) { body(span.extracting(line.value)) }
   }
 
-  /// Returns the value of a field as text, several lines joined by commas (RFC 9110 §5.3), or nil without the field.
-  /// `name` is in lower case.
+  /// Returns the value of a field as text, several lines joined by commas (RFC 9110 §5.3). `name` is in lower case.
   public func text(of name: StaticString) -> String? {
     var text: String?
     forEachValue(of: name) { value in
@@ -92,8 +87,7 @@ public struct FieldLines: Sendable {
     return text
   }
 
-  /// The value of a field as text, several lines joined by commas. Set, it replaces all lines of the field; nil removes
-  /// them.
+  /// The value of a field as text, several lines joined by commas. Set, it replaces all lines; nil removes them.
   public subscript(name: HTTPField.Name) -> String? {
     get {
       let values = self[values: name]
@@ -108,35 +102,28 @@ public struct FieldLines: Sendable {
   /// The values of a field as text, one for each line.
   public subscript(values name: HTTPField.Name) -> [String] {
     let span = bytes.span
-    return lines.filter { isNamed($0, name) }.map { span.string(in: $0.value) }
-  }
-
-  private func isNamed(_ line: Line, _ name: HTTPField.Name) -> Bool {
-    bytes.span.equalsIgnoringCase(line.name, text: name.canonicalName)
+    let named = lines.filter { span.equalsIgnoringCase($0.name, text: name.canonicalName) }
+    return named.map { span.string(in: $0.value) }
   }
 
   /// Appends a line. `name` is a token. Control characters in the value become spaces, so that none can end the line.
   public mutating func append(_ name: StaticString, _ value: Span<UInt8>, isUnindexed: Bool = false) {
-    let start = bytes.count
-    bytes.append(addingCapacity: name.utf8CodeUnitCount + value.count + 4) { (line: inout OutputSpan<UInt8>) in
+    appendLine(name.utf8CodeUnitCount, value.count, isUnindexed) { line in
       line.append(name)
       line.appendFieldValue(value)
     }
-    note(name.utf8CodeUnitCount, value.count, from: start, isUnindexed)
   }
 
   /// Appends a line whose value `appendValue` appends: `count` visible ASCII characters.
   public mutating func append(
     _ name: StaticString, count: Int, isUnindexed: Bool, _ appendValue: (inout OutputSpan<UInt8>) -> Void
   ) {
-    let start = bytes.count
-    bytes.append(addingCapacity: name.utf8CodeUnitCount + count + 4) { (line: inout OutputSpan<UInt8>) in
+    appendLine(name.utf8CodeUnitCount, count, isUnindexed) { line in
       line.append(name)
       line.append(": ")
       appendValue(&line)
       line.append("\r\n")
     }
-    note(name.utf8CodeUnitCount, count, from: start, isUnindexed)
   }
 
   /// Appends a field.
@@ -157,18 +144,23 @@ public struct FieldLines: Sendable {
   }
 
   /// Appends all lines of another section.
-  public mutating func append(contentsOf other: FieldLines) {
-    for line in other.lines { append(line, of: other) }
-  }
+  public mutating func append(contentsOf other: FieldLines) { for line in other.lines { append(line, of: other) } }
 
   /// Appends a line. `name` is a token. Control characters in the value become spaces.
   package mutating func append(_ name: Span<UInt8>, _ value: Span<UInt8>, isUnindexed: Bool = false) {
-    let start = bytes.count
-    bytes.append(addingCapacity: name.count + value.count + 4) { (line: inout OutputSpan<UInt8>) in
+    appendLine(name.count, value.count, isUnindexed) { line in
       line.append(copying: name)
       line.appendFieldValue(value)
     }
-    note(name.count, value.count, from: start, isUnindexed)
+  }
+
+  /// Appends the line that `write` appends: a name and a value of these lengths, a colon and a space between, CRLF.
+  private mutating func appendLine(
+    _ name: Int, _ value: Int, _ isUnindexed: Bool, _ write: (inout OutputSpan<UInt8>) -> Void
+  ) {
+    let start = bytes.count
+    bytes.append(addingCapacity: name + value + 4, initializingWith: write)
+    note(name, value, from: start, isUnindexed)
   }
 
   /// Notes the place of a line that was just appended.
@@ -197,8 +189,7 @@ public struct FieldLines: Sendable {
     lines.removeAll { own.span.equalsIgnoringCase($0.name, name) }
   }
 
-  /// Returns a section with copies of the lines whose name `isIncluded`. It has no other bytes, and room for about as many:
-  /// a peer may have sent far more that are left out.
+  /// Returns copies of the lines whose name `isIncluded`, without room for the others: a peer may have sent many.
   public func filter(_ isIncluded: (_ name: Range<Int>, _ bytes: Span<UInt8>) -> Bool) -> FieldLines {
     let span = bytes.span
     var copy = FieldLines()
@@ -218,7 +209,7 @@ public enum FieldOccurrence<Value: Sendable & Equatable>: Sendable, Equatable {
 
 extension Span<UInt8> {
   /// Returns whether the bytes in `range` are those of `other`, ignoring the case of ASCII letters.
-  fileprivate func equalsIgnoringCase(_ range: Range<Int>, bytes other: Span<UInt8>) -> Bool {
+  package func equalsIgnoringCase(_ range: Range<Int>, bytes other: Span<UInt8>) -> Bool {
     guard range.count == other.count else { return false }
     for (index, offset) in zip(range, other.indices) where self[index].lowercased != other[offset].lowercased {
       return false
@@ -269,25 +260,6 @@ extension FieldLines: ExpressibleByDictionaryLiteral {
   public init(_ fields: HTTPFields) { for field in fields { append(field) } }
 }
 
-extension HTTPFields {
-  /// Creates fields from lines.
-  public init(_ section: FieldLines) {
-    self.init()
-    reserveCapacity(section.count)
-    let span = section.bytes.span
-    for line in section.lines {
-      let known = CommonFieldName.find(line.name, in: span)
-      guard let name = known ?? HTTPField.Name(span.string(in: line.name)) else { continue }
-      var field = unsafe span.extracting(line.value).withUnsafeBufferPointer { value in
-        // Safe: the field copies the bytes.
-        unsafe HTTPField(name: name, value: value)
-      }
-      if line.isUnindexed { field.indexingStrategy = .disallow }
-      append(field)
-    }
-  }
-}
-
 /// Field lines as a header section of HTTP/1.1 (RFC 9112 §5), to keep them outside of the process.
 extension FieldLines {
   /// Appends the lines, each with its CRLF, and the empty line that ends a section.
@@ -297,8 +269,7 @@ extension FieldLines {
     output.append("\r\n")
   }
 
-  /// Parses a whole section, as strictly as that of a received message. Returns nil if it is malformed, exceeds the
-  /// limits, or does not end with the bytes.
+  /// Parses a whole section, as strictly as a received one. Nil if it is malformed, too large, or not all of the bytes.
   package init?(section bytes: Span<UInt8>, limits: HTTP1Limits = HTTP1Limits()) {
     var scanner = FieldLineScanner(limits: limits)
     var position = 0
@@ -315,39 +286,4 @@ extension FieldLines {
       }
     }
   }
-}
-
-/// The names that responses often have. To make a name of bytes takes three strings; these exist already.
-enum CommonFieldName {
-  /// Returns the name with exactly these bytes, if it is a common one.
-  static func find(_ name: Range<Int>, in bytes: Span<UInt8>) -> HTTPField.Name? {
-    guard name.count < byLength.count else { return nil }
-    return byLength[name.count].first { entry in
-      let expected = entry.bytes.span
-      for offset in 0..<name.count where bytes[name.lowerBound &+ offset] != expected[offset] { return false }
-      return true
-    }?.name
-  }
-
-  private typealias Entry = (bytes: [UInt8], name: HTTPField.Name)
-
-  /// Apple's, those of content delivery networks, and those of every server.
-  private static let spellings = [
-    "Access-Control-Allow-Origin", "Age", "Apple-Seq", "Apple-Timing-App", "Apple-TK", "Cache-Control",
-    "Content-Encoding", "Content-Language", "Content-Type", "Date", "ETag", "Expires", "Last-Modified", "Retry-After",
-    "Server", "Set-Cookie", "Strict-Transport-Security", "Vary", "Via", "X-Apple-Application-Instance",
-    "X-Apple-Application-Site", "X-Apple-Jingle-Correlation-Key", "X-Apple-Request-UUID", "X-Cache",
-    "X-Content-Type-Options", "X-Daiquiri-Instance", "X-Responding-Instance",
-  ]
-
-  /// As servers of HTTP/1.1 write them, and as HTTP/2 does.
-  private static let byLength: [[Entry]] = {
-    var table: [[Entry]] = []
-    for text in spellings + spellings.map({ $0.lowercased() }) {
-      guard let name = HTTPField.Name(text) else { continue }
-      while table.count <= text.utf8.count { table.append([]) }
-      table[text.utf8.count].append((Array(text.utf8), name))
-    }
-    return table
-  }()
 }

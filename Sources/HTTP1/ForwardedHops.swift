@@ -3,9 +3,8 @@ import Bytes
 /// The addresses in a value of `Forwarded` (RFC 7239 §4) or `X-Forwarded-For`, read from the end. Each proxy appends
 /// the address of its own peer, so the nearest hop comes first, and addresses that a client invented come last.
 ///
-/// The iterator finds and checks each element by its own bytes only. Text to its left, such as an open quotation mark,
-/// changes nothing, so a client cannot change the meaning of the elements that proxies append. The iterator allocates
-/// nothing, and reads only the requested elements.
+/// Each element is found and checked by its own bytes only. Text to its left, such as an open quotation mark, changes
+/// nothing, so a client cannot change the meaning of the elements that proxies append. The iterator allocates nothing.
 public struct ForwardedHops: Sendable {
   /// The field that the value belongs to.
   public enum Field: String, Sendable, CaseIterable {
@@ -15,12 +14,7 @@ public struct ForwardedHops: Sendable {
     case forwarded
 
     /// The field name in lower case.
-    public var name: StaticString {
-      switch self {
-      case .forwarded: "forwarded"
-      case .forwardedFor: "x-forwarded-for"
-      }
-    }
+    public var name: StaticString { self == .forwarded ? "forwarded" : "x-forwarded-for" }
   }
 
   private let field: Field
@@ -28,15 +22,11 @@ public struct ForwardedHops: Sendable {
   private var rest: Range<Int>?
 
   /// Creates an iterator over one field line's value. If there are several lines, the last has the nearest hops.
-  public init(_ field: Field, _ value: Range<Int>) {
-    self.field = field
-    rest = value
-  }
+  public init(_ field: Field, _ value: Range<Int>) { (self.field, rest) = (field, value) }
 
-  /// Returns the text of the next hop's address, without port and brackets. Returns nil at the start of the value.
-  ///
-  /// The range is empty if the element has no address: `unknown`, an obfuscated name (RFC 7239 §6.3), or garbage.
-  /// Otherwise the caller must still check that the text is an address. Empty elements are skipped (RFC 9110 §5.6.1.2).
+  /// Returns the text of the next hop's address, without port and brackets, or nil at the start of the value. The range
+  /// is empty without an address: `unknown`, an obfuscated name (RFC 7239 §6.3), or garbage. The caller must still
+  /// check that the text is an address. Empty elements are skipped (RFC 9110 §5.6.1.2).
   public mutating func next(in bytes: Span<UInt8>) -> Range<Int>? {
     while let rest {
       let comma = field == .forwarded ? bytes.lastUnquotedComma(in: rest) : rest.last { bytes[$0] == .comma }
@@ -111,8 +101,7 @@ extension Span<UInt8> {
     return value.contains { self[$0] == .doubleQuote || self[$0] == .backslash } ? nil : value
   }
 
-  /// Returns the address of `node [ ":" node-port ]` (RFC 7239 §6), or of an IPv6 address without brackets, which
-  /// cannot have a port. Returns nil otherwise.
+  /// Returns the address of `node [ ":" node-port ]` (RFC 7239 §6), or of an IPv6 address without brackets and port.
   fileprivate func address(ofNode node: Range<Int>) -> Range<Int>? {
     guard let colon = firstIndex(of: .colon, in: node) else { return node }
     if !node.isEmpty, self[node.lowerBound] == .leftBracket {
@@ -128,10 +117,8 @@ extension Span<UInt8> {
 
   /// Returns whether the range is a `node-port`: digits, or an underscore and an obfuscated name.
   private func isNodePort(_ range: Range<Int>) -> Bool {
-    guard !range.isEmpty else { return false }
-    if self[range.lowerBound] == UInt8(ascii: "_") {
-      return range.count > 1 && range.allSatisfy { ByteSet.token.contains(self[$0]) }
-    }
+    guard let first = range.first else { return false }
+    if self[first] == UInt8(ascii: "_") { return range.count > 1 && isToken(range) }
     return range.count <= 5 && range.allSatisfy { self[$0].decimalDigit != nil }
   }
 }

@@ -1,42 +1,24 @@
 import Bytes
 public import HTTPTypes
 
-/// The reason why a request is refused. Over HTTP/1.1 every case ends the connection, because the next message may have
-/// no clear start.
-///
-/// ``status`` is the status of the response, and ``reason`` is the text for the caller, which says what a case means.
-/// ``HTTP1Limits`` has the limits.
+/// The reason why a request is refused. Over HTTP/1.1 it ends the connection: the next message may have no clear start.
 public enum RequestError: Error, Equatable, Sendable, CaseIterable {
   // Bytes that a head and the lines of a chunked body may not contain: RFC 9112 §2.2, RFC 9110 §5.5.
-
   case bareLineFeed, bareCarriageReturn, controlCharacter
-
   // Request line: RFC 9112 §2.2, §3.
-
   case repeatedEmptyLine, malformedRequestLine, malformedMethod, methodTooLong, requestLineTooLong, unsupportedVersion
-
-  // Request target: RFC 9112 §3.2. RFC 9110 §7.1 forbids a fragment, and code that ends strings at NUL would read another
-  // target.
-
+  // Request target: RFC 9112 §3.2, RFC 9110 §7.1. Code that ends strings at NUL would read another target.
   case malformedTarget, fragmentInTarget, malformedPercentEncoding, encodedNUL, unsupportedScheme
-
   // Host: RFC 9112 §3.2.
-
   case missingHost, repeatedHost, malformedHost
-
   // Field lines: RFC 9112 §5.
-
   case obsoleteFolding, emptyFieldName, malformedFieldName, whitespaceInFieldName
   case headerSectionTooLarge, tooManyFieldLines
-
   // Message framing: RFC 9112 §6. Both framing fields are a sign of request smuggling (§6.1). Expect: RFC 9110 §10.1.1.
-
   case malformedContentLength, repeatedContentLength, contentLengthWithTransferEncoding
   case transferEncodingInHTTP10, repeatedTransferEncoding, malformedTransferEncoding, unsupportedTransferCoding
   case unsupportedExpectation
-
   // Chunked coding: RFC 9112 §7.1. The decoder does not accept the white space that §7.1.1 allows.
-
   case malformedChunkSize, malformedChunkExtension, chunkExtensionsTooLong, malformedChunkEnd, trailerSectionTooLarge
 
   /// One sentence for the caller. It contains nothing of the received bytes.
@@ -81,8 +63,7 @@ public enum RequestError: Error, Equatable, Sendable, CaseIterable {
     }
   }
 
-  /// Returns the part of a request target that the error is about, for the caller; nil if the error is about no part, or
-  /// the part is not visible ASCII.
+  /// Returns the part of a request target that the error is about; nil without one, or if it is not visible ASCII.
   public func part(of target: Span<UInt8>) -> String? {
     for index in target.indices {
       let length: Int
@@ -140,28 +121,18 @@ public struct HTTP1Limits: Sendable, Equatable {
   /// The maximum length of a method in bytes: 32. The longest registered method (`UPDATEREDIRECTREF`) has 17. A peer
   /// that sends an endless first word does not speak HTTP. ``RequestError/methodTooLong`` (501, RFC 9112 §3).
   public var method = 32
-
   /// The maximum length of a request line without its CRLF, in bytes: 8 KiB. ``RequestError/requestLineTooLong`` (414).
   public var requestLine = 8192
-
   /// The maximum size of a header section in bytes: 32 KiB. CRLFs count, but not request line and final empty line.
   /// Browsers and proxies stay below 16 KiB. ``RequestError/headerSectionTooLarge`` (431).
   public var headerSection = 32768
-
-  /// The maximum number of field lines in a header section, and in a trailer section: 100.
-  /// ``RequestError/tooManyFieldLines`` (431).
+  /// The maximum number of field lines in each section: 100. ``RequestError/tooManyFieldLines`` (431).
   public var fieldLines = 100
-
-  /// The maximum number of interim responses before a final one: 8. One is usual. A server that sends them forever
-  /// makes a client wait. ``ResponseError/tooManyInterimResponses``.
+  /// The maximum number of interim responses: 8. One is usual. ``ResponseError/tooManyInterimResponses``.
   public var interimResponses = 8
-
-  /// The maximum size of all chunk extensions of one body, in bytes: 4 KiB. ``RequestError/chunkExtensionsTooLong``
-  /// (400, RFC 9112 §7.1.1).
+  /// The maximum size of all chunk extensions of a body in bytes: 4 KiB. ``RequestError/chunkExtensionsTooLong`` (400).
   public var chunkExtensions = 4096
-
-  /// The maximum size of a trailer section in bytes, including CRLFs: 8 KiB. Trailers are checked and discarded.
-  /// ``RequestError/trailerSectionTooLarge`` (431).
+  /// The maximum size of a trailer section in bytes with CRLFs: 8 KiB. ``RequestError/trailerSectionTooLarge`` (431).
   public var trailerSection = 8192
 
   /// Creates the default limits.

@@ -1,8 +1,6 @@
 import Bytes
 
-/// The content of a request head: properties, and ranges of the received bytes. It stores no bytes itself.
-///
-/// All ranges are relative to the start of the buffer passed to ``RequestHeadParser/parse(_:)``.
+/// The content of a request head: properties, and ranges of the buffer passed to ``RequestHeadParser/parse(_:)``.
 public struct RequestHead: Sendable, Equatable {
   /// The method, by name if it is known.
   public internal(set) var method = Method.other
@@ -12,16 +10,13 @@ public struct RequestHead: Sendable, Equatable {
   public internal(set) var target = 0..<0
   /// The form of the request target.
   public internal(set) var targetForm = TargetForm.origin
-  /// The path, still percent-encoded.
-  ///
-  /// It begins with `/` in origin-form and is `*` in asterisk-form. In authority-form it is empty. In absolute-form it
-  /// is the part after the authority. If that part is empty, it means `/` (RFC 9110 §4.2.3), or `*` for OPTIONS without
-  /// a query (RFC 9112 §3.2.4).
+  /// The path, still percent-encoded. It begins with `/` in origin-form, is `*` in asterisk-form and empty in
+  /// authority-form. In absolute-form it is the part after the authority: if empty, it means `/` (RFC 9110 §4.2.3), or
+  /// `*` for OPTIONS without a query (RFC 9112 §3.2.4).
   public internal(set) var path = 0..<0
   /// The query without its `?`, still percent-encoded. Nil if there is no `?`.
   public internal(set) var query: Range<Int>?
-  /// Host and optional port: from the target in absolute-form and authority-form (RFC 9112 §3.2.2), otherwise from
-  /// Host. Empty only in HTTP/1.0 without Host.
+  /// Host and optional port: from the target if it has them (RFC 9112 §3.2.2), else from Host. Empty only in HTTP/1.0.
   public internal(set) var authority = 0..<0
   /// The protocol version of the request line; nil before it, and for a version that the server does not support.
   public internal(set) var statedVersion: HTTPVersion?
@@ -42,8 +37,7 @@ public struct RequestHead: Sendable, Equatable {
   public internal(set) var forwarding: ForwardingFields = []
   /// Whether there is a `traceparent`. The parser records it, so that a request without it costs no lookup.
   public internal(set) var hasTraceParent = false
-  /// Whether there is a music user token: `Music-User-Token`, or `Media-User-Token`, the older name. The parser records
-  /// it, so that a request without it costs no lookup.
+  /// Whether there is a music user token: `Music-User-Token`, or `Media-User-Token`, the older name.
   public internal(set) var hasUserToken = false
 
   /// Clears every range except the lines of one field. Returns a copy of their bytes, which the ranges then refer to.
@@ -102,26 +96,10 @@ public struct RequestHead: Sendable, Equatable {
     /// `*`, only with OPTIONS.
     case asterisk
   }
-}
 
-// Of the lines, because a call of the whole head copies it.
-extension [FieldLine] {
-  /// Returns the place of a field's value in the parsed buffer, whatever the case of the received name. Allocates nothing.
-  public func value(of lowercaseName: StaticString, in bytes: Span<UInt8>) -> FieldOccurrence<Range<Int>> {
-    var value = FieldOccurrence<Range<Int>>.absent
-    for line in self where bytes.equalsIgnoringCase(line.name, lowercaseName) {
-      guard value == .absent else { return .repeated }
-      value = .single(line.value)
-    }
-    return value
-  }
-}
-
-extension RequestHead {
   /// The methods of RFC 9110 §9.3 and PATCH (RFC 5789).
   public enum Method: Sendable, Equatable {
-    case get, head, post, put, delete, connect, options, trace, patch
-    case other
+    case get, head, post, put, delete, connect, options, trace, patch, other
 
     /// Creates the method from the bytes in `range`. The registered names are in upper case.
     @inline(__always)
@@ -141,8 +119,7 @@ extension RequestHead {
     }
   }
 
-  /// Interprets `method SP request-target SP HTTP-version` (RFC 9112 §3), a line without its CRLF. It contains no control
-  /// character, and its method, which ends at `methodEnd`, is a token.
+  /// Interprets `method SP request-target SP HTTP-version` (RFC 9112 §3) with a token up to `methodEnd` as its method.
   mutating func interpretRequestLine(_ line: Range<Int>, methodEnd: Int, in bytes: Span<UInt8>) throws(RequestError) {
     methodRange = line.lowerBound..<methodEnd
     method = Method(methodRange, in: bytes)
@@ -154,8 +131,7 @@ extension RequestHead {
     try interpretTarget(in: bytes)
   }
 
-  /// Interprets control data that another protocol has separated (RFC 9113 §8.3.1): the same rules, but no
-  /// absolute-form.
+  /// Interprets control data of HTTP/2 (RFC 9113 §8.3.1): the same rules, but no absolute-form.
   mutating func interpret(_ control: RequestControlData, in bytes: Span<UInt8>) throws(RequestError) {
     methodRange = control.method
     method = Method(control.method, in: bytes)
@@ -167,8 +143,7 @@ extension RequestHead {
     guard method == .connect || bytes.isSchemeOfHTTP(control.scheme) else { throw .unsupportedScheme }
   }
 
-  /// Parses `"HTTP/" DIGIT "." DIGIT`, which is case-sensitive (RFC 9112 §2.3). The server supports only major version
-  /// 1. Its minor versions above 1 count as 1 (RFC 9110 §2.5).
+  /// Parses `"HTTP/1." DIGIT`, in this case (RFC 9112 §2.3). Minor versions above 1 count as 1 (RFC 9110 §2.5).
   private static func version(_ range: Range<Int>, in bytes: Span<UInt8>) throws(RequestError) -> HTTPVersion {
     let start = range.lowerBound
     guard
@@ -184,7 +159,7 @@ extension RequestHead {
     if method == .connect {
       // CONNECT requires the port (RFC 9112 §3.2.3).
       targetForm = .authority
-      guard Authority(target, in: bytes)?.port != nil else { throw .malformedTarget }
+      guard bytes.isAuthority(target, requiresPort: true) else { throw .malformedTarget }
       authority = target
       path = target.upperBound..<target.upperBound
     } else if bytes[target.lowerBound] == .slash {
@@ -199,8 +174,7 @@ extension RequestHead {
     }
   }
 
-  /// Interprets an `http` or `https` URI (RFC 9112 §3.2.2, RFC 9110 §4.2). Userinfo is refused, because it makes one
-  /// host look like another (RFC 9110 §4.2.4).
+  /// Interprets an `http` or `https` URI (RFC 9112 §3.2.2). Userinfo makes a host look like another (RFC 9110 §4.2.4).
   private mutating func interpretAbsoluteForm(in bytes: Span<UInt8>) throws(RequestError) {
     targetForm = .absolute
     guard
@@ -211,20 +185,14 @@ extension RequestHead {
     guard bytes.isSchemeOfHTTP(scheme) else { throw .unsupportedScheme }
     let start = colon &+ 3
     var end = start
-    while end < target.upperBound, !Self.endsAuthority(bytes[end]) { end &+= 1 }
-    guard Authority(start..<end, in: bytes) != nil else { throw .malformedHost }
+    while end < target.upperBound, ![.slash, .questionMark, .numberSign].contains(bytes[end]) { end &+= 1 }
+    guard bytes.isAuthority(start..<end) else { throw .malformedHost }
     authority = start..<end
     try interpretPathAndQuery(end..<target.upperBound, in: bytes)
   }
 
-  private static func endsAuthority(_ byte: UInt8) -> Bool {
-    byte == .slash || byte == .questionMark || byte == .numberSign
-  }
-
-  /// Interprets `path-abempty [ "?" query ]`. Every escape in it must be complete and not a NUL.
-  ///
-  /// Bytes beyond ASCII pass, although a URI cannot contain them: they end no part of a message, so the connection can
-  /// go on after the refusal, which is for the route to write.
+  /// Interprets `path-abempty [ "?" query ]`. Every escape in it must be complete and not a NUL. Bytes beyond ASCII
+  /// pass: they end no part of a message, so the connection can go on after the route has refused them.
   private mutating func interpretPathAndQuery(_ range: Range<Int>, in bytes: Span<UInt8>) throws(RequestError) {
     var allowed = ByteSet.path
     path = range
@@ -251,56 +219,57 @@ extension RequestHead {
   }
 }
 
-/// `uri-host [ ":" port ]` (RFC 9110 §7.2), as in Host and in request targets.
-///
-/// The host is not empty. It is a `reg-name`, which includes IPv4 addresses, or an IPv6 address in brackets. Userinfo,
-/// a zone and `IPvFuture`, of which no version is defined, are refused. A port has up to five digits and is at most
-/// 65535. It may be empty after the colon (RFC 3986 §3.2.3).
-struct Authority {
-  /// The digits of the port, or nil if there are none.
-  private(set) var port: Range<Int>?
-
-  /// Parses the bytes in `range`. Returns nil if they are no authority.
-  init?(_ range: Range<Int>, in bytes: Span<UInt8>) {
-    guard let hostEnd = Self.hostEnd(in: range, of: bytes) else { return nil }
-    guard hostEnd < range.upperBound else { return }
-    guard bytes[hostEnd] == .colon else { return nil }
-    let digits = hostEnd &+ 1..<range.upperBound
-    guard !digits.isEmpty else { return }
-    guard digits.count <= 5, (bytes.decimal(in: digits) ?? .max) <= 65535 else { return nil }
-    port = digits
-  }
-
-  private static func hostEnd(in range: Range<Int>, of bytes: Span<UInt8>) -> Int? {
-    guard !range.isEmpty else { return nil }
-    if bytes[range.lowerBound] == .leftBracket {
-      guard
-        let bracket = bytes.firstIndex(of: .rightBracket, in: range),
-        bytes.extracting(range.lowerBound &+ 1..<bracket).ipv6Address != nil
-      else { return nil }
-      return bracket &+ 1
+// Of the lines, because a call of the whole head copies it.
+extension [FieldLine] {
+  /// Returns the place of a field's value in the parsed buffer, whatever the case of the received name. Allocates nothing.
+  public func value(of lowercaseName: StaticString, in bytes: Span<UInt8>) -> FieldOccurrence<Range<Int>> {
+    var value = FieldOccurrence<Range<Int>>.absent
+    for line in self where bytes.equalsIgnoringCase(line.name, lowercaseName) {
+      guard value == .absent else { return .repeated }
+      value = .single(line.value)
     }
-    return registeredNameEnd(in: range, of: bytes)
-  }
-
-  /// Returns the end of the `reg-name` at the start of `range` (RFC 3986 §3.2.2): the colon or the end. Nil if empty.
-  private static func registeredNameEnd(in range: Range<Int>, of bytes: Span<UInt8>) -> Int? {
-    var index = range.lowerBound
-    while index < range.upperBound, bytes[index] != .colon {
-      guard ByteSet.registeredName.contains(bytes[index]) else { return nil }
-      if bytes[index] == .percentSign {
-        guard let byte = bytes.percentEncodedByte(at: index, before: range.upperBound), byte != 0 else { return nil }
-        index &+= 2
-      }
-      index &+= 1
-    }
-    return index > range.lowerBound ? index : nil
+    return value
   }
 }
 
 extension Span<UInt8> {
   fileprivate func isSchemeOfHTTP(_ range: Range<Int>) -> Bool {
     equalsIgnoringCase(range, "http") || equalsIgnoringCase(range, "https")
+  }
+
+  /// Returns whether the bytes in `range` are `uri-host [ ":" port ]` (RFC 9110 §7.2), as in Host and in request targets.
+  ///
+  /// The host is a `reg-name`, which includes IPv4 addresses, or an IPv6 address in brackets, and never empty. Userinfo, a
+  /// zone and `IPvFuture`, of which no version is defined, are refused. A port has up to five digits and is at most 65535.
+  /// It may be empty after the colon (RFC 3986 §3.2.3), unless the port is required.
+  func isAuthority(_ range: Range<Int>, requiresPort: Bool = false) -> Bool {
+    guard let hostEnd = hostEnd(in: range) else { return false }
+    guard hostEnd < range.upperBound else { return !requiresPort }
+    guard self[hostEnd] == .colon else { return false }
+    let digits = hostEnd &+ 1..<range.upperBound
+    guard !digits.isEmpty else { return !requiresPort }
+    return digits.count <= 5 && (decimal(in: digits) ?? .max) <= 65535
+  }
+
+  private func hostEnd(in range: Range<Int>) -> Int? {
+    guard let first = range.first else { return nil }
+    guard self[first] == .leftBracket else { return registeredNameEnd(in: range) }
+    guard let bracket = firstIndex(of: .rightBracket, in: range) else { return nil }
+    return extracting(first &+ 1..<bracket).ipv6Address == nil ? nil : bracket &+ 1
+  }
+
+  /// Returns the end of the `reg-name` at the start of `range` (RFC 3986 §3.2.2), the colon or the end; nil if empty.
+  private func registeredNameEnd(in range: Range<Int>) -> Int? {
+    var index = range.lowerBound
+    while index < range.upperBound, self[index] != .colon {
+      guard ByteSet.registeredName.contains(self[index]) else { return nil }
+      if self[index] == .percentSign {
+        guard let byte = percentEncodedByte(at: index, before: range.upperBound), byte != 0 else { return nil }
+        index &+= 2
+      }
+      index &+= 1
+    }
+    return index > range.lowerBound ? index : nil
   }
 }
 
@@ -322,13 +291,10 @@ public enum MessageFraming: Sendable, Equatable {
 }
 
 /// The fields in which a proxy describes the request that it forwards. A client can write them too, so they count only
-/// if the peer is trusted.
-///
-/// The parser records them while it reads a head, so that a request without them costs no lookup.
+/// if the peer is trusted. The parser records them, so that a request without them costs no lookup.
 public struct ForwardingFields: OptionSet, Sendable, Equatable {
   /// The bits of the set.
   public let rawValue: UInt8
-
   /// Creates a set from its bits.
   public init(rawValue: UInt8) { self.rawValue = rawValue }
 

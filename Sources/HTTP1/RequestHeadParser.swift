@@ -2,10 +2,9 @@ import Bytes
 
 /// An incremental parser of request heads (RFC 9112 §2–§6). It is strict where leniency has allowed attacks.
 ///
-/// The caller passes the received bytes from the first byte of the head. After more bytes arrive, it passes the same
-/// bytes and the new ones. The parser remembers its position, so its work is linear even if the bytes arrive one at a
-/// time: it scans each byte once, and interprets each line once, at its LF. It reports a violation as soon as the
-/// relevant bytes are there. The way the bytes were split does not change the result.
+/// The caller passes the received bytes from the first byte of the head, and after more have arrived, the same bytes and
+/// the new ones. The parser scans each byte once, and interprets each line once, at its LF, so its work is linear. It
+/// reports a violation as soon as its byte is there. The way the bytes were split does not change the result.
 public struct RequestHeadParser: Sendable {
   /// The part of the head that the byte at ``position`` belongs to.
   private enum Phase {
@@ -25,7 +24,7 @@ public struct RequestHeadParser: Sendable {
   private var scanner: FieldLineScanner
   private var facts = FieldFacts()
   private var refusal: RequestError?
-  /// The size of the header section so far, if its fields come by ``take(name:value:in:)``.
+  /// The size of the header section so far, if its fields come one by one.
   private var takenBytes = 0
 
   /// Creates a parser for the first byte of a request.
@@ -34,8 +33,7 @@ public struct RequestHeadParser: Sendable {
     scanner = FieldLineScanner(limits: limits)
   }
 
-  /// Prepares the parser for another request. It keeps all storage, so that later requests on a connection allocate
-  /// nothing, unless a copy of ``head`` still exists.
+  /// Prepares the parser for another request. It keeps all storage, so that later requests allocate nothing.
   public mutating func reset() {
     head.reset()
     position = 0
@@ -46,15 +44,14 @@ public struct RequestHeadParser: Sendable {
     takenBytes = 0
   }
 
-  /// Parses the new bytes of all received since the end of the last message. A later call passes the same bytes and more.
-  ///
+  /// Parses the new bytes of all received since the end of the last message.
   /// - Returns: The length of the head, including an empty line before it, or nil if it is incomplete.
   /// - Throws: ``RequestError``. Later calls throw the same error until ``reset()``.
   public mutating func parse(_ bytes: Span<UInt8>) throws(RequestError) -> Int? {
     if let refusal { throw refusal }
     do {
       while phase != .complete {
-        guard try advance(in: bytes) else { return nil }
+        guard position < bytes.count, try advance(in: bytes) else { return nil }
       }
       return position
     } catch {
@@ -65,13 +62,12 @@ public struct RequestHeadParser: Sendable {
 
   /// Completes one phase. Returns false if the phase needs more bytes.
   private mutating func advance(in bytes: Span<UInt8>) throws(RequestError) -> Bool {
-    guard position < bytes.count else { return false }
     switch phase {
-    case .start: return try skipEmptyLine(in: bytes)
-    case .method: return try scanMethod(in: bytes)
-    case .target: return try scanTarget(in: bytes)
-    case .fieldLines: return try readFieldLine(in: bytes)
-    case .complete: return true
+    case .start: try skipEmptyLine(in: bytes)
+    case .method: try scanMethod(in: bytes)
+    case .target: try scanTarget(in: bytes)
+    case .fieldLines: try readFieldLine(in: bytes)
+    case .complete: true
     }
   }
 
@@ -79,7 +75,7 @@ public struct RequestHeadParser: Sendable {
   /// refuses a second one, so that a client cannot keep a connection open with empty lines.
   private mutating func skipEmptyLine(in bytes: Span<UInt8>) throws(RequestError) -> Bool {
     if bytes[position] == .carriageReturn {
-      guard try lineEnds(in: bytes) else { return false }
+      guard try bytes.hasLineFeed(after: position) else { return false }
       guard position == 0 else { throw .repeatedEmptyLine }
       position = 2
       return true
@@ -115,18 +111,11 @@ public struct RequestHeadParser: Sendable {
     guard position < bytes.count else { return false }
     let byte = bytes[position]
     guard byte == .carriageReturn else { throw RequestError(forbidden: byte) ?? .controlCharacter }
-    guard try lineEnds(in: bytes) else { return false }
+    guard try bytes.hasLineFeed(after: position) else { return false }
     try head.interpretRequestLine(lineStart..<position, methodEnd: methodEnd, in: bytes)
     position &+= 2
     scanner = FieldLineScanner(at: position, limits: limits)
     phase = .fieldLines
-    return true
-  }
-
-  /// Returns whether an LF follows the CR at ``position``, or false if the next byte has not arrived.
-  private func lineEnds(in bytes: Span<UInt8>) throws(RequestError) -> Bool {
-    guard position &+ 1 < bytes.count else { return false }
-    guard bytes[position &+ 1] == .lineFeed else { throw .bareCarriageReturn }
     return true
   }
 
@@ -137,17 +126,13 @@ public struct RequestHeadParser: Sendable {
       let line = FieldLine(name: name, content: content, in: bytes)
       head.fields.append(line)
       try facts.note(line, of: &head, in: bytes)
-    case .end:
-      try facts.complete(&head)
-      phase = .complete
+    case .end: try takeEnd()
     }
     return true
   }
 
   /// Takes the control data of a request in HTTP/2, in place of a request line. The rules of ``parse(_:)`` apply to them
-  /// and to the fields, which follow by ``take(name:value:in:)``. ``takeEnd()`` completes the head.
-  ///
-  /// - Parameter bytes: The buffer with all parts of the head.
+  /// and to the fields, which follow. `bytes` is the buffer with all parts of the head.
   /// - Throws: ``RequestError``. The parser must not be used after that until ``reset()``.
   public mutating func take(_ control: RequestControlData, in bytes: Span<UInt8>) throws(RequestError) {
     guard bytes.isToken(control.method) else { throw .malformedMethod }
@@ -165,7 +150,7 @@ public struct RequestHeadParser: Sendable {
     takenBytes &+= name.count &+ value.count &+ 4
     guard takenBytes <= limits.headerSection else { throw .headerSectionTooLarge }
     guard !name.isEmpty else { throw .emptyFieldName }
-    for index in name where !ByteSet.token.contains(bytes[index]) { throw .malformedFieldName }
+    guard bytes.isToken(name) else { throw .malformedFieldName }
     guard bytes.extracting(value).endOfText(from: 0) == value.count else { throw .controlCharacter }
     let line = FieldLine(name: name, content: value, in: bytes)
     head.fields.append(line)
@@ -182,60 +167,47 @@ public struct RequestHeadParser: Sendable {
 /// The control data of a request in HTTP/2 (RFC 9113 §8.3.1), as ranges of the buffer with the head.
 public struct RequestControlData: Sendable {
   /// `:method`.
-  public var method: Range<Int>
+  public var method = 0..<0
   /// `:scheme`. Empty for CONNECT.
-  public var scheme: Range<Int>
+  public var scheme = 0..<0
   /// `:path` with its query. Empty for CONNECT.
-  public var path: Range<Int>
+  public var path = 0..<0
   /// `:authority`, or nil if the request has none.
   public var authority: Range<Int>?
 
-  /// Creates the control data of one request.
-  public init(
-    method: Range<Int> = 0..<0, scheme: Range<Int> = 0..<0, path: Range<Int> = 0..<0, authority: Range<Int>? = nil
-  ) {
-    (self.method, self.scheme, self.path, self.authority) = (method, scheme, path, authority)
-  }
+  /// Creates control data without any part.
+  public init() {}
 
   /// The request target: the path, or for CONNECT the authority.
   var target: Range<Int> { path.isEmpty ? authority ?? 0..<0 : path }
 }
 
 /// The properties of host, framing, connection and proxies that the field lines have stated so far.
-struct FieldFacts: Sendable {
+private struct FieldFacts: Sendable {
   private var host: Range<Int>?
-  private var contentLength: Int?
-  private var isChunked = false
-  private var asksToClose = false
-  private var asksToKeepAlive = false
+  private var connection = ConnectionFacts()
   private var expectsContinue = false
 
   /// Records one field line of `head`, which also gets the marks of fields that need no check.
   mutating func note(_ line: FieldLine, of head: inout RequestHead, in bytes: Span<UInt8>) throws(RequestError) {
     let name = line.name
     switch name.count {
-    case 4 where bytes.equalsIgnoringCase(name, "host"):
-      try noteHost(line.value, in: bytes)
+    case 4 where bytes.equalsIgnoringCase(name, "host"): try noteHost(line.value, in: bytes)
     case 6 where bytes.equalsIgnoringCase(name, "expect"):
       // A 100-continue in HTTP/1.0 must be ignored (RFC 9110 §10.1.1), and Expect has no other meaning there.
       if head.version == .http11 { try noteExpectations(line.value, in: bytes) }
-    case 9 where bytes.equalsIgnoringCase(name, "forwarded"):
-      head.forwarding.insert(.forwarded)
-    case 10 where bytes.equalsIgnoringCase(name, "connection"):
-      noteConnectionOptions(line.value, in: bytes)
-    case 11 where bytes.equalsIgnoringCase(name, "traceparent"):
-      head.hasTraceParent = true
-    case 12 where bytes.equalsIgnoringCase(name, "x-request-id"):
-      head.forwarding.insert(.requestID)
-    case 14 where bytes.equalsIgnoringCase(name, "content-length"):
-      try noteContentLength(line.value, in: bytes)
-    case 15 where bytes.equalsIgnoringCase(name, "x-forwarded-for"):
-      head.forwarding.insert(.forwardedFor)
+    case 9 where bytes.equalsIgnoringCase(name, "forwarded"): head.forwarding.insert(.forwarded)
+    case 10 where bytes.equalsIgnoringCase(name, "connection"): noteConnectionOptions(line.value, in: bytes)
+    case 11 where bytes.equalsIgnoringCase(name, "traceparent"): head.hasTraceParent = true
+    case 12 where bytes.equalsIgnoringCase(name, "x-request-id"): head.forwarding.insert(.requestID)
+    case 14 where bytes.equalsIgnoringCase(name, "content-length"): try noteContentLength(line.value, in: bytes)
+    case 15 where bytes.equalsIgnoringCase(name, "x-forwarded-for"): head.forwarding.insert(.forwardedFor)
     case 16
     where bytes.equalsIgnoringCase(name, "music-user-token") || bytes.equalsIgnoringCase(name, "media-user-token"):
       head.hasUserToken = true
     case 17 where bytes.equalsIgnoringCase(name, "transfer-encoding"):
-      try noteTransferEncoding(line.value, version: head.version, in: bytes)
+      try connection.noteTransferEncoding(in: head.version)
+      if !bytes.equalsIgnoringCase(line.value, "chunked") { throw Self.refusal(ofCodings: line.value, in: bytes) }
     default: break
     }
   }
@@ -246,37 +218,24 @@ struct FieldFacts: Sendable {
     // The target's authority has precedence over Host (RFC 9112 §3.2.2).
     if let host, head.targetForm != .absolute, head.targetForm != .authority { head.authority = host }
     // RFC 9112 §6.3: a request without either field has no body.
-    head.framing = isChunked ? .chunked : contentLength.map { .fixed($0) } ?? .none
-    // RFC 9112 §9.3: "close" has precedence, then the version, then "keep-alive".
-    head.keepAlive = !asksToClose && (head.version == .http11 || asksToKeepAlive)
+    head.framing = connection.framing ?? .none
+    head.keepAlive = connection.isKept(in: head.version)
     head.hasExpectation = expectsContinue
   }
 
-  /// Records Host: exactly one, and well-formed (RFC 9112 §3.2). An empty one is only for URIs without an authority,
-  /// but http and https URIs have one (RFC 9110 §7.2).
+  /// Records Host: exactly one, and well-formed (RFC 9112 §3.2). http and https URIs have an authority (RFC 9110 §7.2).
   private mutating func noteHost(_ value: Range<Int>, in bytes: Span<UInt8>) throws(RequestError) {
     guard host == nil else { throw .repeatedHost }
-    guard Authority(value, in: bytes) != nil else { throw .malformedHost }
+    guard bytes.isAuthority(value) else { throw .malformedHost }
     host = value
   }
 
   /// Records Content-Length: one number. RFC 9110 §8.6 allows a list of equal numbers; this server does not.
   private mutating func noteContentLength(_ value: Range<Int>, in bytes: Span<UInt8>) throws(RequestError) {
-    guard contentLength == nil else { throw .repeatedContentLength }
-    guard !isChunked else { throw .contentLengthWithTransferEncoding }
+    guard connection.contentLength == nil else { throw .repeatedContentLength }
+    guard !connection.isChunked else { throw .contentLengthWithTransferEncoding }
     guard let length = bytes.decimal(in: value) else { throw .malformedContentLength }
-    contentLength = length
-  }
-
-  /// Records Transfer-Encoding: one field line with only `chunked` (RFC 9112 §6.1).
-  private mutating func noteTransferEncoding(
-    _ value: Range<Int>, version: HTTPVersion, in bytes: Span<UInt8>
-  ) throws(RequestError) {
-    guard version == .http11 else { throw .transferEncodingInHTTP10 }
-    guard !isChunked else { throw .repeatedTransferEncoding }
-    guard contentLength == nil else { throw .contentLengthWithTransferEncoding }
-    if !bytes.equalsIgnoringCase(value, "chunked") { throw Self.refusal(ofCodings: value, in: bytes) }
-    isChunked = true
+    connection.contentLength = length
   }
 
   /// Returns the error for a list of codings other than `chunked`: not implemented if the list is well-formed and its
@@ -306,22 +265,9 @@ struct FieldFacts: Sendable {
     var start = value.lowerBound
     for index in value where bytes[index] == .comma {
       // A list may be all commas, so an element shorter than `close` must cost no more than its bytes.
-      if index - start >= 5 { noteConnectionOption(start..<index, in: bytes) }
+      if index - start >= 5 { connection.noteOption(bytes.trimmingWhitespace(start..<index), in: bytes) }
       start = index + 1
     }
-    noteConnectionOption(start..<value.upperBound, in: bytes)
-  }
-
-  private mutating func noteConnectionOption(_ option: Range<Int>, in bytes: Span<UInt8>) {
-    let option = bytes.trimmingWhitespace(option)
-    if bytes.equalsIgnoringCase(option, "close") { asksToClose = true }
-    if bytes.equalsIgnoringCase(option, "keep-alive") { asksToKeepAlive = true }
-  }
-}
-
-extension Span<UInt8> {
-  /// Returns whether the bytes in `range` are a token (RFC 9110 §5.6.2).
-  fileprivate func isToken(_ range: Range<Int>) -> Bool {
-    range.allSatisfy { ByteSet.token.contains(self[$0]) } && !range.isEmpty
+    connection.noteOption(bytes.trimmingWhitespace(start..<value.upperBound), in: bytes)
   }
 }

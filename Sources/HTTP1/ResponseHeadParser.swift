@@ -1,8 +1,7 @@
 import Bytes
 public import HTTPTypes
 
-/// An incremental parser of response heads (RFC 9112 §4–§6), as strict as ``RequestHeadParser``, and used alike. It skips
-/// interim responses, up to a limit.
+/// An incremental parser of response heads (RFC 9112 §4–§6), like ``RequestHeadParser``. It skips interim responses.
 public struct ResponseHeadParser: Sendable {
   private enum Phase { case statusLine, fieldLines, complete }
 
@@ -27,8 +26,7 @@ public struct ResponseHeadParser: Sendable {
   /// Creates a parser for the response to a request.
   /// - Parameter method: The request's method, because responses to HEAD and CONNECT have their own framing.
   public init(answering method: HTTPRequest.Method, limits: HTTP1Limits = .init()) {
-    self.method = method
-    self.limits = limits
+    (self.method, self.limits) = (method, limits)
     scanner = FieldLineScanner(limits: limits)
   }
 
@@ -41,8 +39,7 @@ public struct ResponseHeadParser: Sendable {
     lines = storage
   }
 
-  /// Parses the new bytes of all received since the request was sent. A later call passes the same bytes and more.
-  ///
+  /// Parses the new bytes of all received since the request was sent.
   /// - Returns: The length of the head, including the interim responses before it, or nil if it is incomplete.
   /// - Throws: ``ResponseError``. All later calls throw the same error.
   public mutating func parse(_ bytes: Span<UInt8>) throws(ResponseError) -> Int? {
@@ -83,8 +80,7 @@ public struct ResponseHeadParser: Sendable {
     guard position < bytes.count else { return false }
     let byte = bytes[position]
     guard byte == .carriageReturn else { throw .malformed(RequestError(forbidden: byte) ?? .controlCharacter) }
-    guard position &+ 1 < bytes.count else { return false }
-    guard bytes[position &+ 1] == .lineFeed else { throw .malformed(.bareCarriageReturn) }
+    do { guard try bytes.hasLineFeed(after: position) else { return false } } catch { throw .malformed(error) }
     try interpretStatusLine(lineStart..<position, in: bytes)
     position &+= 2
     scanner = FieldLineScanner(at: position, limits: limits)
@@ -95,8 +91,7 @@ public struct ResponseHeadParser: Sendable {
 
   private static let protocolName: InlineArray<5, UInt8> = [0x48, 0x54, 0x54, 0x50, 0x2F]  // HTTP/
 
-  /// Interprets `HTTP-version SP status-code SP [ reason-phrase ]` (RFC 9112 §4). Without a phrase, the space before it
-  /// may be missing, because many servers omit it.
+  /// Interprets `HTTP-version SP status-code SP [ reason-phrase ]` (RFC 9112 §4). Many servers omit the second space.
   private mutating func interpretStatusLine(_ line: Range<Int>, in bytes: Span<UInt8>) throws(ResponseError) {
     let start = line.lowerBound
     guard
@@ -151,74 +146,51 @@ public struct ResponseHead: Sendable, Equatable {
   public internal(set) var framing = MessageFraming.untilClose
   /// Whether the connection can carry another request after this response (RFC 9112 §9.3).
   public internal(set) var keepAlive = true
-
-  init() {}
 }
 
 /// The properties of framing and connection that the field lines of a response have stated so far.
-struct ResponseFacts: Sendable {
-  private(set) var contentLength: Int?
-  private var isChunked = false
-  private var asksToClose = false
-  private var asksToKeepAlive = false
+private struct ResponseFacts: Sendable {
+  private var connection = ConnectionFacts()
   /// Lower-case names of the fields that are only for the connection.
   private(set) var connectionFields: Set<ByteString> = []
 
   mutating func note(_ line: FieldLine, version: HTTPVersion, in bytes: Span<UInt8>) throws(ResponseError) {
     let name = line.name
     switch name.count {
-    case 10 where bytes.equalsIgnoringCase(name, "connection"):
-      noteConnectionOptions(line.value, in: bytes)
-    case 14 where bytes.equalsIgnoringCase(name, "content-length"):
-      try noteContentLength(line.value, in: bytes)
+    case 10 where bytes.equalsIgnoringCase(name, "connection"): noteConnectionOptions(line.value, in: bytes)
+    case 14 where bytes.equalsIgnoringCase(name, "content-length"): try noteContentLength(line.value, in: bytes)
     case 17 where bytes.equalsIgnoringCase(name, "transfer-encoding"):
-      try noteTransferEncoding(line.value, version: version, in: bytes)
+      do { try connection.noteTransferEncoding(in: version) } catch { throw .malformed(error) }
+      // TE requests no other coding.
+      guard bytes.equalsIgnoringCase(line.value, "chunked") else { throw .malformed(.unsupportedTransferCoding) }
     default: break
     }
   }
 
   /// Sets the head's framing and connection at the end of the header section, in the order of RFC 9112 §6.3.
   func complete(_ head: inout ResponseHead, answering method: HTTPRequest.Method) {
-    head.contentLength = contentLength
-    if method == .head || head.status == 204 || head.status == 304 || method == .connect && head.status < 300 {
-      head.framing = .none
-    } else {
-      head.framing = isChunked ? .chunked : contentLength.map { .fixed($0) } ?? .untilClose
-    }
-    // RFC 9112 §9.3: "close" has precedence, then the version, then "keep-alive".
-    head.keepAlive = !asksToClose && (head.version == .http11 || asksToKeepAlive) && head.framing != .untilClose
+    head.contentLength = connection.contentLength
+    let hasNoContent =
+      method == .head || head.status == 204 || head.status == 304 || method == .connect && head.status < 300
+    head.framing = hasNoContent ? .none : connection.framing ?? .untilClose
+    head.keepAlive = connection.isKept(in: head.version) && head.framing != .untilClose
   }
 
   /// Records Content-Length: a number, or equal numbers in a list, as some proxies send it (RFC 9110 §8.6).
   private mutating func noteContentLength(_ value: Range<Int>, in bytes: Span<UInt8>) throws(ResponseError) {
-    guard !isChunked else { throw .malformed(.contentLengthWithTransferEncoding) }
+    guard !connection.isChunked else { throw .malformed(.contentLengthWithTransferEncoding) }
     var elements = ListElements(value)
     while let element = elements.next(in: bytes) {
       guard let length = bytes.decimal(in: element) else { throw .malformed(.malformedContentLength) }
-      guard contentLength == nil || contentLength == length else { throw .conflictingContentLength }
-      contentLength = length
+      guard connection.contentLength ?? length == length else { throw .conflictingContentLength }
+      connection.contentLength = length
     }
-  }
-
-  /// Records Transfer-Encoding: one line with only `chunked` (RFC 9112 §6.1), because TE requests no other coding.
-  private mutating func noteTransferEncoding(
-    _ value: Range<Int>, version: HTTPVersion, in bytes: Span<UInt8>
-  ) throws(ResponseError) {
-    guard version == .http11 else { throw .malformed(.transferEncodingInHTTP10) }
-    guard !isChunked else { throw .malformed(.repeatedTransferEncoding) }
-    guard contentLength == nil else { throw .malformed(.contentLengthWithTransferEncoding) }
-    guard bytes.equalsIgnoringCase(value, "chunked") else { throw .malformed(.unsupportedTransferCoding) }
-    isChunked = true
   }
 
   private mutating func noteConnectionOptions(_ value: Range<Int>, in bytes: Span<UInt8>) {
     var options = ListElements(value)
     while let option = options.next(in: bytes) {
-      if bytes.equalsIgnoringCase(option, "close") {
-        asksToClose = true
-      } else if bytes.equalsIgnoringCase(option, "keep-alive") {
-        asksToKeepAlive = true
-      } else if !option.isEmpty {
+      if !connection.noteOption(option, in: bytes), !option.isEmpty {
         connectionFields.insert(ByteString(option.map { bytes[$0] }).lowercasedASCII)
       }
     }

@@ -1,22 +1,15 @@
 import Bytes
 public import HTTPTypes
 
-/// A serializer of response heads (RFC 9112 §4, §5).
-///
-/// The output is always one well-formed head. Control characters in values become spaces, so the output cannot contain
-/// a second response. It allocates only the growth of the output array.
+/// A serializer of response heads (RFC 9112 §4, §5). The output is always one well-formed head: control characters in
+/// values become spaces. It allocates only the growth of the output array.
 public enum ResponseSerializer {
   /// Appends a response head, including its final empty line.
-  ///
   /// - Parameters:
-  ///   - status: The final status. Its reason phrase is used if this codec has none for the code.
   ///   - prepared: Field lines that are already serialized, for many responses.
   ///   - encoded: Field lines that are already serialized, for this response. A Date among them replaces `date`.
-  ///   - fields: The handler's other fields. The serializer omits the fields of framing and connection: Connection,
-  ///     Content-Length, Keep-Alive, Transfer-Encoding, Upgrade.
-  ///   - contentLength: The length of the content in bytes, that of GET in a response to HEAD; nil for none. It is not
-  ///     sent with 1xx and 204, where it is forbidden, nor with 304, where it must equal that of the 200 (RFC 9110
-  ///     §8.6).
+  ///   - fields: The handler's other fields. The serializer omits those of framing and connection.
+  ///   - contentLength: The length in bytes, for HEAD that of GET; nil for none. Not sent with 1xx, 204, 304 (RFC 9110 §8.6).
   ///   - isChunked: Whether the content follows in chunks (RFC 9112 §7.1), because its length is unknown.
   ///   - date: The value of Date. A Date in `fields`, which comes from an origin, replaces it.
   ///   - requestID: The value of X-Request-ID, which replaces one in `fields`. An empty value writes nothing.
@@ -31,10 +24,11 @@ public enum ResponseSerializer {
     output.append(copying: encoded.bytes.span)
     var needsDate = !encoded.hasDate
     for field in fields {
-      switch Role(field.name, hasRequestID: !requestID.isEmpty) {
+      switch Role(field.name) {
       case .omitted: continue
+      case .requestID where !requestID.isEmpty: continue
       case .date: needsDate = false
-      case .plain: break
+      case .requestID, .plain: break
       }
       output.appendFieldLine(field)
     }
@@ -44,7 +38,7 @@ public enum ResponseSerializer {
         line.append("Date")
         line.appendFieldValue(date)
       }
-      if let contentLength, status.mayHaveContentLength {
+      if let contentLength, status.code >= 200, status.code != 204, status.code != 304 {
         line.append("Content-Length: ")
         line.append(decimal: contentLength)
         line.append("\r\n")
@@ -54,50 +48,43 @@ public enum ResponseSerializer {
         line.append("X-Request-ID")
         line.appendFieldValue(requestID)
       }
-      line.appendConnection(keepAlive: keepAlive, version: version)
+      // The version may already mean the same (RFC 9112 §9.3, §9.6).
+      if !keepAlive {
+        line.append("Connection: close\r\n")
+      } else if version == .http10 {
+        line.append("Connection: keep-alive\r\n")
+      }
       line.append("\r\n")
     }
   }
 
-  /// The most bytes of the fields that the server writes for each response, without the values of Date and X-Request-ID:
-  /// 8, 39, 28, 16, 24 and the empty line.
+  /// The most bytes of the fields that the server writes, without Date and X-Request-ID: 8, 39, 28, 16, 24 and CRLF.
   private static let roomForOwnFields = 128
 
   /// Appends the interim response that requests the body (RFC 9110 §15.2.1).
-  public static func appendContinue(to output: inout [UInt8]) {
-    output.append("HTTP/1.1 100 Continue\r\n\r\n")
-  }
+  public static func appendContinue(to output: inout [UInt8]) { output.append("HTTP/1.1 100 Continue\r\n\r\n") }
 
-  enum Role {
-    case plain, date, omitted
+  /// What a field is to the serializer, which writes all except the plain ones itself.
+  fileprivate enum Role {
+    case plain, date, requestID
+    /// Connection, Content-Length, Keep-Alive, Transfer-Encoding, Upgrade.
+    case omitted
 
     @inline(__always)
-    init(_ name: HTTPField.Name, hasRequestID: Bool) {
-      let canonical = name.canonicalName
-      switch canonical.utf8.count {
-      case 4 where canonical == "date": self = .date
-      case 7 where canonical == "upgrade": self = .omitted
-      case 10 where canonical == "connection" || canonical == "keep-alive": self = .omitted
-      case 12 where hasRequestID && canonical == "x-request-id": self = .omitted
-      case 14 where canonical == "content-length": self = .omitted
-      case 17 where canonical == "transfer-encoding": self = .omitted
+    init(_ name: HTTPField.Name) { self = name.canonicalName.withUTF8Bytes { Role($0.indices, in: $0) } }
+
+    @inline(__always)
+    init(_ name: Range<Int>, in bytes: Span<UInt8>) {
+      switch name.count {
+      case 4 where bytes.equalsIgnoringCase(name, "date"): self = .date
+      case 7 where bytes.equalsIgnoringCase(name, "upgrade"): self = .omitted
+      case 10 where bytes.equalsIgnoringCase(name, "connection"): self = .omitted
+      case 10 where bytes.equalsIgnoringCase(name, "keep-alive"): self = .omitted
+      case 12 where bytes.equalsIgnoringCase(name, "x-request-id"): self = .requestID
+      case 14 where bytes.equalsIgnoringCase(name, "content-length"): self = .omitted
+      case 17 where bytes.equalsIgnoringCase(name, "transfer-encoding"): self = .omitted
       default: self = .plain
       }
-    }
-  }
-}
-
-extension HTTPResponse.Status {
-  fileprivate var mayHaveContentLength: Bool { code >= 200 && code != 204 && code != 304 }
-}
-
-extension OutputSpan<UInt8> {
-  /// Appends the Connection field if the version does not already mean the same (RFC 9112 §9.3, §9.6).
-  fileprivate mutating func appendConnection(keepAlive: Bool, version: HTTPVersion) {
-    if !keepAlive {
-      append("Connection: close\r\n")
-    } else if version == .http10 {
-      append("Connection: keep-alive\r\n")
     }
   }
 }
@@ -160,8 +147,7 @@ extension [UInt8] {
     }
   }
 
-  /// Appends a field value or a reason phrase. Every control character except HTAB becomes a space, as RFC 9110 §5.5
-  /// allows. So untrusted bytes from a handler can never end a line.
+  /// Appends a field value or a reason phrase. Control characters except HTAB become spaces (RFC 9110 §5.5).
   mutating func appendSafely(_ bytes: Span<UInt8>) {
     append(addingCapacity: bytes.count) { (output: inout OutputSpan<UInt8>) in output.append(copyingText: bytes) }
   }
@@ -201,8 +187,7 @@ public struct FieldSection: Sendable, Equatable {
   /// A section without field lines.
   public static let empty = FieldSection([:])
 
-  /// Serializes `fields` like ``ResponseSerializer``. It omits Date and the fields of framing and connection, because
-  /// the server writes these for each response.
+  /// Serializes `fields`, except those that the server writes for each response.
   public init(_ fields: HTTPFields) { for field in fields { append(field) } }
 
   /// The number of bytes.
@@ -212,19 +197,7 @@ public struct FieldSection: Sendable, Equatable {
   public mutating func append(_ lines: FieldLines, where isIncluded: (_ name: Range<Int>, _ bytes: Span<UInt8>) -> Bool)
   {
     bytes.appendLines(of: lines) { name, bytes in
-      isIncluded(name, bytes) && !Self.isWrittenByServer(name, in: bytes)
-    }
-  }
-
-  private static func isWrittenByServer(_ name: Range<Int>, in bytes: Span<UInt8>) -> Bool {
-    switch name.count {
-    case 4: bytes.equalsIgnoringCase(name, "date")
-    case 7: bytes.equalsIgnoringCase(name, "upgrade")
-    case 10: bytes.equalsIgnoringCase(name, "connection") || bytes.equalsIgnoringCase(name, "keep-alive")
-    case 12: bytes.equalsIgnoringCase(name, "x-request-id")
-    case 14: bytes.equalsIgnoringCase(name, "content-length")
-    case 17: bytes.equalsIgnoringCase(name, "transfer-encoding")
-    default: false
+      isIncluded(name, bytes) && ResponseSerializer.Role(name, in: bytes) == .plain
     }
   }
 
@@ -243,9 +216,7 @@ public struct FieldSection: Sendable, Equatable {
   }
 
   /// Appends a field line whose value `appendValue` appends: at most `most` visible ASCII characters and spaces.
-  public mutating func append(
-    _ name: StaticString, upTo most: Int, _ appendValue: (inout OutputSpan<UInt8>) -> Void
-  ) {
+  public mutating func append(_ name: StaticString, upTo most: Int, _ appendValue: (inout OutputSpan<UInt8>) -> Void) {
     bytes.append(addingCapacity: name.utf8CodeUnitCount + most + 4) { (line: inout OutputSpan<UInt8>) in
       line.append(name)
       line.append(": ")
@@ -264,7 +235,7 @@ public struct FieldSection: Sendable, Equatable {
 
   /// Appends a field line, unless it is one that the server writes for each response.
   public mutating func append(_ field: HTTPField) {
-    guard ResponseSerializer.Role(field.name, hasRequestID: true) == .plain else { return }
+    guard ResponseSerializer.Role(field.name) == .plain else { return }
     bytes.appendFieldLine(field)
   }
 
@@ -289,11 +260,8 @@ public struct HTTPDate: Sendable, Equatable {
   /// The seconds since 1970-01-01 00:00:00 UTC without leap seconds, at most the last second of the year 9999.
   public let secondsSinceEpoch: Int
 
-  /// Creates a date from seconds since the epoch. A time before the epoch becomes the epoch, and a time that the format
-  /// cannot express becomes the last that it can.
-  public init(secondsSinceEpoch: Int) {
-    self.secondsSinceEpoch = min(max(secondsSinceEpoch, 0), 253_402_300_799)
-  }
+  /// Creates the date nearest to a time that the format can express.
+  public init(secondsSinceEpoch: Int) { self.secondsSinceEpoch = min(max(secondsSinceEpoch, 0), 253_402_300_799) }
 
   /// Appends the 29 bytes of the date.
   public func append(to output: inout [UInt8]) {
@@ -302,9 +270,7 @@ public struct HTTPDate: Sendable, Equatable {
   }
 
   /// The date.
-  public var text: InlineArray<29, UInt8> {
-    InlineArray { (text: inout OutputSpan<UInt8>) in append(to: &text) }
-  }
+  public var text: InlineArray<29, UInt8> { InlineArray { (text: inout OutputSpan<UInt8>) in append(to: &text) } }
 
   /// Returns the date of a time in seconds since the epoch.
   package static func text(_ secondsSinceEpoch: Int) -> String {

@@ -18,9 +18,7 @@ extension Span<UInt8> {
     return index
   }
 
-  /// Returns the index of the first byte in `start..<end` that a token must not contain (RFC 9110 §5.6.2), or `end`; `start`
-  /// if that is not below `end`.
-  ///
+  /// Returns the index of the first byte from `start` on that no token contains (RFC 9110 §5.6.2), `end` at most.
   /// It tests eight bytes at a time as long as they are letters and hyphens, as in nearly all field names.
   @inline(__always)
   func endOfToken(from start: Int, to end: Int) -> Int {
@@ -37,13 +35,25 @@ extension Span<UInt8> {
   }
 
   /// Returns the index of the first byte in `range` that equals `byte`, or nil if `range` does not contain it.
-  func firstIndex(of byte: UInt8, in range: Range<Int>) -> Int? {
+  package func firstIndex(of byte: UInt8, in range: Range<Int>) -> Int? {
     var index = firstMark(from: range.lowerBound, to: range.upperBound) { $0.marks(of: byte) }
     while index < range.upperBound {
       if self[index] == byte { return index }
       index &+= 1
     }
     return nil
+  }
+
+  /// Returns whether the bytes in `range` are a token (RFC 9110 §5.6.2).
+  func isToken(_ range: Range<Int>) -> Bool {
+    !range.isEmpty && endOfToken(from: range.lowerBound, to: range.upperBound) == range.upperBound
+  }
+
+  /// Returns whether an LF follows the CR at `index`, or false if the next byte has not arrived.
+  func hasLineFeed(after index: Int) throws(RequestError) -> Bool {
+    guard index &+ 1 < count else { return false }
+    guard self[index &+ 1] == .lineFeed else { throw .bareCarriageReturn }
+    return true
   }
 
   /// Returns the non-negative decimal number in `range`, one to 19 digits within `Int`. Returns nil otherwise.
@@ -69,9 +79,8 @@ extension Span<UInt8> {
   }
 }
 
-/// Weights in lists of preferences (RFC 9110 §12.4.2), in thousandths.
 extension Span<UInt8> {
-  /// Returns the weight in `range`: 500 for `0.5`. A malformed weight is 0, so that it means "not acceptable".
+  /// Returns a weight (RFC 9110 §12.4.2) in thousandths: 500 for `0.5`. A malformed one is 0, "not acceptable".
   public func qualityValue(in range: Range<Int>) -> Int {
     guard (1...5).contains(range.count), range.count == 1 || self[range.lowerBound + 1] == UInt8(ascii: ".") else {
       return 0
@@ -108,9 +117,7 @@ extension UInt8 {
   static var rightBracket: UInt8 { 0x5d }
 }
 
-/// A set of ASCII characters as a mask of 128 bits: two constants in registers, so no table must be loaded.
-///
-/// A test compares every mask with the characters that its grammar lists.
+/// A set of ASCII characters as two masks in registers. A test compares them with what the grammars list.
 package struct ByteSet: Sendable {
   /// Bit *n* represents the character *n*.
   let low: UInt64
@@ -128,8 +135,7 @@ package struct ByteSet: Sendable {
   package static var token: Self { Self(low: 0x03ff_6cfa_0000_0000, high: 0x57ff_ffff_c7ff_fffe) }
 
   /// The ASCII characters of a path: `pchar` and `/` (RFC 3986 §3.3), `[ ] ^ |`, which browsers send unencoded (WHATWG
-  /// URL, path percent-encode set), and `" < >`, which only scripts send unencoded. `\` is not allowed, because some
-  /// programs read it as `/`.
+  /// URL), and `" < >`, which only scripts do. Not `\`, because some programs read it as `/`.
   static var path: Self { Self(low: 0x7fff_fff6_0000_0000, high: 0x57ff_fffe_efff_ffff) }
 
   /// The ASCII characters of a query: `pchar`, `/` and `?` (RFC 3986 §3.4), ``[ ] \ ^ ` { | }``, which browsers send

@@ -1,11 +1,9 @@
 import Bytes
 import CNghttp2
-import Glibc
 import HTTP1
 
 /// A header section to be sent, in the layout of nghttp2. A session reuses one block to keep its storage.
-///
-/// Safe: the pointers refer to the bytes of this block, and are read only while `withPairs` holds those bytes.
+// Safe: the pointers refer to the bytes of this block, and are read only while `withPairs` holds those bytes.
 @safe struct FieldBlock {
   /// The size as RFC 9113 §6.5.2 counts it.
   private(set) var size = 0
@@ -38,12 +36,11 @@ import HTTP1
   /// Starts a response with the head that it has in HTTP/1.1.
   mutating func begin(status: Int, _ writeHead: (inout [UInt8]) -> Void) {
     reset()
-    let name = bytes.count
     bytes.append(":status")
     let value = bytes.count
     bytes.append(decimal: status, width: 3)
-    note(name..<value, value..<bytes.count)
     let start = bytes.count
+    note(0..<value, value..<start)
     writeHead(&bytes)
     splitLines(from: start)
   }
@@ -71,9 +68,7 @@ import HTTP1
     lines.removeAll(keepingCapacity: true)
   }
 
-  private mutating func append(_ name: StaticString, _ value: String) {
-    value.withUTF8Bytes { append(name, $0) }
-  }
+  private mutating func append(_ name: StaticString, _ value: String) { value.withUTF8Bytes { append(name, $0) } }
 
   private mutating func append(_ name: StaticString, _ value: Span<UInt8>) {
     let start = bytes.count
@@ -88,37 +83,29 @@ import HTTP1
     bytes.append(copying: fields.bytes.span)
     for line in fields.lines {
       let name = line.name.lowerBound + offset..<line.name.upperBound + offset
-      bytes.makeLowercase(name)
+      bytes.lowercaseName(from: name.lowerBound)
       note(name, line.value.lowerBound + offset..<line.value.upperBound + offset, isIndexed: !line.isUnindexed)
     }
   }
 
-  /// Finds the names and values of the field lines behind a status line, and makes the names lower-case (RFC 9113
-  /// §8.2.1).
   private mutating func splitLines(from start: Int) {
-    guard let statusEnd = index(of: "\n", from: start) else { return }
+    let end = bytes.count
+    guard let statusEnd = bytes.span.firstIndex(of: UInt8(ascii: "\n"), in: start..<end) else { return }
     var next = statusEnd + 1
-    while let colon = index(of: ":", from: next), let lineEnd = index(of: "\r", from: colon) {
-      bytes.makeLowercase(next..<colon)
+    while next < end, let colon = bytes.lowercaseName(from: next),
+      let lineEnd = bytes.span.firstIndex(of: UInt8(ascii: "\r"), in: colon..<end)
+    {
       note(next..<colon, min(colon + 2, lineEnd)..<lineEnd)
       next = lineEnd + 2
-    }
-  }
-
-  /// Returns the index of the next such byte, or nil if no such byte follows.
-  private func index(of character: Unicode.Scalar, from start: Int) -> Int? {
-    unsafe bytes.withUnsafeBytes { buffer in
-      guard let base = buffer.baseAddress, start < buffer.count else { return nil }
-      // Safe: the search ends with the bytes.
-      let found = unsafe memchr(base + start, Int32(character.value), buffer.count - start)
-      return unsafe found.map { unsafe UnsafeRawPointer($0) - base }
     }
   }
 
   private mutating func note(_ name: Range<Int>, _ value: Range<Int>, isIndexed: Bool = true) {
     guard !isOfConnection(name) else { return }
     size += name.count + value.count + 32
-    lines.append(Line(name: name, value: value, isIndexed: isIndexed && !isUnique(name)))
+    // A value that differs in each response would only displace others in the HPACK table.
+    let isUnique = name.count == 12 && isNamed(name, "x-request-id")
+    lines.append(Line(name: name, value: value, isIndexed: isIndexed && !isUnique))
   }
 
   /// Returns whether HTTP/2 forbids the field (RFC 9113 §8.2.2), or it is Host, which `:authority` replaces (§8.3.1).
@@ -134,15 +121,18 @@ import HTTP1
     }
   }
 
-  /// Returns whether the value differs in each response, so that it would only displace others in the HPACK table.
-  private func isUnique(_ name: Range<Int>) -> Bool { name.count == 12 && isNamed(name, "x-request-id") }
-
   private func isNamed(_ name: Range<Int>, _ text: StaticString) -> Bool { bytes.span.equals(name, text) }
 }
 
 extension [UInt8] {
-  fileprivate mutating func makeLowercase(_ range: Range<Int>) {
+  /// Makes a field name lower-case (RFC 9113 §8.2.1), and returns the place of the colon behind it; nil without one.
+  @discardableResult
+  fileprivate mutating func lowercaseName(from start: Int) -> Int? {
     var bytes = mutableSpan
-    for index in range { bytes[index] = bytes[index].lowercased }
+    for index in start..<bytes.count {
+      guard bytes[index] != UInt8(ascii: ":") else { return index }
+      bytes[index] = bytes[index].lowercased
+    }
+    return nil
   }
 }

@@ -3,8 +3,7 @@ import HTTPTypes
 
 // Callbacks while the library processes received bytes. They record state and queue events.
 extension HTTP2Session {
-  /// Starts a header section.
-  /// - Returns: 0, or the library's code to reset the stream.
+  /// Starts a header section. Returns 0, or the library's code to reset the stream.
   func beginHeaders(_ frame: nghttp2_frame) -> CInt {
     // A PUSH_PROMISE that the server sent before it received our ENABLE_PUSH setting of 0 (RFC 9113 §6.5.2).
     guard unsafe frame.hd.type == UInt8(truncatingIfNeeded: NGHTTP2_HEADERS.rawValue) else {
@@ -18,17 +17,10 @@ extension HTTP2Session {
     return 0
   }
 
-  /// Adds a field line that the library has checked.
-  /// - Returns: 0, or the library's code to reset the stream, or to pause.
-  func receive(
-    _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>, on id: HTTP2StreamID
-  ) -> CInt {
+  /// Adds a field line that the library has checked. Returns 0, or the library's code to reset the stream, or to pause.
+  func receive(_ name: Span<UInt8>, _ value: Span<UInt8>, on id: HTTP2StreamID) -> CInt {
     guard let stream = stream(id) else { return 0 }
-    if role == .server {
-      unsafe heads.add(name, value, limits: limits)
-    } else {
-      unsafe builder.add(name, value, limits: limits)
-    }
+    if role == .server { heads.add(name, value, limits: limits) } else { builder.add(name, value, limits: limits) }
     guard heads.isOversized || builder.isOversized, role == .client || stream.hasHead else {
       if heads.isExcessive {
         // Without the rest of the section HPACK's table is not valid, so `process` ends the session.
@@ -59,10 +51,11 @@ extension HTTP2Session {
     case NGHTTP2_HEADERS: unsafe receiveHeaders(frame.hd)
     case NGHTTP2_DATA: unsafe receiveEnd(frame.hd)
     case NGHTTP2_RST_STREAM: unsafe receiveReset(frame.rst_stream)
-    case NGHTTP2_SETTINGS:
-      if unsafe !frame.hd.has(NGHTTP2_FLAG_ACK) { events.append(.settings) }
-    case NGHTTP2_PING:
-      if unsafe frame.hd.has(NGHTTP2_FLAG_ACK) { events.append(.pong(unsafe frame.ping.payload)) }
+    case NGHTTP2_SETTINGS where unsafe !frame.hd.has(NGHTTP2_FLAG_ACK): events.append(.settings)
+    case NGHTTP2_PING where unsafe frame.hd.has(NGHTTP2_FLAG_ACK):
+      // Safe: any eight bytes are a valid number.
+      let payload = unsafe withUnsafeBytes(of: frame.ping.opaque_data) { unsafe $0.loadUnaligned(as: UInt64.self) }
+      events.append(.pong(UInt64(bigEndian: payload)))
     case NGHTTP2_GOAWAY: events.append(.goAway(unsafe HTTP2GoAway(frame.goaway)))
     default: break
     }
@@ -84,7 +77,7 @@ extension HTTP2Session {
     guard let stream = stream(header.stream_id) else { return }
     if !stream.hasHead {
       // 1xx: another header section follows (RFC 9113 §8.1).
-      if role == .client, builder.status < 200 { return }
+      if role == .client, builder.head.status < 200 { return }
       receiveHead(of: stream)
     }
     conduct.noteUse()
@@ -94,7 +87,7 @@ extension HTTP2Session {
   private func receiveHead(of stream: Stream) {
     stream.hasHead = true
     if role == .client {
-      events.append(.response(stream, builder.response()))
+      events.append(.response(stream, builder.head))
     } else if let head = heads.complete() {
       stream.isOversized = heads.isOversized
       events.append(.request(stream, head))
@@ -115,8 +108,7 @@ extension HTTP2Session {
   private func receiveReset(_ frame: nghttp2_rst_stream) {
     guard let stream = stream(frame.hd.stream_id), stream.cause == nil else { return }
     let code = HTTP2ErrorCode(rawValue: frame.error_code)
-    // After a complete response, a server may reset the stream this way if it needs no more content (RFC 9113 §8.1). A
-    // client that does so cuts its stream short.
+    // A server may reset a stream behind a complete response if it needs no more content (RFC 9113 §8.1).
     if role == .client, code == .noError, stream.hasEnd { return }
     let isRefusal = code == .refusedStream && role == .client && !stream.hasHead
     stream.cause = isRefusal ? .unprocessed : .resetByPeer
@@ -125,14 +117,6 @@ extension HTTP2Session {
 
 extension nghttp2_frame_hd {
   func has(_ flag: nghttp2_flag) -> Bool { UInt32(flags) & flag.rawValue != 0 }
-}
-
-extension nghttp2_ping {
-  /// The eight bytes as a number in network byte order.
-  var payload: UInt64 {
-    // Safe: any eight bytes are a valid number.
-    UInt64(bigEndian: unsafe withUnsafeBytes(of: opaque_data) { unsafe $0.loadUnaligned(as: UInt64.self) })
-  }
 }
 
 extension HTTP2GoAway {
@@ -166,9 +150,10 @@ extension HTTP2Session {
     unsafe nghttp2_session_callbacks_set_on_header_callback(callbacks) {
       _, frame, name, nameCount, value, valueCount, _, owner in
       guard let frame = unsafe frame, let session = unsafe HTTP2Session.of(owner) else { return 0 }
-      return unsafe session.receive(
-        UnsafeBufferPointer(start: name, count: nameCount), UnsafeBufferPointer(start: value, count: valueCount),
-        on: frame.pointee.hd.stream_id)
+      // Safe: the bytes are valid during the callback, and no span leaves it.
+      let name = unsafe Span(_unsafeElements: UnsafeBufferPointer(start: name, count: nameCount))
+      let value = unsafe Span(_unsafeElements: UnsafeBufferPointer(start: value, count: valueCount))
+      return unsafe session.receive(name, value, on: frame.pointee.hd.stream_id)
     }
     // Without this callback the library would drop such fields and continue.
     unsafe nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks) { _, _, _, _, _, _, _, _ in
@@ -200,8 +185,7 @@ extension HTTP2Session {
 
   /// Returns the session in the library's user data. Safe: the session owns the library's object, so it is alive.
   static func of(_ owner: UnsafeMutableRawPointer?) -> HTTP2Session? {
-    guard let owner = unsafe owner else { return nil }
-    return unsafe Unmanaged<HTTP2Session>.fromOpaque(owner).takeUnretainedValue()
+    unsafe owner.map { unsafe Unmanaged.fromOpaque($0).takeUnretainedValue() }
   }
 
   /// Delivers all queued events in order, including events that arise meanwhile. `bytes` hold the content.
@@ -216,7 +200,7 @@ extension HTTP2Session {
       next += 1
     }
     // A connection that waits keeps no more than its usual events need.
-    events.capacity > Self.keptEvents ? events = [] : events.removeAll(keepingCapacity: true)
+    events.removeAll(keepingCapacity: events.capacity <= Self.keptEvents)
     heads.dropComplete()
   }
 
@@ -226,7 +210,7 @@ extension HTTP2Session {
     switch event {
     case .request(let stream, let head):
       // A client that resets a stream at once, or breaks its rules, gets no work for it (CVE-2023-44487).
-      guard !stream.isClosed, !stream.isAbandoned else { return stream.isUndelivered = true }
+      guard stream.isLive else { return stream.isUndelivered = true }
       let request = HTTP2ReceivedRequest(head, in: heads, isOversized: stream.isOversized)
       delegate.receivedRequest(request, on: stream.id)
     case .response(let stream, let head):
@@ -238,7 +222,7 @@ extension HTTP2Session {
     case .end(let stream):
       if !stream.isSilent { delegate.receivedEnd(on: stream.id) }
     case .room(let stream):
-      if !stream.isAbandoned, !stream.isClosed { delegate.hasRoom(on: stream.id) }
+      if stream.isLive { delegate.hasRoom(on: stream.id) }
     case .closed(let stream, let closure):
       forget(stream)
       // The delegate knows no request that the session refused, or that ended before its delivery.
@@ -254,8 +238,7 @@ extension HTTP2Session {
   }
 }
 
-/// An event that waits until the library is not at work. It holds the stream itself, so that it can still be delivered if
-/// the stream closes later in the same bytes.
+/// An event that waits until the library is not at work. It holds the stream, which may close later in the same bytes.
 enum SessionEvent {
   case request(Stream, ReceivedHead)
   case response(Stream, HTTP2ResponseHead)

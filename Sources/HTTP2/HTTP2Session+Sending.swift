@@ -3,16 +3,11 @@ import CNghttp2
 import DequeModule
 public import HTTPTypes
 
-// Sending. Each call only queues frames for `collectOutput`. Calls ignore streams that are closed or unknown, because
-// the peer may close a stream before the owner receives the event.
+// Sending. Each call only queues frames, and ignores closed and unknown streams: the peer may have closed one.
 extension HTTP2Session {
-  /// Opens a stream with a request. Only for a client.
-  /// - Parameter hasContent: Whether `send` will follow.
-  /// - Returns: The stream. It ends with the delegate's `streamClosed`.
+  /// Opens a stream with a request, and returns it. Only for a client. If it `hasContent`, `send` follows.
   /// - Throws: `noStreamAvailable`, `fieldSectionTooLarge`, `malformedMessage`, or `internalFailure` without memory.
-  public func submitRequest(
-    _ head: HTTP2RequestHead, hasContent: Bool = false
-  ) throws(HTTP2Error) -> HTTP2StreamID {
+  public func submitRequest(_ head: HTTP2RequestHead, hasContent: Bool = false) throws(HTTP2Error) -> HTTP2StreamID {
     guard canOpenStream else { throw .noStreamAvailable }
     guard head.isSendable else { throw .malformedMessage }
     block.begin(head)
@@ -27,16 +22,13 @@ extension HTTP2Session {
     return id
   }
 
-  /// Responds to a request with a status of 200…999. Only for a server, once for each stream.
-  /// - Parameters:
-  ///   - hasContent: Whether `send` will follow.
-  ///   - writeHead: Appends the well-formed head that the response has in HTTP/1.1 (RFC 9112 §4). The session omits the
-  ///     fields that HTTP/2 forbids.
+  /// Responds to a request, once, with a status of 200…999. Only for a server. If it `hasContent`, `send` follows.
+  /// - Parameter writeHead: Appends the response's head in HTTP/1.1. The session omits the fields that HTTP/2 forbids.
   /// - Throws: `fieldSectionTooLarge`, `malformedMessage`, or `internalFailure` without memory.
   public func submitResponse(
     status: Int, on id: HTTP2StreamID, hasContent: Bool = false, writeHead: (inout [UInt8]) -> Void
   ) throws(HTTP2Error) {
-    guard let stream = stream(id), !stream.isClosed, !stream.isAbandoned else { return }
+    guard let stream = stream(id), stream.isLive else { return }
     guard 200...999 ~= status else { throw .malformedMessage }
     block.begin(status: status, writeHead)
     try checkBlock()
@@ -48,10 +40,9 @@ extension HTTP2Session {
     guard code == 0 else { throw .internalFailure(unsafe String(cString: nghttp2_strerror(code))) }
   }
 
-  /// Sends 100 (Continue), so that the client sends the content that it holds back (RFC 9110 §10.1.1), unless all of it
-  /// has arrived. Only for a server, before `submitResponse`.
+  /// Sends 100 (Continue) (RFC 9110 §10.1.1), unless all content has arrived. For a server, before `submitResponse`.
   public func submitContinue(on id: HTTP2StreamID) {
-    guard let stream = stream(id), !stream.isClosed, !stream.isAbandoned, !stream.hasEnd else { return }
+    guard let stream = stream(id), stream.isLive, !stream.hasEnd else { return }
     block.begin(status: 100) { _ in }
     unsafe block.withPairs { pairs, count in
       unsafe _ = nghttp2_submit_headers(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), id, nil, pairs, count, nil)
@@ -76,7 +67,7 @@ extension HTTP2Session {
   public func send(
     _ content: [UInt8], on id: HTTP2StreamID, isLast: Bool = false, isChargedElsewhere: Bool = false
   ) -> Bool {
-    guard let stream = stream(id), !stream.isClosed, !stream.isAbandoned else { return false }
+    guard let stream = stream(id), stream.isLive else { return false }
     // Shorter content is one frame.
     if !stream.takesTurns, !isLast || content.count > Self.frameLength { takeTurns(stream) }
     let before = stream.queue.count
@@ -93,14 +84,14 @@ extension HTTP2Session {
 
   /// Returns the bytes of content that were sent on a stream, and whether others wait for the windows of the peer.
   public func sending(on id: HTTP2StreamID) -> (sent: Int, isWaiting: Bool) {
-    guard let stream = stream(id), !stream.isClosed, !stream.isAbandoned else { return (0, false) }
+    guard let stream = stream(id), stream.isLive else { return (0, false) }
     return (stream.sentContent, stream.queue.count > 0)
   }
 
   /// Reports that the reader has consumed `count` bytes of content of a stream. The peer may then send as many more.
   public func consume(_ count: Int, on id: HTTP2StreamID) {
     // No more content arrives on a stream that has ended. The connection's window was credited on delivery.
-    guard count > 0, let stream = stream(id), !stream.isClosed, !stream.isAbandoned, !stream.hasEnd else { return }
+    guard count > 0, let stream = stream(id), stream.isLive, !stream.hasEnd else { return }
     unsafe nghttp2_session_consume_stream(session, id, count)
   }
 
@@ -164,9 +155,7 @@ extension HTTP2Session {
   }
 
   /// Moves content from the queue of a stream to a frame.
-  private func moveContent(
-    of id: HTTP2StreamID, to buffer: UnsafeMutableRawBufferPointer, flags: inout UInt32
-  ) -> Int {
+  private func moveContent(of id: HTTP2StreamID, to buffer: UnsafeMutableRawBufferPointer, flags: inout UInt32) -> Int {
     guard let stream = stream(id) else { return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue) }
     let count = unsafe stream.queue.move(to: buffer)
     stream.sentContent += count
@@ -198,8 +187,7 @@ extension HTTP2Session {
     }
   }
 
-  /// Records a GOAWAY that the library sends by itself because the peer violates the protocol. The library reports it
-  /// only to the peer.
+  /// Records a GOAWAY by which the library tells only the peer that it violates the protocol.
   private func noteGoAway(_ frame: nghttp2_goaway) {
     let goodbye = unsafe HTTP2GoAway(frame)
     guard failure == nil, goodbye.code != .noError, goodbye.code != goAwayCode else { return }
@@ -208,8 +196,7 @@ extension HTTP2Session {
 }
 
 extension HTTP2RequestHead {
-  /// Whether the control data are valid in a message: they contain nothing that could end a line or a field, and the
-  /// required ones are present (RFC 9113 §8.3.1).
+  /// Whether the control data are present, and contain nothing that could end a line or a field (RFC 9113 §8.3.1).
   fileprivate var isSendable: Bool {
     guard HTTPRequest.Method(method) != nil, [scheme, authority].allSatisfy(HTTPField.isValidValue) else {
       return false
@@ -219,8 +206,7 @@ extension HTTP2RequestHead {
   }
 }
 
-/// A queue of parts of content, in the order of sending. It holds the arrays and copies nothing until the content is
-/// sent.
+/// A queue of parts of content. It holds the arrays and copies nothing until the content is sent.
 struct ContentQueue {
   private(set) var count = 0
   /// Whether the queued bytes are the last of the message.

@@ -2,8 +2,7 @@ import CNghttp2
 import CPlatform
 import HTTPTypes
 
-/// The HTTP/2 protocol (RFC 9113) of one connection, as client or server: bytes in, bytes out. It has no socket, clock
-/// or thread.
+/// The HTTP/2 protocol (RFC 9113) of one connection, as client or server: bytes in, bytes out; no socket and no clock.
 ///
 /// Confined to one event loop; not `Sendable`. The owner passes received bytes to `receive`. After every call that may
 /// produce output (`wantsWrite`) it sends the output of `collectOutput`. It closes the connection once `isOver`.
@@ -12,9 +11,8 @@ import HTTPTypes
 /// may respond, reset or credit, no library call is nested in another, and the session retains no delegate.
 ///
 /// **Flow control** belongs to the reader: content counts against the window of its stream until the reader passes it
-/// to `consume`. So the peer can send at most one window more than the reader has consumed. The session replenishes the
-/// window of the connection when it delivers content, even before it is read. So stalled streams do not starve other
-/// streams, even if all except one stall. Each makes the session keep at most ``HTTP2Limits/streamWindow``.
+/// to `consume`, so a stalled stream makes the session keep at most ``HTTP2Limits/streamWindow``. The window of the
+/// connection is replenished when content is delivered, so stalled streams do not starve others.
 @safe public final class HTTP2Session {
   /// The end of the connection that this session is.
   public let role: HTTP2Role
@@ -60,10 +58,8 @@ import HTTPTypes
       unsafe libraryBytes.deallocate()
       throw .internalFailure("The server has no memory for an HTTP/2 session.")
     }
-    unsafe self.libraryBytes = libraryBytes
-    self.role = role
-    self.limits = limits
-    unsafe self.session = session
+    unsafe (self.libraryBytes, self.session) = (libraryBytes, session)
+    (self.role, self.limits) = (role, limits)
     conduct = PeerConduct(limits)
     scanner = FrameScanner(from: role == .client ? .server : .client)
     // Safe: the library uses the pointer in callbacks only. They run during calls of this object's own methods.
@@ -78,15 +74,12 @@ import HTTPTypes
 
   /// Whether `collectOutput` would produce output.
   public var wantsWrite: Bool { unsafe !isBroken && nghttp2_session_want_write(session) != 0 }
-
   /// Whether nothing more will be sent or received, so that the owner must close the connection.
   public var isOver: Bool { unsafe isBroken || nghttp2_session_want_read(session) == 0 && !wantsWrite }
-
   /// The frame or header block of the peer that has begun and is incomplete.
   public var incompleteFrame: IncompleteFrame? { scanner.incomplete }
 
-  /// The memory that the session holds: the library's, which includes HPACK's tables and all frames, heads that wait for
-  /// their delivery, content to be sent, and the session's own buffers.
+  /// The memory that the session holds: the library's, waiting heads, content to be sent, and its own buffers.
   public var heldBytes: Int {
     let own =
       events.capacity * MemoryLayout<SessionEvent>.stride + streams.capacity * Self.placeOfStream + block.heldBytes
@@ -108,7 +101,6 @@ import HTTPTypes
   }
 
   /// Processes all received bytes, split at any point, and delivers their events to the delegate.
-  ///
   /// If the peer violates the protocol, the session `isOver` and has its `failure` when the GOAWAY has been collected.
   /// - Throws: The error that ended the session, after delivery of all earlier events; every later call throws it too.
   ///   Send the remaining output of `collectOutput`, and close the connection.
@@ -116,9 +108,16 @@ import HTTPTypes
     precondition(!isDelivering, "A delegate may not call receive.")
     var start = 0
     repeat {
-      if let failure { throw failure }
       let end = min(start + Self.sliceLength, bytes.count)
-      try process(bytes.extracting(start..<end), delegate: delegate)
+      var slice = bytes.extracting(start..<end)
+      conduct.noteFrames(scanner.count(slice))
+      repeat {
+        if let failure { throw failure }
+        isPaused = false
+        let count = process(slice)
+        deliver(to: delegate, slice)
+        slice = slice.extracting(count...)
+      } while isPaused
       start = end
     } while start < bytes.count
     if let failure { throw failure }
@@ -149,35 +148,16 @@ import HTTPTypes
     for stream in open where stream.cause == nil {
       stream.cause = role == .server || stream.isSent ? .connectionLost : .unprocessed
     }
-    discardOutput()
+    // Drops the output up to the GOAWAY: only by it the library tells that the peer violated the protocol.
+    var frame: UnsafePointer<UInt8>?
+    while failure == nil, !isBroken, unsafe nghttp2_session_mem_send(session, &frame) > 0 {}
     isBroken = true
     if failure == nil { failure = .connectionLost }
     for stream in open where !stream.isClosed { close(stream, .noError) }
     deliver(to: delegate, Span())
   }
 
-  /// Drops the output up to the GOAWAY. Only by that frame the library tells that the peer violated the protocol.
-  private func discardOutput() {
-    while failure == nil, !isBroken {
-      var frame: UnsafePointer<UInt8>?
-      guard unsafe nghttp2_session_mem_send(session, &frame) > 0 else { return }
-    }
-  }
-
-  /// Lets the library process `slice`, checks the conduct of the peer, and delivers the events.
-  private func process(_ slice: Span<UInt8>, delegate: some HTTP2SessionDelegate) throws(HTTP2Error) {
-    conduct.noteFrames(scanner.count(slice))
-    var start = 0
-    repeat {
-      if let failure { throw failure }
-      let rest = slice.extracting(start...)
-      isPaused = false
-      start += process(rest)
-      deliver(to: delegate, rest)
-    } while isPaused
-  }
-
-  /// Lets the library process `bytes`, up to a pause. Returns the number of processed bytes.
+  /// Lets the library process `bytes`, up to a pause, and checks the peer. Returns the number of processed bytes.
   private func process(_ bytes: Span<UInt8>) -> Int {
     let result = unsafe bytes.withUnsafeBufferPointer { buffer in
       unsafe input = buffer.baseAddress
@@ -208,7 +188,7 @@ import HTTPTypes
   /// `NGHTTP2_ERR_TOO_MANY_CONTINUATIONS`, which the headers of older versions lack.
   private static let tooManyContinuations = -905
 
-  /// The most bytes per call of the library. The peer is checked after each slice: at most 1820 frames go unchecked.
+  /// The most bytes per call of the library, after which the peer is checked: at most 1820 frames go unchecked.
   private static let sliceLength = 16_384
 
   /// Returns the stream with this number until the owner receives its `streamClosed`; nil for any other.
@@ -232,7 +212,7 @@ import HTTPTypes
   }
 
   /// Returns a library session without an owner, whose memory functions count in `counter`, or nil if memory runs out.
-  static func makeSession(
+  private static func makeSession(
     _ role: HTTP2Role, _ limits: HTTP2Limits, counter: UnsafeMutablePointer<Int64>
   ) -> OpaquePointer? {
     var options: OpaquePointer?
@@ -241,8 +221,7 @@ import HTTPTypes
     unsafe nghttp2_option_set_no_auto_window_update(options, 1)
     unsafe nghttp2_option_set_no_closed_streams(options, 1)
     unsafe nghttp2_option_set_max_deflate_dynamic_table_size(options, limits.fieldTable)
-    // The most queued acknowledgements. It exceeds what one slice of input can cause, because reaching it breaks the
-    // library. `PeerConduct` ends the session much earlier, with a GOAWAY.
+    // More than a slice of input can cause: reaching it breaks the library. `PeerConduct` ends the session much earlier.
     unsafe nghttp2_option_set_max_outbound_ack(options, 4096)
     // The library's own limit uses its own clock. `PeerConduct` uses a ratio.
     unsafe nghttp2_option_set_stream_reset_rate_limit(options, .max, .max)
@@ -260,15 +239,14 @@ import HTTPTypes
   }
 
   /// Submits our settings (RFC 9113 §6.5.2) and enlarges the window of the connection.
-  func submitSettings() -> Bool {
+  private func submitSettings() -> Bool {
     var settings = [
       Self.entry(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, limits.streamWindow),
       Self.entry(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, limits.fieldSection),
     ]
-    switch role {
-    case .client:
+    if role == .client {
       settings.append(Self.entry(NGHTTP2_SETTINGS_ENABLE_PUSH, 0))
-    case .server:
+    } else {
       settings.append(Self.entry(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits.concurrentStreams))
       // RFC 7540 priorities are deprecated, and a peer can cause work by changing their tree (RFC 9218 §2.1).
       settings.append(Self.entry(NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1))
@@ -288,8 +266,7 @@ import HTTPTypes
 
 /// The end of a connection that a session is.
 public enum HTTP2Role: Sendable, Equatable {
-  case client
-  case server
+  case client, server
 }
 
 /// A stream number (RFC 9113 §5.1.1): odd, above 0, used once on a connection.
@@ -322,6 +299,8 @@ final class Stream {
   var isUndelivered = false
   /// Whether the owner receives no more events of the stream, except its end.
   var isSilent: Bool { isAbandoned || isUndelivered }
+  /// Whether the owner can still send on it.
+  var isLive: Bool { !isClosed && !isAbandoned }
   /// The cause of the end, if it is known before the end.
   var cause: HTTP2StreamClosure.Cause?
 
@@ -334,8 +313,7 @@ final class Stream {
 
   private func likelyCause(_ code: HTTP2ErrorCode) -> HTTP2StreamClosure.Cause {
     if code == .noError { return hasEnd ? .finished : .resetByPeer }
-    // The library uses this code for streams beyond a GOAWAY and for requests that it never sent. A peer that uses it
-    // after the start of a response contradicts itself.
+    // The library's code beyond a GOAWAY and for requests never sent. After the start of a response it makes no sense.
     return code == .refusedStream && !hasHead ? .unprocessed : .malformed
   }
 }

@@ -1,61 +1,46 @@
 public import HTTPTypes
 
-/// The receiver of a session's events, in the order in which they happened on the wire. It may call every method of the
-/// session except `receive`.
+/// The receiver of a session's events, in their order on the wire. It may call all of the session except `receive`.
 ///
-/// The events of a stream are its head, its content, its end, and finally `streamClosed`, once for every stream whose head was delivered. After
-/// `reset` only `streamClosed` follows. If the stream was already closed before `reset`, the cause is the earlier one.
+/// The events of a stream are its head, its content, its end, and finally `streamClosed`, once for every stream whose
+/// head was delivered. After `reset` only `streamClosed` follows, with the earlier cause if the stream was closed before.
 public protocol HTTP2SessionDelegate: AnyObject {
   /// Receives a client's request. Content and end follow. The delegate copies what it needs.
   func receivedRequest(_ request: HTTP2ReceivedRequest, on stream: HTTP2StreamID)
-
   /// Reports that a client's request ended before its delivery: it is malformed, or the client has reset it in the bytes
-  /// that brought it, or its header section is so large that it ended the session. Nothing else is reported of its
-  /// stream.
+  /// that brought it, or its header section is so large that it ended the session. No other event of its stream comes.
   func lostRequest(_ closure: HTTP2StreamClosure)
-
   /// Receives the final response of the server. The session omits informational responses. Content and end follow.
   func receivedResponse(_ head: HTTP2ResponseHead, on stream: HTTP2StreamID)
-
   /// Receives content, never empty. It counts against the window of the stream until the reader passes it to `consume`.
   func receivedContent(_ content: Span<UInt8>, on stream: HTTP2StreamID)
-
   /// Receives the end of the peer's message on the stream. The session omits trailers.
   func receivedEnd(on stream: HTTP2StreamID)
-
   /// Reports that the queue of the stream, which was full, is at most half full.
   func hasRoom(on stream: HTTP2StreamID)
-
   /// Reports that the stream is closed.
   func streamClosed(_ stream: HTTP2StreamID, _ closure: HTTP2StreamClosure)
-
   /// Reports that the peer accepts no new streams. The streams that the peer excluded are reported as closed next.
   func receivedGoAway(_ goAway: HTTP2GoAway)
-
   /// Reports the settings of the peer: at the start, and whenever they change.
   func settingsChanged()
-
   /// Reports the peer's answer to the ping with this payload.
   func receivedPong(_ payload: UInt64)
 }
 
+/// The events that one side never has, or that an owner need not know because `canOpenStream` tells it.
 extension HTTP2SessionDelegate {
-  /// Does nothing: a client receives no requests.
+  /// For a client.
   public func receivedRequest(_ request: HTTP2ReceivedRequest, on stream: HTTP2StreamID) {}
-
-  /// Does nothing: a client receives no requests.
+  /// For a client.
   public func lostRequest(_ closure: HTTP2StreamClosure) {}
-
-  /// Does nothing: a server receives no responses.
+  /// For a server.
   public func receivedResponse(_ head: HTTP2ResponseHead, on stream: HTTP2StreamID) {}
-
-  /// Does nothing: `canOpenStream` has the same information.
+  /// For an owner that asks `canOpenStream`.
   public func receivedGoAway(_ goAway: HTTP2GoAway) {}
-
-  /// Does nothing: `canOpenStream` has the same information.
+  /// For an owner that asks `canOpenStream`.
   public func settingsChanged() {}
-
-  /// Does nothing: for an owner that never sends a ping.
+  /// For an owner that never sends a ping.
   public func receivedPong(_ payload: UInt64) {}
 }
 
@@ -72,8 +57,8 @@ public struct HTTP2StreamClosure: Sendable, Equatable {
     case unprocessed
     /// The peer violated the protocol on this stream, and the session reset it (RFC 9113 §8.1.1).
     case malformed
-    /// The peer's header section exceeds a limit, and the stream was reset. For a server, which can respond to a request
-    /// whose section is too large: only if it is a trailer section, or so large that it ended the session.
+    /// The peer's header section exceeds a limit, and the stream was reset. A server can respond to too large a request,
+    /// so for it the section was a trailer section, or so large that it ended the session.
     case fieldSectionTooLarge
     case connectionLost
   }

@@ -1,5 +1,4 @@
-/// Counts the useless work that a peer causes, against its useful work: ratios, not rates, so there is no clock. The library
-/// bounds CONTINUATION frames and queued acknowledgements.
+/// Counts the useless work that a peer causes, against its useful work: ratios, not rates, so there is no clock.
 struct PeerConduct {
   private let limits: HTTP2Limits
   private var idleFrames = 0
@@ -11,7 +10,6 @@ struct PeerConduct {
 
   /// Adds `count` received frames, not yet known to be useful.
   mutating func noteFrames(_ count: Int) { idleFrames += count }
-
   mutating func beginFrame() { isFrameUseful = false }
 
   /// Records that the current frame is useful. A second call for the same frame does nothing.
@@ -114,51 +112,36 @@ public struct IncompleteFrame: Sendable, Equatable {
 /// The limits of a session: name, default, unit and reason.
 public struct HTTP2Limits: Sendable, Equatable {
   /// The largest header section, in bytes as RFC 9113 §6.5.2 counts them (name, value and 32 for each field): 32 KiB,
-  /// like HTTP/1.1's. The session sends it to the peer. The session counts during decoding, because a small block of
-  /// HPACK can expand to megabytes.
+  /// like HTTP/1.1's. It counts during decoding, because a small block of HPACK can expand to megabytes.
   public var fieldSection = 32_768
-
   /// The largest header section of a request that the session decodes to its end, so that the owner can respond with 431
   /// and the connection continues: 64 KiB, twice the limit, as HTTP/1.1 reads on after a refusal. A byte of HPACK can
   /// refer to 4 KiB, so a larger one ends the connection, and no more of it is decoded.
   public var refusedSection = 65_536
-
   /// The most fields in a header section or trailer section: 100. A field costs more to store than to send.
   public var fieldLines = 100
-
   /// The largest table of HPACK for what is sent, in bytes as RFC 7541 §4.1 counts them: 2 KiB, half of the protocol's
   /// default. Empty fields take up to six times their count in memory. The table for what is received keeps the default:
   /// Go's client 1.19 does not follow a smaller one, and its connections ended with COMPRESSION_ERROR.
   public var fieldTable = 2048
-
-  /// The most streams open at once: 100, the minimum that RFC 9113 §6.5.2 recommends. A server allows this many. A
-  /// client uses at most this many, even if the peer allows more.
+  /// The most streams open at once: 100, the minimum that RFC 9113 §6.5.2 recommends; for a client at most the peer's.
   public var concurrentStreams = 100
-
-  /// The most unread content of one stream, in bytes: 65 535, the default of the protocol (RFC 9113 §6.9.2). If a
-  /// reader stalls, the session keeps at most this much.
+  /// The most unread content of a stream, which a stalled reader makes us keep, in bytes: 65 535 (RFC 9113 §6.9.2).
   public var streamWindow = 65_535
-
   /// The most content of all streams in flight, in bytes: 1 MiB. The session replenishes this window when content
   /// arrives, not when it is read. So a stalled reader does not block other streams. It bounds only content in flight.
   public var connectionWindow = 1_048_576
-
   /// The most queued content of one stream before `send` reports that there is no room, in bytes: 64 KiB. A peer that
   /// does not read can make us keep this much, plus the part that exceeded it.
   public var sendQueue = 65_536
-
   /// The excess of idle frames (SETTINGS, PING, PRIORITY, WINDOW_UPDATE, empty DATA, unknown types, informational
-  /// responses, frames for closed streams) over what useful frames offset: 1000. Each useful frame, in either
-  /// direction, offsets ``framesPerUsefulFrame``.
+  /// responses, frames for closed streams) over what useful frames offset, in either direction: 1000.
   public var idleFrames = 1000
-
   /// The number of idle frames that one useful frame offsets: 8. A reader sends a window update for the stream and one
   /// for the connection with each part of content that it reads, and some readers read small parts.
   public var framesPerUsefulFrame = 8
-
-  /// The excess of streams that a client cuts short, or makes us reset by a protocol violation, or whose request has too
-  /// large a header section, over half of the streams with a complete response: 200 (CVE-2023-44487, CVE-2025-8671). A
-  /// scrolling list cancels many requests at once.
+  /// The excess of streams that a client cuts short, or makes us reset, or whose request has too large a header
+  /// section, over half of those that end well: 200 (CVE-2023-44487, CVE-2025-8671). A scrolling list cancels many.
   public var resets = 200
 
   /// Creates the default limits.

@@ -8,9 +8,8 @@ public enum ContentCoding: Sendable, Equatable {
   /// gzip (RFC 1952).
   case gzip
 
-  /// Returns the preferred coding of an `Accept-Encoding` line (RFC 9110 §12.5.3). Only the first of several lines
-  /// counts. The default is identity, also if the field accepts neither coding. Browsers send five elements; a much longer
-  /// list gets identity.
+  /// Returns the preferred coding of an `Accept-Encoding` line (RFC 9110 §12.5.3). The default is identity, also if the
+  /// field accepts neither coding. Browsers send five elements; a much longer list gets identity.
   public static func preferred(acceptEncoding value: Span<UInt8>) -> ContentCoding {
     guard value.count <= 1024 else { return .identity }
     var gzip: Int?
@@ -114,7 +113,6 @@ package enum Gzip {
 }
 
 /// The compression of a content with gzip (RFC 1952), a part at a time, so that a long content keeps no event loop busy.
-/// Not for concurrent use.
 @safe final class GradualCompression {
   private let input: [UInt8]
   private var position = 0
@@ -132,8 +130,8 @@ package enum Gzip {
     case finished([UInt8]?)
   }
 
-  /// - Parameter level: The level of zlib, from 1 to 9. On catalog responses, level 6 results in about a tenth more bytes
-  ///   than level 9, in a fraction of the time.
+  /// - Parameter level: Of zlib, from 1 to 9. Level 6 makes catalog responses a tenth longer than 9, in a fraction of the
+  ///   time.
   init(_ input: [UInt8], level: Int32 = 6) {
     self.input = input
     unsafe stream.initialize(to: z_stream())
@@ -145,7 +143,6 @@ package enum Gzip {
     unsafe stream.deallocate()
   }
 
-  /// Compresses the next part. Call it until it returns `finished`.
   func advance() -> Step {
     guard isUsable else { return .finished(nil) }
     var part = Array(input[position...].prefix(Self.part))

@@ -10,7 +10,6 @@ package struct FieldScanner {
 
   package func isAtEnd(in bytes: Span<UInt8>) -> Bool { index >= bytes.count }
 
-  /// Skips SP and HTAB.
   package mutating func skipWhitespace(in bytes: Span<UInt8>) {
     while index < bytes.count, bytes[index].isWhitespace { index += 1 }
   }
@@ -54,7 +53,7 @@ package struct FieldScanner {
     case nothing, garbage, unterminatedString
   }
 
-  /// Skips all text up to the next `separator` outside of quoted strings, and the separator.
+  /// Skips all text to the next `separator` outside of quoted strings, and the separator.
   package mutating func skip(past separator: Unicode.Scalar, in bytes: Span<UInt8>) -> SkippedText {
     skipWhitespace(in: bytes)
     var remainder = SkippedText.nothing
@@ -79,7 +78,6 @@ struct CacheDirective: Equatable {
     case absent
     /// A token, or the text inside a quoted string: recipients must accept both forms for any argument.
     case present(Range<Int>)
-    /// Text that the grammar does not allow.
     case malformed
     /// A quoted string without an end. It may contain other elements.
     case unterminated
@@ -97,8 +95,8 @@ struct CacheDirective: Equatable {
 }
 
 extension FieldScanner {
-  /// Returns the next element that is not empty, or nil at the end. Invalid text makes only its own element malformed.
-  /// The name of that element still counts, because every directive of that kind only makes the cache more careful.
+  /// Returns the next element that is not empty, or nil at the end. Invalid text makes only its own element malformed,
+  /// whose name still counts, because every such directive only makes the cache more careful.
   mutating func directive(in bytes: Span<UInt8>) -> CacheDirective? {
     while true {
       skipWhitespace(in: bytes)
@@ -167,14 +165,12 @@ package enum FieldDate {
     return seconds(fields.bytes.span.extracting(range), now: now)
   }
 
-  /// Returns seconds since the epoch, or nil if the text is not a date. The day name is not checked against the date, and
-  /// the present serves to interpret two-digit years.
+  /// Returns seconds since the epoch, or nil if the text is not a date. The present serves to interpret two-digit years.
   package static func seconds(_ text: String, now: Int) -> Int? {
     text.withUTF8Bytes { seconds($0, now: now) }
   }
 
-  /// Returns the same for the bytes of the text. It recognises the form by positions alone and allocates nothing, because
-  /// every response has such a field.
+  /// Returns the same for the bytes of the text. Allocates nothing, because every response has such a field.
   package static func seconds(_ bytes: Span<UInt8>, now: Int) -> Int? {
     let comma = (3...9).first { $0 < bytes.count && bytes[$0] == UInt8(ascii: ",") }
     guard let comma else {
@@ -196,7 +192,6 @@ package enum FieldDate {
     return seconds(day: day, month: comma + 5, year: isShort ? century(year, now: now) : year, time: end + 1, bytes)
   }
 
-  /// Returns whether the bytes at `start` are those of the literal.
   @inline(__always)
   private static func has(_ literal: StaticString, at start: Int, _ bytes: Span<UInt8>) -> Bool {
     bytes.equals(start..<start + literal.utf8CodeUnitCount, literal)
@@ -212,7 +207,6 @@ package enum FieldDate {
     return CivilDate.daysSinceEpoch(year: year, month: month, day: day) * 86_400 + hour * 3600 + minute * 60 + second
   }
 
-  /// Returns the number in a few digits; nil if a byte is no digit.
   @inline(__always)
   private static func number(_ range: Range<Int>, _ bytes: Span<UInt8>) -> Int? {
     var number = 0

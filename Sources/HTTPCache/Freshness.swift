@@ -45,17 +45,15 @@ struct Freshness: Equatable {
 }
 
 /// The directives of a response's `Cache-Control` (RFC 9111 §5.2.2, RFC 5861).
-///
 /// A malformed directive makes the cache more careful, never less. An invalid delta-seconds value counts as 0, and so
 /// does a directive that occurs twice with different values (RFC 9111 §4.2.1). A quoted string without an end counts as
 /// `no-store`, because it may contain that directive.
 struct ResponseDirectives: Equatable {
-  /// Whether the response must not be stored. `must-understand` overrides this for statuses that the cache understands.
+  /// `must-understand` overrides this for statuses that the cache understands.
   var noStore = false
-  /// Whether the response is for one user. `private="X"`, which names fields, has the same effect, as §5.2.2.7 allows
-  /// and most caches do.
+  /// Also by `private="X"`, which names fields, as §5.2.2.7 allows.
   var isPrivate = false
-  /// Whether the response needs validation before each use. `no-cache="X"` has the same effect (§5.2.2.4).
+  /// Also by `no-cache="X"` (§5.2.2.4).
   var noCache = false
   var mustRevalidate = false
   var proxyRevalidate = false
@@ -70,8 +68,7 @@ struct ResponseDirectives: Equatable {
     fields.forEachValue(of: "cache-control") { add($0) }
   }
 
-  /// Whether a stale response needs successful validation before use, in every case. `s-maxage` implies
-  /// `proxy-revalidate` (§5.2.2.10).
+  /// Whether a stale response needs validation before each use. `s-maxage` implies `proxy-revalidate` (§5.2.2.10).
   var forbidsStale: Bool { noCache || mustRevalidate || proxyRevalidate || sharedMaxAge != nil }
 
   private mutating func add(_ value: Span<UInt8>) {
@@ -107,17 +104,17 @@ struct ResponseDirectives: Equatable {
 
 /// The age of a response on arrival (RFC 9111 §4.2.3), in seconds.
 struct ResponseAge: Equatable {
-  /// When the origin created the response, by its own clock, in seconds since the epoch. If the origin sends no valid
-  /// date, the time of arrival by our clock (RFC 9110 §6.6.1).
+  /// When the origin created the response, by its own clock, in seconds since the epoch. Without a valid date, the time of
+  /// arrival by our clock (RFC 9110 §6.6.1).
   let date: Int
   /// `corrected_initial_age`.
   let initial: Int
 
-  init(_ fields: FieldLines, requestedAt: CacheTime, receivedAt: CacheTime) {
-    date = FieldDate.seconds(ofOnly: "date", in: fields, now: receivedAt.wall) ?? receivedAt.wall
-    let apparent = max(receivedAt.wall - date, 0)
-    let delay = receivedAt.seconds(since: requestedAt)
-    initial = min(max(apparent, Self.age(fields) + delay), FieldText.mostSeconds)
+  init(_ response: ReceivedResponse) {
+    date = response.date ?? response.receivedAt.wall
+    let apparent = max(response.receivedAt.wall - date, 0)
+    let delay = response.receivedAt.seconds(since: response.requestedAt)
+    initial = min(max(apparent, Self.age(response.fields) + delay), FieldText.mostSeconds)
   }
 
   /// Returns the value of `Age`. The first member of a list counts. An invalid number is ignored (RFC 9111 §5.1).

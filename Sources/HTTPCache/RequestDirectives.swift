@@ -1,9 +1,8 @@
 import Bytes
 import HTTP1
 
-/// The directives of a request's `Cache-Control` (RFC 9111 §5.2.1, RFC 5861 §4).
-///
-/// Directives are advisory, so malformed ones are ignored. Parsing reads the bytes of the head and allocates nothing.
+/// The directives of a request's `Cache-Control` (RFC 9111 §5.2.1, RFC 5861 §4). They are advisory, so malformed ones are
+/// ignored. Parsing allocates nothing.
 public struct RequestDirectives: Sendable, Equatable {
   /// Whether the cache may store neither this request nor its response.
   public private(set) var noStore = false
@@ -32,9 +31,7 @@ public struct RequestDirectives: Sendable, Equatable {
   public mutating func add(cacheControl value: Span<UInt8>) {
     hasCacheControl = true
     var scanner = FieldScanner()
-    while let directive = scanner.directive(in: value) {
-      apply(directive, in: value)
-    }
+    while let directive = scanner.directive(in: value) { apply(directive, in: value) }
   }
 
   /// Adds one line of `Pragma`.
@@ -72,7 +69,7 @@ public struct Preconditions: Sendable, Equatable {
   /// Creates an empty set of preconditions.
   public init() {}
 
-  /// Whether the request has no preconditions.
+  /// Whether there are none.
   public var isEmpty: Bool { tags == nil && date == nil }
 
   /// Adds one line of `If-None-Match`. Several lines form one list.
@@ -86,9 +83,9 @@ public struct Preconditions: Sendable, Equatable {
     date = date == nil ? value.indices.map { value[$0] } : []
   }
 
-  /// Returns whether the caller already has the representation. `opaque` is the text between the quotes of its entity tag,
-  /// which all codings share, because `If-None-Match` uses weak comparison (RFC 9110 §13.1.2); `modified` is Last-Modified,
-  /// or otherwise Date (RFC 9111 §4.3.2).
+  /// Returns whether the caller already has the representation. All codings share `opaque`, the text between the quotes of
+  /// its entity tag, because `If-None-Match` uses weak comparison (RFC 9110 §13.1.2); `modified` is Last-Modified, or
+  /// otherwise Date (RFC 9111 §4.3.2).
   func isNotModified(byTag opaque: [UInt8]?, modified: Int, now: Int) -> Bool {
     if let tags { return Self.isListed(opaque, in: tags.span) }
     guard let date, let since = FieldDate.seconds(date.span, now: now) else { return false }
@@ -136,8 +133,7 @@ struct EntityTag: Equatable, Sendable {
 }
 
 extension EntityTag {
-  /// Parses a field value. Returns nil if it is not an entity tag, or if it contains bytes other than ASCII, because
-  /// some clients would change them.
+  /// Parses a field value. Returns nil if it is no entity tag, or not ASCII, because some clients would change it.
   init?(_ value: Span<UInt8>) {
     var scanner = FieldScanner()
     guard let tag = scanner.entityTag(in: value), scanner.isAtEnd(in: value),
@@ -148,7 +144,6 @@ extension EntityTag {
     self.init(isWeak: tag.isWeak, opaque: opaque)
   }
 
-  /// Parses the only `ETag` of a response.
   init?(_ fields: FieldLines) {
     guard case .single(let range) = fields.value(of: "etag") else { return nil }
     self.init(fields.bytes.span.extracting(range))
@@ -166,11 +161,9 @@ extension EntityTag {
   }
 }
 
-/// XXH64 (https://github.com/Cyan4973/xxHash, doc/xxhash_spec.md) with the seed 0: a 64-bit hash of content. Unlike
-/// Swift's own hasher, the hash is the same in every process and replica.
-///
-/// The hash distinguishes versions of one URL. Apple writes them, so no adversary can choose them. A caller would get a
-/// wrong 304 only if two versions had the same 64 bits and the same length. So no cryptographic hash is needed.
+/// XXH64 (https://github.com/Cyan4973/xxHash, doc/xxhash_spec.md) with the seed 0: a hash of content that is the same in
+/// every process and replica. It distinguishes versions of one URL. Apple writes them, so no adversary can choose them, and
+/// no cryptographic hash is needed.
 enum ContentHash {
   static func of(_ bytes: [UInt8]) -> UInt64 {
     // Safe: all bytes of an array are initialised.
@@ -217,7 +210,6 @@ enum ContentHash {
   @inline(__always)
   private static func rotated(_ word: UInt64, _ count: UInt64) -> UInt64 { word << count | word >> (64 - count) }
 
-  /// Removes a little-endian number from the front of `rest`.
   @inline(__always)
   private static func take<Number: FixedWidthInteger & BitwiseCopyable>(_ rest: inout RawSpan) -> Number {
     // Safe: every bit pattern is a number, and RawSpan checks the bounds.

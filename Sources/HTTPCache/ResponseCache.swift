@@ -4,10 +4,8 @@ import HTTPTypes
 import Locks
 import Synchronization
 
-/// The one cache of the process (RFC 9111), shared by all event loops.
-///
-/// A lock guards only the store. A lookup holds it for one dictionary access. All decisions happen outside of the lock,
-/// on responses that never change.
+/// The one cache of the process (RFC 9111), shared by all event loops. A lock guards only the store. All decisions happen
+/// outside of it, on responses that never change.
 public final class ResponseCache: Sendable {
   private let state: Locked<State>
   private let hits = Atomic(0)
@@ -30,8 +28,8 @@ public final class ResponseCache: Sendable {
     state = Locked(State(store: ResponseStore(maxBytes: settings.maxBytes)))
   }
 
-  /// Returns what the cache has for a request. The fields of the upstream request, without the credential, count only if the
-  /// responses vary. Eviction counts one use for each request, and none for a repeated lookup.
+  /// Returns what the cache has for a request. The fields of the upstream request count only if the responses vary.
+  /// Eviction counts one use for each request, and none for a repeated lookup.
   public func lookup(
     _ key: CacheKey, sending sent: FieldLines, request: RequestDirectives, now: CacheTime, isRepeated: Bool = false
   ) -> Lookup {
@@ -47,9 +45,8 @@ public final class ResponseCache: Sendable {
     hits.add(1, ordering: .relaxed)
   }
 
-  /// Stores a response in place of the matching one, at the cost of its owner's share. Returns whether it was stored.
-  ///
-  /// A refused response still removes the stored one if its status describes the target and not a failure.
+  /// Stores a response in place of the matching one, at the cost of its owner's share. Returns whether it was stored. A
+  /// refused response still removes the stored one if its status describes the target and not a failure.
   @discardableResult
   public func store(_ response: StoredResponse, for key: CacheKey, of owner: CacheOwner = .unknown) -> Bool {
     guard response.isStorable else {
@@ -68,9 +65,8 @@ public final class ResponseCache: Sendable {
     }
   }
 
-  /// Renews a response by the 304 to its ``StoredResponse/validators`` (RFC 9111 §4.3.4), and stores the result. The 304
-  /// may forbid that. Returns nil if the 304 describes another version, which is no longer stored: repeat the request
-  /// without validators.
+  /// Renews a response by the 304 to its ``StoredResponse/validators`` (RFC 9111 §4.3.4), and stores the result unless the
+  /// 304 forbids that. Returns nil if the 304 describes another version: repeat the request without validators.
   public func freshen(
     _ response: StoredResponse, for key: CacheKey, by notModified: ReceivedResponse, settings: CacheSettings? = nil,
     of owner: CacheOwner = .unknown
@@ -82,9 +78,8 @@ public final class ResponseCache: Sendable {
     return (renewed, store(renewed, for: key, of: owner))
   }
 
-  /// Returns the response with gzip, if compression is useful. The first caller compresses it; concurrent callers get
-  /// it without gzip, and so does every caller of a long response: see ``beginCompression(of:for:)``. This takes up to a
-  /// millisecond.
+  /// Returns the response with gzip, if compression is useful, in up to a millisecond. The first caller compresses it;
+  /// concurrent callers get it without gzip, and so does every caller of a long response (``beginCompression(of:for:)``).
   public func compress(_ response: StoredResponse, for key: CacheKey) -> StoredResponse {
     // A response that is not long is one part.
     response.isLong ? response : beginCompression(of: response, for: key)?.advance() ?? response
@@ -114,7 +109,6 @@ public final class ResponseCache: Sendable {
     }
   }
 
-  /// Replaces a response by its compressed form, unless it is no longer stored.
   fileprivate func replace(_ response: StoredResponse, by compressed: StoredResponse, for key: CacheKey) {
     state.withLock { state in
       var responses = state.store.peek(key)
@@ -168,10 +162,8 @@ public final class ResponseCompression: Sendable {
   }
 }
 
-/// The key of a stored response: the normalised target of its request, byte for byte.
-///
-/// The hash is computed once, before the cache takes its lock, with the hasher that each process seeds differently: callers
-/// choose the targets, and must not be able to choose colliding ones.
+/// The key of a stored response: the normalised target of its request, byte for byte. The hash is computed once, before
+/// the cache takes its lock, with a seed per process: callers choose the targets, and must not choose colliding ones.
 public struct CacheKey: Hashable, Sendable {
   private let hash: Int
   let bytes: [UInt8]
@@ -205,10 +197,8 @@ public struct CacheKey: Hashable, Sendable {
 }
 
 /// The requests that a response matches, by its `Vary` (RFC 9111 §4.1): their upstream requests have the same values of
-/// the named fields.
-///
-/// The comparison uses the fields that the proxy sends, not the fields that the caller sends. A field that the proxy
-/// never forwards (Cookie, Origin) is always absent, so a response that varies by it is the same for all callers.
+/// the named fields. A field that the proxy never forwards (Cookie, Origin) is always absent, so a response that varies by
+/// it is the same for all callers.
 struct VariantSelector: Sendable, Equatable {
   /// Each field that counts, with its value in the original request.
   private let values: [Value]
@@ -221,10 +211,9 @@ struct VariantSelector: Sendable, Equatable {
   /// The most names in a `Vary`. Real responses have fewer.
   private static let mostNames = 16
 
-  /// Returns nil if no request matches the response (`Vary: *`), or if the field is malformed.
-  ///
-  /// Two names do not count. `Accept-Encoding`: the store converts between both codings. `Authorization`: the
-  /// credential is the proxy's own and always has the same meaning, while its value changes with every new token.
+  /// Returns nil if no request matches the response (`Vary: *`), or if the field is malformed. Two names do not count:
+  /// `Accept-Encoding`, because the store converts between both codings, and `Authorization`, because all tokens of the
+  /// proxy have the same meaning.
   init?(_ fields: FieldLines, sent: FieldLines) {
     var values: [Value] = []
     for line in fields.lines where fields.bytes.span.equalsIgnoringCase(line.name, "vary") {
@@ -241,12 +230,10 @@ struct VariantSelector: Sendable, Equatable {
     self.values = values
   }
 
-  /// Returns whether an upstream request with these fields matches the response.
   func matches(_ sent: FieldLines) -> Bool {
     values.allSatisfy { sent[$0.name] == $0.value }
   }
 
-  /// The names of the fields, for the `Vary` that callers receive.
   var names: [HTTPField.Name] { values.map(\.name) }
 
   /// The approximate size in memory, in bytes.
@@ -263,11 +250,10 @@ public struct CacheSettings: Sendable, Equatable {
   public var lifetime = 300
   /// The same for 404 and 410, because an album may be released at any time.
   public var negativeLifetime = 60
-  /// The time after `lifetime` in which such a response is still served while a new one is fetched (RFC 5861 §3). If a
-  /// response states its own lifetime, the response itself must allow this (RFC 9111 §4.2.4).
+  /// The time after `lifetime` in which such a response is still served while a new one is fetched (RFC 5861 §3). A
+  /// response that states its own lifetime must allow this itself (RFC 9111 §4.2.4).
   public var staleWhileRevalidate = 60
-  /// The time in which a stale response is served if the upstream fails (RFC 5861 §4), unless the response overrides
-  /// it.
+  /// The time in which a stale response is served if the upstream fails (RFC 5861 §4), unless the response overrides it.
   public var staleIfError = 86_400
   /// Whether all callers may have the responses. Otherwise the server marks them `private`, so that no CDN gives them
   /// to a client that the access policy would refuse.
@@ -282,13 +268,13 @@ public struct CacheSettings: Sendable, Equatable {
 
 /// The figures of a cache for metrics.
 public struct CacheStatistics: Sendable, Equatable {
-  /// The number of targets with responses.
+  /// The targets with responses.
   public let entries: Int
-  /// The memory of all responses, in bytes.
+  /// The memory of all responses.
   public let bytes: Int
   /// The responses that callers got from the cache since the start, fresh or stale.
   public let hits: Int
-  /// The number of entries evicted since the start.
+  /// The entries evicted since the start.
   public let evictions: Int
 }
 
@@ -298,13 +284,10 @@ public enum Lookup: Sendable {
   case hit(Selection)
   /// The response is stale, but the server sends it while a background request validates it (RFC 5861 §3).
   case staleWhileRevalidate(Selection)
-  /// The proxy must validate the response upstream, with its ``StoredResponse/validators``. With the reason
-  /// ``ForwardReason/request`` the response is fresh, but does not satisfy the directives of the request.
+  /// The proxy must validate the response upstream, with its ``StoredResponse/validators``.
   case validate(Selection, ForwardReason)
-  /// The cache has no response.
   case miss(ForwardReason)
-  /// The cache cannot serve the request, and the caller forbids an upstream request (`only-if-cached`): 504 (RFC 9111
-  /// §5.2.1.7).
+  /// The caller forbids the upstream request that it needs (`only-if-cached`): 504 (RFC 9111 §5.2.1.7).
   case unsatisfiable
 }
 
@@ -322,6 +305,5 @@ public enum ForwardReason: String, Sendable, CaseIterable {
   case miss
   /// A fresh response is stored, but the directives of the request force validation.
   case request
-  /// A stale response is stored.
   case stale
 }

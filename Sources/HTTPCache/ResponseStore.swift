@@ -1,5 +1,4 @@
-/// Responses by key, bounded in bytes. It has no lock, and knows the time of the last look-up only. Every operation takes
-/// amortised constant time.
+/// Responses by key, bounded in bytes, without a lock. Every operation takes amortised constant time.
 ///
 /// S3-FIFO decides eviction (Yang et al., SOSP 2023; docs/decisions.md, 26). A small queue accepts new entries, and evicts
 /// those that were not used again before they reach its end. Used entries move to the main queue, and an entry that returns
@@ -21,8 +20,8 @@ struct ResponseStore {
     var usedAt: Int
   }
 
-  /// The hits that keep an entry when it leaves the small queue. One hit is not enough, because it could be the second
-  /// half of a `HEAD` and `GET`, or a retry.
+  /// The hits that keep an entry when it leaves the small queue. One could be the second half of a `HEAD` and `GET`, or a
+  /// retry.
   private static let worthKeeping: UInt8 = 2
   /// The most hits that are counted for an entry.
   private static let mostHits: UInt8 = 3
@@ -68,13 +67,12 @@ struct ResponseStore {
     return entries[place].responses
   }
 
-  /// Returns all variants of `key` without counting a hit.
   func peek(_ key: CacheKey) -> [StoredResponse] {
     places[key].map { entries[$0].responses } ?? []
   }
 
-  /// Replaces the variants of `key`, or adds the key. Returns whether the store has them now. Responses that are larger
-  /// than the store, and none, remove the key. An entry keeps its owner.
+  /// Replaces the variants of `key`, or adds the key. Returns whether the store has them now. Responses that are larger than
+  /// the store, and none, remove the key. An entry keeps its owner.
   @discardableResult
   mutating func put(_ responses: [StoredResponse], for key: CacheKey, of owner: CacheOwner = .unknown) -> Bool {
     let cost = responses.reduce(Self.overhead + 2 * key.bytes.count) { $0 + $1.cost }
@@ -100,7 +98,6 @@ struct ResponseStore {
     discard(place)
   }
 
-  /// The size of all entries, recomputed.
   var recountedBytes: Int {
     places.reduce(0) { sum, place in
       entries[place.value].responses.reduce(sum + Self.overhead + 2 * place.key.bytes.count) { $0 + $1.cost }
@@ -111,7 +108,6 @@ struct ResponseStore {
     if small.bytes > maxBytes / 10 || main.oldest < 0 { evictSmall() } else { evictMain() }
   }
 
-  /// Moves the oldest entry of the small queue to the main queue, or evicts it.
   private mutating func evictSmall() {
     let place = small.oldest
     let entry = unlink(place)
@@ -181,7 +177,6 @@ struct ResponseStore {
     owners.append(place, bytes: entry.cost, of: entry.owner)
   }
 
-  /// Removes the entry from its queues, and returns it.
   private mutating func unlink(_ place: Int) -> Entry {
     let entry = entries[place]
     if entry.isMain {
@@ -194,11 +189,8 @@ struct ResponseStore {
   }
 }
 
-/// The keys of entries that were evicted unused, so that the cache recognises a returning key.
-///
-/// The table has a fixed size, and each fingerprint has one slot. Its cost is constant, however many keys pass. A key
-/// that returns soon is most likely still there. If another key overwrites a slot early, the entry only starts in the
-/// small queue again.
+/// The keys of entries that were evicted unused, so that the cache recognises a key that returns soon. Each fingerprint has
+/// one slot. If another key overwrites it early, the entry only starts in the small queue again.
 struct GhostTable {
   private var fingerprints: [UInt64]
 
@@ -213,7 +205,6 @@ struct GhostTable {
     fingerprints[place(of: fingerprint)] = fingerprint
   }
 
-  /// Removes a fingerprint. Returns whether it was in the table.
   mutating func remove(_ fingerprint: UInt64) -> Bool {
     let place = place(of: fingerprint)
     guard fingerprint != 0, fingerprints[place] == fingerprint else { return false }
@@ -271,7 +262,6 @@ public struct CacheOwner: Sendable, Equatable {
 }
 
 /// The entries of the main queue by owner, each in the order of the main queue.
-///
 /// Clients have equal shares, and within a client its callers do. Only those count that have entries. An owner is one of
 /// 64 slots of its client, which is one of 64, by hash: about 100 kB, however many there are. Owners in one slot share it.
 struct OwnerQueues {
@@ -280,7 +270,6 @@ struct OwnerQueues {
   private var queues = [EntryQueue](repeating: EntryQueue(), count: slots * slots)
   /// The number of slots with entries, of each client.
   private var callers = [Int](repeating: 0, count: slots)
-  /// The number of clients with entries.
   private var clients = 0
   private var links = EntryLinks()
 
@@ -302,7 +291,6 @@ struct OwnerQueues {
     if queues[owner.slot].oldest < 0 { count(owner, -1) }
   }
 
-  /// Notes that an entry has another size.
   mutating func resize(by bytes: Int, of owner: CacheOwner) {
     queues[owner.slot].bytes += bytes
   }

@@ -22,8 +22,8 @@ public struct Selection: Sendable {
   /// Whether the response may be used without validation (RFC 9111 §4.2), before the caller's directives apply.
   public var isFresh: Bool { timeToLive > 0 && !response.judged.freshness.noCache }
 
-  /// Returns whether the response may be served if the upstream fails (RFC 5861 §4, RFC 9111 §4.2.4). A caller with
-  /// `no-cache` does not get it without validation. A caller's own `stale-if-error` overrides the response's limit.
+  /// Returns whether the response may be served if the upstream fails (RFC 5861 §4, RFC 9111 §4.2.4). A caller's own
+  /// `stale-if-error` overrides the response's limit.
   public func mayServeOnError(_ request: RequestDirectives) -> Bool {
     guard !request.noCache, !response.judged.freshness.noCache else { return false }
     if isFresh { return true }
@@ -73,7 +73,6 @@ public struct Selection: Sendable {
 public struct CacheStatus: Sendable, Equatable {
   /// The way in which the request was handled.
   public enum Handling: Sendable, Equatable {
-    /// The cache served a stored response, without an upstream request.
     case hit
     /// The proxy sent an upstream request.
     case forwarded(ForwardReason)
@@ -153,9 +152,8 @@ extension OutputSpan<UInt8> {
   }
 }
 
-/// A moment by the monotonic clock, and by the wall clock that servers write into `Date`.
-///
-/// Ages grow by the monotonic clock (RFC 9111 §4.2.3 resident time), so wall clock steps do not change freshness.
+/// A moment by the monotonic clock, and by the wall clock that servers write into `Date`. Ages grow by the monotonic clock
+/// (RFC 9111 §4.2.3 resident time), so wall clock steps do not change freshness.
 public struct CacheTime: Sendable, Equatable {
   /// Nanoseconds of a monotonic clock with any start.
   public var monotonic: Int
@@ -164,8 +162,7 @@ public struct CacheTime: Sendable, Equatable {
 
   /// Creates a moment on both clocks.
   public init(monotonic: Int, wall: Int) {
-    self.monotonic = monotonic
-    self.wall = wall
+    (self.monotonic, self.wall) = (monotonic, wall)
   }
 
   /// The present moment by the clocks of the operating system.

@@ -34,9 +34,9 @@ public struct SharedEntry: Sendable, Equatable {
 
 /// The form of stored responses outside of the process, for replicas with the same secret.
 ///
-/// An entry has what the upstream sent, and each replica judges it by its own settings and its own clock, like a response
-/// that arrives. The fields of the request are not in it: they are part of the key, and so the same for the reader. Only
-/// replicas can make an entry that others read: HMAC-SHA-256 covers all bytes, with the key among them.
+/// An entry has what the upstream sent, and each replica judges it by its own settings and its own clock. The fields of the
+/// request are part of the key, and so the same for the reader. Only replicas can make an entry that others read:
+/// HMAC-SHA-256 covers all bytes, with the key among them.
 ///
 ///     offset  length  content
 ///          0      32  HMAC-SHA-256 of the rest
@@ -48,12 +48,11 @@ public struct SharedEntry: Sendable, Equatable {
 ///         65       2  status
 ///         67       1  1: the content is gzipped; 2: it arrived so
 ///         68       4  length of the content without a coding
-///         72       4  length of the fields that are judged
-///         76       4  length of the fields for callers
-///         80       …  both sections as in HTTP/1.1, and the content
+///         72       4  length of the fields
+///         76       …  the fields as a section of HTTP/1.1, and the content
 public struct SharedEntryCodec: Sendable {
-  /// The version of the format. It is in the key as well, so that replicas of other versions do not even find an entry.
-  public static let version: UInt8 = 1
+  /// The version of the format. It is in the key as well, so that replicas of other versions do not find an entry.
+  public static let version: UInt8 = 2
   /// The position of the four bytes that tell when an entry becomes stale, for the store's scripts.
   public static let staleOffset = 49
   /// The longest time that an entry stays at the store, in seconds: 7 days. Apple may withdraw a song, and a store that
@@ -62,12 +61,12 @@ public struct SharedEntryCodec: Sendable {
 
   private static let codeLength = 32
   private static let keyOffset = 33
-  private static let headLength = 80
+  private static let headLength = 76
   /// The most bytes by which gzip may exceed the content: 1 KiB.
   private static let mostLoss = 1024
-  /// The most bytes of an entry without its content: the head and two sections of fields.
-  private static let mostOverhead = headLength + mostLoss + 2 * (HTTP1Limits().headerSection + 2)
-  /// The most bytes of an entry: 1 MiB of content, and less than 67 KiB besides.
+  /// The most bytes of an entry without its content: the head and the fields.
+  private static let mostOverhead = headLength + mostLoss + HTTP1Limits().headerSection + 2
+  /// The most bytes of an entry: 1 MiB of content, and less than 35 KiB besides.
   public static let mostBytes = mostOverhead + CacheSettings().largestContent
 
   private let authenticator: MessageAuthenticator
@@ -107,14 +106,13 @@ public struct SharedEntryCodec: Sendable {
     let stale = max(freshness.staleWhileRevalidate, freshness.staleIfError)
     let lifetime = min(left + stale, Self.longestLifetime)
     guard lifetime > 0 else { return nil }
-    let (fields, downstream) = (Self.section(source.fields), Self.section(source.downstream))
-    guard let fields, let downstream else { return nil }
+    guard let fields = Self.section(source.fields) else { return nil }
     let resident = now.seconds(since: source.receivedAt)
     var bytes = [UInt8](repeating: 0, count: Self.codeLength)
     let body = content.gzip ?? content.identity
     // Gzip in many members can be longer than what it stands for.
     guard body.count <= content.identity.count + Self.mostLoss else { return nil }
-    bytes.reserveCapacity(Self.headLength + fields.count + downstream.count + body.count)
+    bytes.reserveCapacity(Self.headLength + fields.count + body.count)
     bytes.append(Self.version)
     bytes.append(contentsOf: key.bytes)
     bytes.append(bigEndian: max(lifetime - max(left, 0), 0), bytes: 4)
@@ -122,9 +120,9 @@ public struct SharedEntryCodec: Sendable {
     bytes.append(bigEndian: min(source.receivedAt.seconds(since: source.requestedAt), Int(Int32.max)), bytes: 4)
     bytes.append(bigEndian: response.status.code, bytes: 2)
     bytes.append((content.gzip == nil ? 0 : 1) | (content.received == .gzip ? 2 : 0))
-    for length in [content.identity.count, fields.count, downstream.count] { bytes.append(bigEndian: length, bytes: 4) }
+    bytes.append(bigEndian: content.identity.count, bytes: 4)
+    bytes.append(bigEndian: fields.count, bytes: 4)
     bytes.append(contentsOf: fields)
-    bytes.append(contentsOf: downstream)
     bytes.append(contentsOf: body)
     let code = authenticator.code(of: bytes.span.extracting(Self.codeLength...))
     for index in code.indices { bytes[index] = code[index] }
@@ -139,10 +137,8 @@ public struct SharedEntryCodec: Sendable {
     return section.count <= HTTP1Limits().headerSection + 2 ? section : nil
   }
 
-  /// Returns the response in an entry, or nil if it is not what a replica has stored under this key.
-  ///
-  /// The age includes the time since its arrival by the wall clock. Clocks of replicas may differ by seconds, and ages with
-  /// them. An entry from the future counts as just arrived.
+  /// Returns the response in an entry, or nil if it is not what a replica has stored under this key. Its age includes the
+  /// time since its arrival by the wall clock. An entry from the future counts as just arrived.
   public func decode(
     _ entry: [UInt8], for key: SharedEntryKey, sending sent: FieldLines, now: CacheTime, settings: CacheSettings
   ) -> StoredResponse? {
@@ -162,13 +158,9 @@ public struct SharedEntryCodec: Sendable {
     in bytes: Span<UInt8>, _ sent: FieldLines, _ now: CacheTime, _ settings: CacheSettings
   ) -> StoredResponse? {
     let (code, flags) = (bytes.bigEndian(at: 65, bytes: 2), bytes[67])
-    let (length, first, second) = (
-      bytes.bigEndian(at: 68, bytes: 4), bytes.bigEndian(at: 72, bytes: 4), bytes.bigEndian(at: 76, bytes: 4)
-    )
-    let (middle, start) = (headLength + first, headLength + first + second)
+    let (length, start) = (bytes.bigEndian(at: 68, bytes: 4), headLength + bytes.bigEndian(at: 72, bytes: 4))
     guard (200...599).contains(code), flags <= 3, flags != 2, length <= settings.largestContent, start <= bytes.count,
-      let fields = FieldLines(section: bytes.extracting(headLength..<middle)),
-      let downstream = FieldLines(section: bytes.extracting(middle..<start))
+      let fields = FieldLines(section: bytes.extracting(headLength..<start))
     else { return nil }
     let arrival = min(max(bytes.bigEndian(at: 53, bytes: 8), 0), now.wall)
     let resident = min(now.wall - arrival, FieldText.mostSeconds)
@@ -177,8 +169,8 @@ public struct SharedEntryCodec: Sendable {
     var requestedAt = receivedAt
     requestedAt.monotonic -= delay * 1_000_000_000
     let received = ReceivedResponse(
-      status: HTTPResponse.Status(code: code), fields: fields, downstream: downstream, sent: sent,
-      requestedAt: requestedAt, receivedAt: receivedAt)
+      status: HTTPResponse.Status(code: code), fields: fields, sent: sent, requestedAt: requestedAt,
+      receivedAt: receivedAt)
     var content: [UInt8] = []
     content.reserveCapacity(bytes.count - start)
     content.append(copying: bytes.extracting(start...))

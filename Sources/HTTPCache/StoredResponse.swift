@@ -2,9 +2,8 @@ import Bytes
 public import HTTP1
 public import HTTPTypes
 
-/// A whole response, with all its constant parts prepared once. Immutable, and shared by all event loops.
-///
-/// The cache need not store it: a response only for the current waiters takes the same path.
+/// A whole response, with all its constant parts prepared once. Immutable, and shared by all event loops. The cache need
+/// not store it: a response only for the current waiters takes the same path.
 public final class StoredResponse: Sendable {
   let judged: JudgedResponse
   /// The value of Date: the origin's time of creation.
@@ -12,8 +11,8 @@ public final class StoredResponse: Sendable {
   private let identity: Representation
   private let gzip: Representation?
 
-  /// Prepares a response for sending, with its whole content as received. Throws if gzipped content cannot be decoded, or
-  /// exceeds `settings.largestContent`: then the response can still be forwarded unchanged to callers that accept gzip.
+  /// Prepares a response with its whole content as received. Throws if gzipped content cannot be decoded, or exceeds
+  /// `settings.largestContent`: then the response can still be forwarded unchanged to callers that accept gzip.
   public convenience init(
     _ source: ReceivedResponse, body: [UInt8], settings: CacheSettings
   ) throws(ContentCodingError) {
@@ -21,7 +20,6 @@ public final class StoredResponse: Sendable {
     self.init(source, content: content, settings: settings)
   }
 
-  /// Prepares a response whose content is decoded.
   init(_ source: ReceivedResponse, content: StoredContent, settings: CacheSettings) {
     judged = JudgedResponse(source, content: content, settings: settings)
     date = HTTPDate(secondsSinceEpoch: judged.age.date).text
@@ -31,14 +29,11 @@ public final class StoredResponse: Sendable {
 
   /// The status.
   public var status: HTTPResponse.Status { judged.source.status }
-
   /// Whether the cache stores the response.
   public var isStorable: Bool { judged.isStorable }
-
   /// Whether all concurrent waiters may have the response (RFC 9111 §4): not with `private`, `no-store`, `Vary: *` or
   /// `Set-Cookie`.
   public var isShareable: Bool { judged.isShareable }
-
   /// Whether the response shows that an earlier one is no longer right, although the cache does not store it.
   package var replacesStored: Bool { !isStorable && JudgedResponse.mayStore(status) }
 
@@ -49,9 +44,7 @@ public final class StoredResponse: Sendable {
 
   /// Whether the response has no gzip yet and ``ResponseCache/compress(_:for:)`` may create it.
   public var awaitsCompression: Bool { judged.awaitsCompression && isStorable }
-
-  /// Whether the compression takes more than a millisecond, so that ``ResponseCache/beginCompression(of:for:)`` does it part
-  /// by part.
+  /// Whether the compression takes more than a millisecond, and so happens part by part.
   public var isLong: Bool { judged.content.identity.count > GradualCompression.part }
 
   /// Returns whether a caller with these preconditions already has this representation, so that a 304 is correct.
@@ -93,8 +86,7 @@ public final class StoredResponse: Sendable {
 
   /// The size in memory, in bytes: contents, fields in all stored forms, and the objects.
   var cost: Int {
-    let source = judged.source
-    let fields = source.fields.cost + 2 * source.downstream.cost + source.sent.cost
+    let fields = 2 * judged.source.fields.cost + judged.source.sent.cost
     return judged.content.count + fields + (judged.selector?.cost ?? 0) + Self.overhead
   }
 
@@ -125,7 +117,7 @@ struct JudgedResponse: Sendable {
     let fields = source.fields
     directives = ResponseDirectives(fields)
     (self.source, self.content, self.settings) = (source, content, settings)
-    age = ResponseAge(fields, requestedAt: source.requestedAt, receivedAt: source.receivedAt)
+    age = ResponseAge(source)
     freshness = Freshness(
       directives, fields: fields, status: source.status.code, date: age.date, now: source.receivedAt.wall,
       settings: settings)
@@ -146,8 +138,7 @@ struct JudgedResponse: Sendable {
     awaitsCompression = !directives.noTransform && content.isCompressible(fields)
   }
 
-  /// Returns whether the status may be stored. The statuses are heuristically cacheable (RFC 9110 §15.1), used by
-  /// Apple, and lasting. 206 is excluded, because the proxy never sends `Range` upstream.
+  /// Returns whether the status may be stored: it is heuristically cacheable (RFC 9110 §15.1), used by Apple, and lasting.
   static func mayStore(_ status: HTTPResponse.Status) -> Bool {
     switch status.code {
     case 200, 301, 308, 404, 410: true
@@ -158,14 +149,13 @@ struct JudgedResponse: Sendable {
 
 /// The fields that are the same for every caller.
 extension JudgedResponse {
-  /// Returns the content in a coding, with its fields.
   func representation(_ coding: ContentCoding, of body: [UInt8]) -> Representation {
     let tag = tag.map { isTagged(coding) ? $0 : $0.weakened }
     let vary = vary
     var fields = FieldSection.empty
     fields.reserveRoom(
-      for: source.downstream.bytes.count + (vary?.utf8.count ?? 0) + (tag?.opaque.count ?? 0) + Self.roomForOwnFields)
-    fields.append(source.downstream) { name, bytes in !Self.isReplaced(name, in: bytes) }
+      for: source.fields.bytes.count + (vary?.utf8.count ?? 0) + (tag?.opaque.count ?? 0) + Self.roomForOwnFields)
+    fields.append(source.fields) { name, bytes in !Self.isReplaced(name, in: bytes) }
     if let value = content.unknownCoding {
       value.withUTF8Bytes { fields.append("Content-Encoding", $0) }
     } else if coding == .gzip {
@@ -178,7 +168,7 @@ extension JudgedResponse {
     vary?.withUTF8Bytes { fields.append("Vary", $0) }
     if let tag { fields.append("ETag", upTo: tag.opaque.count + 4) { tag.append(to: &$0) } }
     return Representation(
-      body: body, fields: fields.withoutSpareRoom, common: common, downstream: source.downstream, isTagged: tag != nil)
+      body: body, fields: fields.withoutSpareRoom, common: common, received: source.fields, isTagged: tag != nil)
   }
 
   /// All directives with the longest numbers.
@@ -186,22 +176,14 @@ extension JudgedResponse {
   /// The value of `Cache-Control`, and the names, the ends of lines and the constant values: 183 bytes.
   private static let roomForOwnFields = longestCacheControl + 192
 
-  /// Returns whether this type, or ``Selection`` on each send, writes the field itself.
+  /// Returns whether callers do not get the field as it was received.
   private static func isReplaced(_ name: Range<Int>, in bytes: Span<UInt8>) -> Bool {
-    func isNamed(_ other: StaticString) -> Bool { bytes.equalsIgnoringCase(name, other) }
-    return switch name.count {
-    case 3: isNamed("age")
-    case 4: isNamed("date") || isNamed("etag") || isNamed("vary")
-    case 7: isNamed("expires")
-    case 13: isNamed("cache-control")
-    case 14: isNamed("content-length")
-    case 16: isNamed("content-encoding")
-    default: false
-    }
+    bytes.equalsIgnoringCase(name, "etag") || bytes.equalsIgnoringCase(name, "content-encoding")
+      || ReceivedResponse.isForCacheOnly(name, in: bytes)
   }
 
-  /// Returns whether the unchanged tag belongs to this coding: the coding that the origin sent, or identity for our own
-  /// tag. The other coding has different bytes and must have a different tag (RFC 9110 §8.8.3.3).
+  /// Returns whether the unchanged tag belongs to this coding: the one that the origin sent, or identity for our own tag.
+  /// The other coding has different bytes and must have a different tag (RFC 9110 §8.8.3.3).
   private func isTagged(_ coding: ContentCoding) -> Bool {
     coding == (tagIsOurs ? .identity : content.received)
   }
@@ -244,7 +226,6 @@ extension JudgedResponse {
   }
 }
 
-/// The content of a response in all available codings.
 struct StoredContent: Sendable {
   /// The decoded content. Unchanged if its coding is unknown.
   let identity: [UInt8]
@@ -257,7 +238,6 @@ struct StoredContent: Sendable {
 
   /// The least content worth compressing, in bytes. For less, the fields outweigh the saving.
   private static let leastCompressed = 1024
-
   /// The names of the gzip coding (RFC 9110 §8.4.1.3).
   private static let gzipNames: [ByteString] = ["gzip", "x-gzip"]
 
@@ -278,8 +258,8 @@ struct StoredContent: Sendable {
     unknownCoding = isUnknown ? coding : nil
   }
 
-  /// Creates the content of a response that another replica has received in a coding and stored with or without gzip.
-  /// Returns nil if its length without a coding, which bounds the work, is not the stated one.
+  /// Creates the content of a response that another replica has received and stored. Returns nil if its length without a
+  /// coding, which bounds the work, is not the stated one.
   init?(_ bytes: [UInt8], isGzip: Bool, length: Int, received: ContentCoding) {
     let decoded = isGzip ? try? Gzip.inflate(bytes, limit: length) : bytes
     guard let decoded, decoded.count == length else { return nil }
@@ -289,13 +269,11 @@ struct StoredContent: Sendable {
     unknownCoding = nil
   }
 
-  /// Returns whether compression is useful, and was not tried yet.
   func isCompressible(_ fields: FieldLines) -> Bool {
     gzip == nil && !wasCompressed && unknownCoding == nil && identity.count >= Self.leastCompressed
       && Self.isText(fields)
   }
 
-  /// Returns the content with the result of its compression; nil if that would not be smaller.
   func compressed(to gzip: [UInt8]?) -> StoredContent {
     var content = self
     content.gzip = gzip?.withoutSpareCapacity
@@ -303,7 +281,6 @@ struct StoredContent: Sendable {
     return content
   }
 
-  /// The number of bytes in all codings.
   var count: Int { identity.count + (gzip?.count ?? 0) }
 
   private static func isText(_ fields: FieldLines) -> Bool {
@@ -320,8 +297,7 @@ struct StoredContent: Sendable {
 }
 
 extension [UInt8] {
-  /// The same bytes, copied if the array has much spare capacity. Appending doubles the capacity, but the cache counts
-  /// only the bytes.
+  /// The same bytes, copied if the array has much spare capacity, because the cache counts only the bytes.
   fileprivate var withoutSpareCapacity: [UInt8] {
     guard capacity - count > count / 16 + 64 else { return self }
     var exact: [UInt8] = []
@@ -339,15 +315,14 @@ public struct Representation: Sendable {
   public let fields: FieldSection
   /// Where those begin that a 304 has as well.
   let common: Int
-  /// The fields of the upstream that the caller gets.
-  let downstream: FieldLines
+  let received: FieldLines
   /// Whether the response has an entity tag. Then a 304 needs no other validator.
   let isTagged: Bool
 
   /// The fields of a 304 (RFC 9110 §15.4.5).
   public var notModified: FieldSection {
     var section = FieldSection.empty
-    section.append(downstream) { name, bytes in
+    section.append(received) { name, bytes in
       bytes.equalsIgnoringCase(name, "content-location")
         || !isTagged && bytes.equalsIgnoringCase(name, "last-modified")
     }

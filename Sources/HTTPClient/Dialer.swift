@@ -7,15 +7,14 @@ import Memory
 import TLS
 
 /// Opens one connection for requests: resolves the name, opens the proxy's tunnel and does the TLS handshake. Confined to
-/// its loop. The dialer stays alive until it has reported, even if its owner drops it.
+/// its loop. It stays alive until it has reported, even if its owner drops it.
 final class Dialer: ByteTransportOwner {
   private let configuration: UpstreamClient.Configuration
   private let loop: IOLoop
   private let deadline: Deadline
-  private var report: ((Result<ByteTransport, UpstreamError>) -> Void)?
+  private var report: ((Dialer, Result<ByteTransport, UpstreamError>) -> Void)?
   private var connector: Connector?
   private var transport: ByteTransport?
-  /// The memory that is charged for the connection.
   private let hold: MemoryHold
   /// The parser of the proxy's response. Nil when no response is expected.
   private var tunnelParser: ResponseHeadParser?
@@ -23,22 +22,18 @@ final class Dialer: ByteTransportOwner {
 
   init(
     _ configuration: UpstreamClient.Configuration, loop: IOLoop, resolver: NameResolver, hold: MemoryHold,
-    report: @escaping (Result<ByteTransport, UpstreamError>) -> Void
+    report: @escaping (Dialer, Result<ByteTransport, UpstreamError>) -> Void
   ) {
     (self.configuration, self.loop, self.report, self.hold) = (configuration, loop, report, hold)
     deadline = loop.now.advanced(by: configuration.limits.attempt)
     let (host, port) = configuration.proxy.map { ($0.host, $0.port) } ?? (configuration.host, configuration.port)
-    connector = Connector(to: host, port: port, loop: loop, resolver: resolver, until: deadline) { outcome in
-      self.connected(outcome)
-    }
+    connector = Connector(to: host, port: port, loop: loop, resolver: resolver, until: deadline) { self.connected($0) }
   }
 
-  /// Whether the dialer is still waiting for the name resolution.
   var isWaitingForName: Bool { connector?.isWaitingForName ?? false }
 
   /// Cancels the attempt without a report.
   func cancel() {
-    loop.assertCurrent()
     report = nil
     connector?.cancel()
     connector = nil
@@ -77,7 +72,7 @@ final class Dialer: ByteTransportOwner {
     guard let context = configuration.tls else {
       return fail(.proxyInternalError, "There are no trusted CAs to verify the certificate of \(configuration.host).")
     }
-    do throws(TLSError) {
+    do {
       let protocols = configuration.applicationProtocols
       transport.secure(with: try TLSSession(context, host: configuration.host, applicationProtocols: protocols))
     } catch {
@@ -130,12 +125,10 @@ final class Dialer: ByteTransportOwner {
 
   private func refusal(_ status: Int) -> UpstreamError {
     let words =
-      if status != 407 {
-        "\(proxyName) refuses a tunnel to \(configuration.endpoint) (\(status))."
-      } else if configuration.proxy?.authorization == nil {
-        "\(proxyName) needs proxy credentials (407), and its URL has none."
-      } else {
-        "\(proxyName) refuses the proxy credentials in its URL (407)."
+      switch (status, configuration.proxy?.authorization) {
+      case (407, nil): "\(proxyName) needs proxy credentials (407), and its URL has none."
+      case (407, _?): "\(proxyName) refuses the proxy credentials in its URL (407)."
+      default: "\(proxyName) refuses a tunnel to \(configuration.endpoint) (\(status))."
       }
     var error = UpstreamError(.destinationUnavailable, .unprocessed, words)
     error.proxyStatus = status
@@ -147,16 +140,15 @@ final class Dialer: ByteTransportOwner {
   }
 
   private func finish(_ outcome: Result<ByteTransport, UpstreamError>) {
-    guard let report else { return }
-    self.report = nil
+    guard let report = report.take() else { return }
     // The new owner of a ready transport sets its deadline.
     if case .failure = outcome { transport?.close() }
     transport = nil
-    report(
-      outcome.mapError { error in
-        var error = error
-        error.stage = stage
-        return error
-      })
+    let outcome = outcome.mapError { error in
+      var error = error
+      error.stage = stage
+      return error
+    }
+    report(self, outcome)
   }
 }

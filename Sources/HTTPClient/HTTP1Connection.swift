@@ -17,7 +17,6 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   private var parser: ResponseHeadParser
   /// The decoder of the response content. Nil until the head has arrived.
   private var decoder: ContentDecoder?
-  private var requestContent: RequestContent?
   private var isChunked = false
   /// The value of the transport's `bytesSent` before the current request.
   private var sentBefore = 0
@@ -35,7 +34,6 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   }
 
   var isSettling: Bool { false }
-
   var room: Int { exchange == nil && transport.isOpen ? 1 : 0 }
 
   /// Waits for the next request. The transport keeps reading, so that it notices a close by the peer.
@@ -47,10 +45,8 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   }
 
   /// Checks for bytes or a close since the last response. The next request would take unsolicited bytes for its
-  /// response (RFC 9112 §9.2), so any byte closes the connection. Before the first request, bytes over TLS do not count:
-  /// they may be session tickets.
+  /// response (RFC 9112 §9.2). Before the first request, bytes over TLS do not count: they may be session tickets.
   func prepare() -> Bool {
-    transport.channel.loop.assertCurrent()
     let isUsable = hasCarried ? transport.isQuiet : transport.tls != nil || !transport.channel.hasInput
     if isUsable, !hasCarried || pool?.reusesHTTP1 ?? false { return transport.isOpen }
     // Over TLS the bytes can also be an alert.
@@ -64,13 +60,10 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   func drain() {}
 
   func carry(_ exchange: UpstreamExchange) throws(Unsendable) {
-    transport.channel.loop.assertCurrent()
     let (request, target) = (exchange.request, exchange.request.target.bytes)
-    let framing: MessageFraming =
-      request.content == nil ? .none : request.contentLength.map { .fixed($0) } ?? .chunked
+    let framing: MessageFraming = request.content == nil ? .none : request.contentLength.map { .fixed($0) } ?? .chunked
     do {
-      // Sent at the end of the turn, right after the requests of other connections: an upstream on this machine that waits
-      // for them then wakes up once for all.
+      // Sent at the end of the turn with those of other connections, so that an upstream on this machine wakes up once.
       try transport.write { (output) throws(RequestError) in
         try RequestSerializer.append(
           request.method, target: target.span, host: authority, fields: request.fields,
@@ -84,20 +77,14 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     parser.reset(answering: request.method)
     sentBefore = transport.bytesSent
     isEarly = false
+    isChunked = framing == .chunked
     transport.deadline = exchange.wholeDeadline.advanced(by: Self.margin)
     exchange.sent(by: self)
-    guard let content = request.content else { return }
-    isChunked = framing == .chunked
-    requestContent = RequestContent(content, of: exchange, by: self, on: transport.channel.loop)
   }
 
   func transportReceived(_ transport: ByteTransport) {
     transport.channel.loop.assertCurrent()
-    do {
-      while try advance() {}
-    } catch {
-      end(UpstreamError(error, from: configuration.endpoint))
-    }
+    do { while try advance() {} } catch { end(UpstreamError(error, from: configuration.endpoint)) }
   }
 
   /// Processes the next part of the received bytes. Returns false if more bytes are needed.
@@ -110,7 +97,12 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
       return false
     }
     if decoder == nil, transport.bytesSent == sentBefore {
-      unasked(exchange)
+      // Nothing of the request was sent, so the bytes cannot answer it.
+      pool?.receivedUnsolicited()
+      transport.abort()
+      _ = leave(.useful)
+      let words = "\(configuration.endpoint) sent bytes before it received the request."
+      exchange.failed(UpstreamError(.connectionTerminated, .unprocessed, words))
       return false
     }
     guard var decoder else { return try readHead(for: exchange) }
@@ -125,19 +117,15 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     } else {
       transport.consume(count)
     }
-    if event == .end {
-      finish(exchange)
-      return false
-    }
-    holdBack(exchange)
-    return event != .needMore
+    if event == .end { finish(exchange) } else { holdBack(exchange) }
+    return event != .needMore && event != .end
   }
 
   private func readHead(for exchange: UpstreamExchange) throws(ResponseError) -> Bool {
     guard let length = try parser.parse(transport.unread.span) else { return false }
     transport.consume(length)
     let head = parser.head
-    isEarly = transport.backlog > 0 || !(requestContent?.isComplete ?? true)
+    isEarly = transport.backlog > 0 || !(exchange.upload?.isComplete ?? true)
     decoder = ContentDecoder(head.framing, limits: configuration.limits.http1)
     exchange.answered(head.status, head.fields, contentLength: head.contentLength)
     hasAnswered = true
@@ -151,15 +139,11 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   }
 
   func contentWasRead(_ count: Int, of exchange: UpstreamExchange) {
-    transport.channel.loop.assertCurrent()
-    guard exchange === self.exchange else { return }
-    holdBack(exchange)
+    if exchange === self.exchange { holdBack(exchange) }
   }
 
   /// Completes the response. The connection stays open if both sides allow it.
   private func finish(_ exchange: UpstreamExchange) {
-    requestContent?.cancel()
-    requestContent = nil
     rest()
     pool?.exchangeEnded()
     exchange.finished()
@@ -172,9 +156,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   }
 
   func abandon(_ exchange: UpstreamExchange) {
-    transport.channel.loop.assertCurrent()
-    guard exchange === self.exchange else { return }
-    end(nil)
+    if exchange === self.exchange { end(nil) }
   }
 
   func close() { transport.end(.ended) }
@@ -198,15 +180,6 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     exchange.failed(UpstreamError(end, progress, with: configuration.endpoint))
   }
 
-  /// Closes the connection, because bytes arrived before any of the request was sent, so they cannot answer it.
-  private func unasked(_ exchange: UpstreamExchange) {
-    pool?.receivedUnsolicited()
-    transport.abort()
-    _ = leave(.useful)
-    let words = "\(configuration.endpoint) sent bytes before it received the request."
-    exchange.failed(UpstreamError(.connectionTerminated, .unprocessed, words))
-  }
-
   private func end(_ error: UpstreamError?) {
     transport.close()
     let exchange = leave(.useful)
@@ -217,8 +190,6 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   private func leave(_ use: ConnectionUse) -> UpstreamExchange? {
     let exchange = exchange
     self.exchange = nil
-    requestContent?.cancel()
-    requestContent = nil
     if exchange != nil { pool?.exchangeEnded() }
     pool.take()?.connectionEnded(self, use)
     return exchange
@@ -228,7 +199,6 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   private static let enough = 65_536
 
   func send(_ part: [UInt8], of exchange: UpstreamExchange) -> Bool {
-    transport.channel.loop.assertCurrent()
     transport.write { output in
       if isChunked { output.appendChunk(part.span) } else { output += part }
     }
@@ -236,15 +206,8 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
   }
 
   func sendEnd(of exchange: UpstreamExchange) {
-    transport.channel.loop.assertCurrent()
     if isChunked { transport.write { $0.appendLastChunk() } }
-    exchange.contentWasSent()
   }
 
-  func contentBroke(_ error: UpstreamError, of exchange: UpstreamExchange) {
-    transport.channel.loop.assertCurrent()
-    end(error)
-  }
-
-  func transportDrained(_ transport: ByteTransport) { requestContent?.hasRoom() }
+  func transportDrained(_ transport: ByteTransport) { exchange?.upload?.hasRoom() }
 }

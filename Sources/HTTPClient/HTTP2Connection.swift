@@ -16,9 +16,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   private var pool: UpstreamClient?
   /// The number of the connection, unique within the process.
   private let number: UInt64
-
   private var exchanges: [HTTP2StreamID: UpstreamExchange] = [:]
-  private var uploads: [HTTP2StreamID: RequestContent] = [:]
   private(set) var hasCarried = false
   private var hasAnswered = false
   private var isDraining = false
@@ -32,7 +30,6 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
 
   /// The streams to open before the peer's settings arrive. Streams beyond its limit are returned as unprocessed.
   private static let presumedStreams = 10
-
   /// The most output for the kernel at a time, in bytes. A reset can still replace output that the session keeps.
   private static let backlog = 131_072
 
@@ -60,7 +57,6 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   func prepare() -> Bool { transport.isOpen }
 
   func drain() {
-    transport.channel.loop.assertCurrent()
     guard !isDraining else { return }
     isDraining = true
     pool?.connectionDrains(self)
@@ -68,7 +64,6 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   }
 
   func carry(_ exchange: UpstreamExchange) throws(Unsendable) {
-    transport.channel.loop.assertCurrent()
     let request = exchange.request
     let id: HTTP2StreamID
     do {
@@ -86,8 +81,6 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
     if exchanges.count == 1 { watch { $0.becameBusy(at: transport.now) } }
     transport.flushSoon()
     exchange.sent(by: self)
-    guard let content = request.content else { return }
-    uploads[id] = RequestContent(content, of: exchange, by: self, on: transport.channel.loop)
   }
 
   private func head(of request: UpstreamRequest) -> HTTP2RequestHead {
@@ -104,20 +97,16 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   private static let ownFields: [StaticString] = ["content-length", "te", "trailer", "proxy-authorization"]
 
   func abandon(_ exchange: UpstreamExchange) {
-    transport.channel.loop.assertCurrent()
-    guard exchanges[exchange.stream] === exchange else { return }
-    reset(exchange.stream)
+    if exchanges[exchange.stream] === exchange { reset(exchange.stream) }
   }
 
   /// Resets a stream. The session then reports that it is closed.
   private func reset(_ id: HTTP2StreamID) {
-    uploads.removeValue(forKey: id)?.cancel()
     session.reset(id, .cancel)
     transport.flushSoon()
   }
 
   func contentWasRead(_ count: Int, of exchange: UpstreamExchange) {
-    transport.channel.loop.assertCurrent()
     session.consume(count, on: exchange.stream)
     if session.wantsWrite { transport.flushSoon() }
   }
@@ -126,11 +115,7 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
     transport.channel.loop.assertCurrent()
     watch { $0.heard(at: transport.now) }
     let bytes = transport.unread
-    do {
-      try session.receive(bytes.span, delegate: self)
-    } catch {
-      return leave()
-    }
+    do { try session.receive(bytes.span, delegate: self) } catch { return leave() }
     transport.consume(bytes.count)
     flushOrLeave()
   }
@@ -166,12 +151,11 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
 
   private func watch(_ change: (inout Liveness) -> Void) {
     change(&liveness)
-    // Only an earlier deadline needs an update. A later one is found when the present one passes.
+    // A later deadline is found when the present one passes.
     if liveness.deadline < transport.deadline { transport.deadline = liveness.deadline }
   }
 
   func close() {
-    transport.channel.loop.assertCurrent()
     transportEnd = .ended
     session.goAway()
     leave()
@@ -206,21 +190,13 @@ final class HTTP2Connection: UpstreamConnection, ByteTransportOwner {
   }
 
   func send(_ part: [UInt8], of exchange: UpstreamExchange) -> Bool {
-    transport.channel.loop.assertCurrent()
     transport.flushSoon()
     return session.send(part, on: exchange.stream)
   }
 
   func sendEnd(of exchange: UpstreamExchange) {
-    transport.channel.loop.assertCurrent()
     session.send([], on: exchange.stream, isLast: true)
     transport.flushSoon()
-    exchange.contentWasSent()
-  }
-
-  func contentBroke(_ error: UpstreamError, of exchange: UpstreamExchange) {
-    exchange.failed(error)
-    abandon(exchange)
   }
 }
 
@@ -235,7 +211,8 @@ extension HTTP2Connection: HTTP2SessionDelegate {
     guard let exchange = exchanges[id] else { return }
     guard (200...599).contains(head.status) else {
       // RFC 9110 §15: no such status code is valid.
-      exchange.failed(UpstreamError(.protocolError, .answered, "\(peer) responded with status \(head.status)."))
+      let words = "\(configuration.endpoint) responded with status \(head.status)."
+      exchange.failed(UpstreamError(.protocolError, .answered, words))
       return reset(id)
     }
     var fields = head.fields
@@ -256,13 +233,12 @@ extension HTTP2Connection: HTTP2SessionDelegate {
     guard let exchange = exchanges[id] else { return }
     exchange.finished()
     // The rest of the request is not needed any more (RFC 9113 §8.1).
-    if uploads[id] != nil { reset(id) }
+    if exchange.request.content != nil { reset(id) }
   }
 
-  func hasRoom(on id: HTTP2StreamID) { uploads[id]?.hasRoom() }
+  func hasRoom(on id: HTTP2StreamID) { exchanges[id]?.upload?.hasRoom() }
 
   func streamClosed(_ id: HTTP2StreamID, _ closure: HTTP2StreamClosure) {
-    uploads.removeValue(forKey: id)?.cancel()
     guard let exchange = exchanges.removeValue(forKey: id) else { return }
     if exchanges.isEmpty { liveness.becameIdle() }
     pool?.exchangeEnded()
@@ -272,30 +248,24 @@ extension HTTP2Connection: HTTP2SessionDelegate {
 
   func receivedGoAway(_ goAway: HTTP2GoAway) {
     self.goAway = goAway
-    guard !isDraining else { return }
-    isDraining = true
-    pool?.connectionDrains(self)
+    drain()
   }
-
-  private var peer: String { configuration.endpoint }
 
   private func error(_ closure: HTTP2StreamClosure, of exchange: UpstreamExchange) -> UpstreamError {
     let progress: UpstreamError.Progress = exchange.isAnswered ? .answered : .unanswered
-    let moment = exchange.isAnswered ? "in the middle of its response" : "before it responded"
+    let (peer, code) = (configuration.endpoint, closure.code)
     switch closure.cause {
     case .unprocessed:
-      let words = "\(peer) did not process the request (\(closure.code))."
-      return UpstreamError(.connectionTerminated, .unprocessed, words)
+      return UpstreamError(.connectionTerminated, .unprocessed, "\(peer) did not process the request (\(code)).")
     case .connectionLost:
       return UpstreamError(session.failure, goAway, transport: transportEnd, progress, with: peer, connection: number)
     case .malformed:
-      let words = "The response of \(peer) breaks the HTTP/2 protocol (\(closure.code))."
-      return UpstreamError(.protocolError, .answered, words)
+      return UpstreamError(.protocolError, .answered, "The response of \(peer) breaks the HTTP/2 protocol (\(code)).")
     case .fieldSectionTooLarge:
       return UpstreamError(.responseHeaderSectionSize, .answered, "The header section of \(peer) is too large.")
     case .finished, .resetByPeer, .resetLocally:
       let cause: UpstreamError.Cause = exchange.isAnswered ? .responseIncomplete : .connectionTerminated
-      return UpstreamError(cause, progress, "\(peer) reset the stream \(moment) (\(closure.code)).")
+      return UpstreamError(cause, progress, "\(peer) reset the stream \(progress.moment) (\(code)).")
     }
   }
 }
@@ -317,9 +287,7 @@ struct Liveness {
   private var asked: Deadline?
   private var payload: UInt64 = 0
 
-  init(_ limits: UpstreamLimits, since now: Deadline) {
-    (self.limits, quietSince) = (limits, now)
-  }
+  init(_ limits: UpstreamLimits, since now: Deadline) { (self.limits, quietSince) = (limits, now) }
 
   /// The time of the next action, unless the peer sends something before.
   var deadline: Deadline {

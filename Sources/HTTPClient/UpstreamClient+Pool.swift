@@ -1,7 +1,7 @@
 import Bytes
 import ClientTransport
 import DequeModule
-public import EventLoop
+import EventLoop
 import HTTP1
 import HTTPMessages
 import Memory
@@ -10,10 +10,7 @@ import TLS
 // The choice of a connection for each request, and the opening of connections.
 extension UpstreamClient {
   func submit(_ exchange: UpstreamExchange) {
-    loop.assertCurrent()
-    guard !isClosed else {
-      return exchange.failed(UpstreamError(.cancelled, .unprocessed, "The client was closed."))
-    }
+    guard !isClosed else { return exchange.failed(UpstreamError(.cancelled, .unprocessed, "The client was closed.")) }
     let target = exchange.request.target.bytes
     guard RequestSerializer.isOriginForm(target.span) else {
       let words = "The request's target is not a path of visible ASCII characters."
@@ -29,17 +26,17 @@ extension UpstreamClient {
   private func enqueue(_ exchange: UpstreamExchange) {
     exchange.wait(for: self)
     waiting.append(exchange)
-    count { $0.requestsWaiting = waiting.count }
+    count { $0.requestsWaiting += 1 }
     dispatch()
   }
 
   /// Assigns queued requests to connections with room, and opens connections for the remaining requests.
   func dispatch() {
-    loop.assertCurrent()
     while let oldest = waiting.first, let connection = connection(for: oldest) {
       // If the connection is unusable, it has ended and has left the pool. That may also have emptied the queue.
       guard connection.prepare() else { continue }
       guard let exchange = waiting.popFirst() else { break }
+      count { $0.requestsWaiting -= 1 }
       send(exchange, by: connection)
     }
     openConnections()
@@ -50,7 +47,6 @@ extension UpstreamClient {
     count {
       $0.requestsSent += 1
       $0.requestsOpen += 1
-      $0.requestsWaiting = waiting.count
       if isReused { $0.requestsOnReusedConnection += 1 }
     }
     do throws(Unsendable) {
@@ -68,9 +64,8 @@ extension UpstreamClient {
 
   /// Reroutes a request that a connection does not send.
   ///
-  /// The limit for header fields is a setting of each HTTP/2 connection, so the client first tries another connection
-  /// and drains this one. If the limit is too low again, this request and all similar ones use HTTP/1.1, which has no
-  /// such setting. There the upstream itself responds.
+  /// The limit for header fields is a setting of each HTTP/2 connection, so the client first tries another and drains
+  /// this one. Then this request and all similar ones use HTTP/1.1, where the upstream itself responds.
   private func redirect(_ exchange: UpstreamExchange, from connection: any UpstreamConnection, _ reason: Unsendable) {
     switch reason {
     case .malformed(let error): exchange.failed(error)
@@ -80,7 +75,7 @@ extension UpstreamClient {
       enqueue(exchange)
     case .fieldSectionTooLarge(let limit):
       hasSmallFieldSections = true
-      if let http1 = overHTTP1(isWanted: true) { return http1.submit(exchange) }
+      if let http1 = overHTTP1() { return http1.submit(exchange) }
       let words = "The request's header section is larger than the \(limit) bytes that the upstream allows."
       exchange.failed(UpstreamError(.proxyInternalError, .unprocessed, words))
     }
@@ -94,7 +89,13 @@ extension UpstreamClient {
     let free = (isHTTP1 ? limits.http1Connections : limits.http2Connections) - connections.count
     let wanted = min(free, isHTTP1 ? waiting.count : 1)
     guard dialers.count < wanted else { return }
-    guard backOff.until <= loop.now else { return wake(at: backOff.until) }
+    guard backOff.until <= loop.now else {
+      backOffAlarm?.cancel()
+      return backOffAlarm = Alarm(at: backOff.until, by: self) {
+        self.backOffAlarm = nil
+        self.dispatch()
+      }
+    }
     while dialers.count < wanted, let hold = holdForConnection() { dial(hold) }
   }
 
@@ -108,24 +109,16 @@ extension UpstreamClient {
     return hold
   }
 
-  private func wake(at deadline: Deadline) {
-    let timer = backOffTimer ?? loop.openTimer()
-    backOffTimer = timer
-    timer.sleep(until: deadline, self)
-  }
-
   private func dial(_ hold: MemoryHold) {
-    var place: ObjectIdentifier?
-    let dialer = Dialer(configuration, loop: loop, resolver: resolver, hold: hold) { [self] outcome in
-      if let place { dialers[place] = nil }
+    let dialer = Dialer(configuration, loop: loop, resolver: resolver, hold: hold) { [self] dialer, outcome in
+      dialers.removeAll { $0 === dialer }
       switch outcome {
       case .success(let transport): connected(transport)
       case .failure(let error): failed(error)
       }
       dispatch()
     }
-    place = ObjectIdentifier(dialer)
-    dialers[ObjectIdentifier(dialer)] = dialer
+    dialers.append(dialer)
   }
 
   private func connected(_ transport: ByteTransport) {
@@ -159,22 +152,22 @@ extension UpstreamClient {
     failWaiting(error)
   }
 
-  func failWaiting(_ error: UpstreamError) {
-    loop.assertCurrent()
+  private func failWaiting(_ error: UpstreamError) {
     // A failed caller may submit another request at once. The count is fixed, so the new request does not fail as well.
-    for _ in 0..<waiting.count { waiting.popFirst()?.failed(error) }
-    count { $0.requestsWaiting = waiting.count }
+    for _ in 0..<waiting.count {
+      waiting.popFirst()?.failed(error)
+      count { $0.requestsWaiting -= 1 }
+    }
   }
 
   func shutDown() {
     loop.assertCurrent()
     isClosed = true
-    for dialer in dialers.values { dialer.cancel() }
-    dialers = [:]
-    backOffTimer?.close()
-    backOffTimer = nil
+    for dialer in dialers { dialer.cancel() }
+    dialers = []
+    backOffAlarm.take()?.cancel()
     for connection in connections + draining { connection.close() }
-    overHTTP1(isWanted: false)?.shutDown()
+    http1?.shutDown()
     failWaiting(UpstreamError(.cancelled, .unprocessed, "The client was closed."))
     for timer in spareTimers { timer.close() }
     spareTimers = []
@@ -183,9 +176,7 @@ extension UpstreamClient {
 
 /// What connections report.
 extension UpstreamClient {
-  /// A connection can carry another exchange.
   func connectionHasRoom(_ connection: any UpstreamConnection) {
-    loop.assertCurrent()
     // The most recently used connection is used next, so that other connections can reach their idle timeout.
     if let index = connections.lastIndex(where: { $0 === connection }), connections.count > 1 {
       connections.append(connections.remove(at: index))
@@ -198,14 +189,12 @@ extension UpstreamClient {
 
   /// A connection accepts no more exchanges, and ends after the last one in flight.
   func connectionDrains(_ connection: any UpstreamConnection) {
-    loop.assertCurrent()
     guard let index = connections.firstIndex(where: { $0 === connection }) else { return }
     draining.append(connections.remove(at: index))
     dispatch()
   }
 
   func connectionEnded(_ connection: any UpstreamConnection, _ use: ConnectionUse) {
-    loop.assertCurrent()
     switch use {
     case .unusable: backOff.failed(at: loop.now, jitter: .random(in: 0...1))
     case .unanswered: backOff.broke(at: loop.now, jitter: .random(in: 0...1))
@@ -217,7 +206,6 @@ extension UpstreamClient {
     dispatch()
   }
 
-  /// An exchange of a connection has ended.
   func exchangeEnded() { count { $0.requestsOpen -= 1 } }
 
   /// Bytes on an HTTP/1.1 connection answer no request.
@@ -231,35 +219,24 @@ extension UpstreamClient {
 
   /// Removes an exchange that no longer waits. One whose time is over is close to the front.
   func leave(_ exchange: UpstreamExchange) {
-    loop.assertCurrent()
-    if let index = waiting.firstIndex(where: { $0 === exchange }) { waiting.remove(at: index) }
-    count { $0.requestsWaiting = waiting.count }
+    guard let index = waiting.firstIndex(where: { $0 === exchange }) else { return }
+    waiting.remove(at: index)
+    count { $0.requestsWaiting -= 1 }
   }
 
   /// Returns the error of an exchange whose time in the queue is over; nil if it should wait until its whole deadline.
   func timeoutError(isWhole: Bool) -> UpstreamError? {
-    guard !connections.isEmpty else { return noConnection }
-    guard isWhole else { return nil }
-    let words = "All \(connections.count) connections to \(configuration.endpoint) were busy for too long."
-    return UpstreamError(.connectionLimitReached, .unprocessed, words)
-  }
-
-  private var noConnection: UpstreamError {
-    if let lastFailure { return lastFailure }
-    if dialers.values.contains(where: \.isWaitingForName) {
-      return UpstreamError(
-        .dnsTimeout, .unprocessed, "The resolver did not resolve the name of \(configuration.endpoint) in time.")
+    let endpoint = configuration.endpoint
+    if !connections.isEmpty {
+      guard isWhole else { return nil }
+      let words = "All \(connections.count) connections to \(endpoint) were busy for too long."
+      return UpstreamError(.connectionLimitReached, .unprocessed, words)
     }
-    let words = "There was no connection to \(configuration.endpoint) in time."
-    return UpstreamError(.connectionTimeout, .unprocessed, words)
-  }
-}
-
-extension UpstreamClient: ChannelDelegate {
-  /// Dispatches when the backoff has ended.
-  public func channel(_ channel: Channel, became readiness: Readiness) {
-    loop.assertCurrent()
-    if readiness == .timedOut { dispatch() }
+    if let lastFailure { return lastFailure }
+    guard dialers.contains(where: \.isWaitingForName) else {
+      return UpstreamError(.connectionTimeout, .unprocessed, "There was no connection to \(endpoint) in time.")
+    }
+    return UpstreamError(.dnsTimeout, .unprocessed, "The resolver did not resolve the name of \(endpoint) in time.")
   }
 }
 

@@ -41,24 +41,17 @@ extension UpstreamError {
   }
 
   init(_ end: ByteTransportEnd, _ progress: Progress, with peer: String) {
-    let moment =
-      switch progress {
-      case .unprocessed: "before the request was sent"
-      case .unanswered: "before it responded"
-      case .answered: "in the middle of its response"
-      }
     switch end {
     case .closed:
       let cause = progress == .answered ? Cause.responseIncomplete : .connectionTerminated
-      self.init(cause, progress, "\(peer) closed the connection \(moment).")
+      self.init(cause, progress, "\(peer) closed the connection \(progress.moment).")
     case .failed(let error):
-      self.init(.connectionTerminated, progress, "The connection to \(peer) broke \(moment) (\(error)).")
+      self.init(.connectionTerminated, progress, "The connection to \(peer) broke \(progress.moment) (\(error)).")
     case .failedTLS(let error): self.init(error, progress)
-    case .stalled:
-      self.init(.connectionWriteTimeout, progress, "\(peer) does not read the request.")
+    case .stalled: self.init(.connectionWriteTimeout, progress, "\(peer) does not read the request.")
     case .dead:
       // The connection is dead, not the response slow, so a GET may be sent again.
-      self.init(.connectionTerminated, progress, "\(peer) stopped responding \(moment).")
+      self.init(.connectionTerminated, progress, "\(peer) stopped responding \(progress.moment).")
     case .ended: self.init(.cancelled, progress, "The client of \(peer) was closed.")
     }
   }
@@ -83,10 +76,9 @@ extension UpstreamError {
   /// | TLS failed | the `tls_…` of the failure |
   /// | this client was closed, or its loop ends | none: the request is cancelled |
   ///
-  /// In the middle of a response, a terminated connection is `http_response_incomplete`. A stream that the peer did not
-  /// process, or that was never sent, is `unprocessed` in every case. Other streams are `unanswered` before the head of
-  /// the response and `answered` after it. All errors of one connection have its number: the retry budget and the circuit
-  /// breaker count them as one event.
+  /// In the middle of a response, a terminated connection is `http_response_incomplete`. A stream that was never sent
+  /// or not processed is `unprocessed`, others `unanswered` until the head of the response. All errors of one
+  /// connection have its number: the retry budget and the circuit breaker count them as one event.
   ///
   /// - Parameter transport: The end of the transport. Nil if this side closed it.
   init(
@@ -105,6 +97,17 @@ extension UpstreamError {
     } else {
       let error = UpstreamError(transport ?? .ended, progress, with: peer)
       self.init(error.cause, progress, error.description, connection: connection)
+    }
+  }
+}
+
+extension UpstreamError.Progress {
+  /// The time of a failure, as part of a sentence.
+  var moment: String {
+    switch self {
+    case .unprocessed: "before the request was sent"
+    case .unanswered: "before it responded"
+    case .answered: "in the middle of its response"
     }
   }
 }

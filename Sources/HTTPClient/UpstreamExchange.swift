@@ -27,28 +27,27 @@ protocol UpstreamConnection: AnyObject {
   /// Sends a part of the request content, never empty. Returns false if the sender must wait for `hasRoom`.
   func send(_ part: [UInt8], of exchange: UpstreamExchange) -> Bool
   func sendEnd(of exchange: UpstreamExchange)
-  /// Ends an exchange whose request content broke off, or has a different length than stated, before the response began.
-  func contentBroke(_ error: UpstreamError, of exchange: UpstreamExchange)
 }
 
 /// The reason why a connection does not send a request.
 enum Unsendable: Error {
   /// The header section exceeds the limit in the peer's settings, in bytes (RFC 9113 §6.5.2).
   case fieldSectionTooLarge(limit: Int)
-  /// No connection can send the request.
+  /// No connection can send it.
   case malformed(UpstreamError)
 }
 
 /// One request and its response, from the wait for a connection to the last byte. Confined to its loop.
 final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable {
   // Sendable by confinement: `cancel` may run on any thread, but only posts to the loop.
-
   let request: UpstreamRequest
   /// The stream of the exchange, for HTTP/2.
   var stream: Int32 = 0
   /// Whether the header section exceeded the limit of a peer's settings.
   var isTooLargeForSome = false
   private(set) var content: ReceivedContent?
+  /// The sender of the request's content, while the exchange has a connection.
+  private(set) var upload: RequestContent?
 
   private let limits: UpstreamTimeouts
   private let client: UpstreamClient
@@ -76,7 +75,6 @@ final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable
   }
 
   var isOver: Bool { if case .over = phase { true } else { false } }
-
   var isAnswered: Bool { if case .answered = phase { true } else { false } }
 
   func start(_ receiver: any UpstreamReceiver) {
@@ -88,35 +86,31 @@ final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable
     client.submit(self)
   }
 
-  /// Passes the outcome to the receiver at the end of the turn: it may send another request, which must not happen within
-  /// the code of a connection.
+  /// Passes the outcome on at the end of the turn: the receiver may send a request, never within code of a connection.
   private func deliver(_ outcome: Result<UpstreamResponse, UpstreamError>) {
     guard let receiver = receiver.take() else { return }
     loop.atEndOfTurn { receiver.received(outcome) }
   }
 
   func wait(for client: UpstreamClient) {
-    loop.assertCurrent()
     phase = .waiting(client)
     sleep(limits.connect)
   }
 
   /// Records that the request was written to the transport. The wait for the response starts when its content is sent.
   func sent(by carrier: any UpstreamConnection) {
-    loop.assertCurrent()
     phase = .sent(carrier)
     sleep(request.content == nil ? limits.firstByte : nil)
+    if let content = request.content { upload = RequestContent(content, of: self, by: carrier, on: loop) }
   }
 
   /// Records that all request content was written, and starts to wait for a response that has not arrived.
   func contentWasSent() {
-    loop.assertCurrent()
     if case .sent = phase { sleep(limits.firstByte) }
   }
 
   /// Passes the head of the response to the receiver.
   func answered(_ status: Int, _ fields: FieldLines, contentLength: Int?) {
-    loop.assertCurrent()
     guard case .sent(let carrier) = phase else { return }
     phase = .answered(carrier)
     sleep(nil)
@@ -128,40 +122,29 @@ final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable
     deliver(.success(response))
   }
 
-  /// Completes the response.
   func finished() {
-    loop.assertCurrent()
     guard case .answered = phase else { return }
     end()
     content?.end(.success(()))
   }
 
   func failed(_ error: UpstreamError) {
-    loop.assertCurrent()
     guard !isOver else { return }
     end()
     content?.end(.failure(error.contentError))
     deliver(.failure(error))
   }
 
-  /// Ends the exchange, perhaps before it has started: the receiver no longer waits for it.
+  /// Ends the exchange, perhaps before it has started.
   func cancel() { loop.post { self.contentWasCancelled() } }
 
-  /// Ends the exchange if it has no connection yet.
-  func cancelUnlessSent() {
-    loop.post { if self.progress == .unprocessed { self.contentWasCancelled() } }
-  }
+  func cancelUnlessSent() { loop.post { if self.progress == .unprocessed { self.contentWasCancelled() } } }
 
   /// Ends the exchange, because its response is not needed any more.
-  func contentWasCancelled() {
-    loop.assertCurrent()
-    abandon(UpstreamError(.cancelled, progress, "The request was cancelled."))
-  }
+  func contentWasCancelled() { abandon(UpstreamError(.cancelled, progress, "The request was cancelled.")) }
 
   func contentWasRead(_ count: Int) {
-    loop.assertCurrent()
-    guard case .answered(let carrier) = phase else { return }
-    carrier.contentWasRead(count, of: self)
+    if case .answered(let carrier) = phase { carrier.contentWasRead(count, of: self) }
   }
 
   /// Sets the timer to `duration`, but not beyond the whole deadline.
@@ -196,7 +179,7 @@ final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable
   }
 
   /// Ends the exchange early, and releases its place in the queue or its connection.
-  private func abandon(_ error: UpstreamError) {
+  func abandon(_ error: UpstreamError) {
     let phase = phase
     failed(error)
     switch phase {
@@ -208,6 +191,7 @@ final class UpstreamExchange: UpstreamCall, ChannelDelegate, @unchecked Sendable
 
   private func end() {
     phase = .over
+    upload.take()?.cancel()
     client.takeBack(timer)
   }
 }

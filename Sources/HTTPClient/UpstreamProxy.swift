@@ -2,23 +2,20 @@ import Bytes
 import EventLoop
 
 /// A proxy that opens tunnels (CONNECT, RFC 9110 §9.3.6), for networks without direct access to the Internet.
-public struct UpstreamProxy: Sendable, Equatable, CustomStringConvertible, CustomDebugStringConvertible {
+package struct UpstreamProxy: Sendable, Equatable, CustomStringConvertible, CustomDebugStringConvertible {
   /// The host name, or the IP address without brackets.
-  public let host: String
-  /// The port.
-  public let port: UInt16
+  package let host: String
+  package let port: UInt16
   /// The value of Proxy-Authorization, a secret.
   let authorization: String?
 
   /// The reason why a URL is invalid for a proxy. It does not contain the URL, which may hold a password.
-  public struct InvalidURL: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The reason in one sentence.
-    public let description: String
+  package struct InvalidURL: Error, Sendable, Equatable, CustomStringConvertible {
+    package let description: String
   }
 
-  /// Parses a URL as in `HTTPS_PROXY`: `http://[user:password@]host[:port][/]`. The default port is 80. Only `http`
-  /// proxies are supported, and `http` is the default scheme.
-  public init(_ url: String) throws(InvalidURL) {
+  /// Parses a URL as in `HTTPS_PROXY`: `[http://][user:password@]host[:port][/]`, by default with port 80.
+  package init(_ url: String) throws(InvalidURL) {
     var rest = url[...]
     if let scheme = rest.firstRange(of: "://") {
       guard rest[..<scheme.lowerBound].lowercased() == "http" else {
@@ -32,12 +29,11 @@ public struct UpstreamProxy: Sendable, Equatable, CustomStringConvertible, Custo
   }
 
   /// `http://host:port`. Credentials appear as `***`.
-  public var description: String {
+  package var description: String {
     "http://\(authorization == nil ? "" : "***@")\(host.contains(":") ? "[\(host)]" : host):\(port)"
   }
 
-  /// The same as `description`.
-  public var debugDescription: String { description }
+  package var debugDescription: String { description }
 
   private static func authorization(from rest: inout Substring) throws(InvalidURL) -> String? {
     guard let at = rest.lastIndex(of: "@") else { return nil }
@@ -80,7 +76,7 @@ extension UpstreamProxy {
   /// - `*` for all hosts.
   ///
   /// Names are not resolved, so an address or a range exempts only a host that is written as an address, without brackets.
-  public static func isExempt(_ host: String, port: UInt16, noProxy: String) -> Bool {
+  package static func isExempt(_ host: String, port: UInt16, noProxy: String) -> Bool {
     let host = host.lowercased()
     let address = IPAddress(host)
     // Spaces are separators too, as in curl.

@@ -1,9 +1,7 @@
 import Bytes
 
-/// A web origin, `http` or `https`, in the spelling that browsers send (RFC 6454 §6.2).
-///
-/// Scheme and host are in lower case, a default port is omitted, and there is neither a path nor a slash at the end.
-/// Apple compares the `origin` claim with the browser's `Origin` byte by byte and expands no wildcards.
+/// A web origin, `http` or `https`, as browsers send it (RFC 6454 §6.2): scheme and host in lower case, no default
+/// port, path or slash at the end. Apple compares the `origin` claim with `Origin` byte by byte.
 public struct Origin: Sendable, Hashable, Comparable, CustomStringConvertible {
   /// The origin as a browser sends it: ASCII without quotes, backslashes or white space.
   public let description: String
@@ -12,12 +10,9 @@ public struct Origin: Sendable, Hashable, Comparable, CustomStringConvertible {
   public static let limit = 300
 
   /// Normalises scheme, host and default port, and accepts a single slash at the end.
-  ///
   /// - Throws: `OriginError`, with a sentence, for any other text that is not an origin: a path, user info, query or
   ///   fragment, a wildcard, `null`, another scheme, or a host that browsers do not send in this form.
-  public init(_ text: String) throws(OriginError) {
-    description = try OriginParser(text).serialization()
-  }
+  public init(_ text: String) throws(OriginError) { description = try OriginParser(text).serialization() }
 
   /// Orders origins by the bytes of their serialization.
   public static func < (left: Origin, right: Origin) -> Bool { left.description < right.description }
@@ -31,7 +26,6 @@ public struct Origin: Sendable, Hashable, Comparable, CustomStringConvertible {
 
   /// The host in the form for a resolver: an IPv6 address without its brackets.
   public var hostToResolve: String { String(host.drop { $0 == "[" }.prefix { $0 != "]" }) }
-
   /// Whether the scheme is `https`.
   public var isSecure: Bool { description.hasPrefix("https:") }
 
@@ -44,7 +38,6 @@ public struct Origin: Sendable, Hashable, Comparable, CustomStringConvertible {
   /// The origin of the Apple Music API.
   public static let appleMusic = Origin(serialization: "https://api.music.apple.com")
 
-  /// Creates an origin from a serialization that is known to be correct.
   private init(serialization: String) { description = serialization }
 
   /// Whether the host names this machine by name or address (RFC 6761 §6.3, RFC 1122 §3.2.1.3, RFC 4291 §2.5.3).
@@ -65,10 +58,8 @@ public struct OriginError: Error, Sendable, Hashable, CustomStringConvertible {
   public var description: String { "The origin \(Printable.quote(text, limit: 120)) \(problem)" }
 }
 
-/// A parser that reads an origin and returns its serialization (RFC 6454 §6.2), with hosts as in the URL standard.
-///
-/// The parser works on bytes rather than characters, because it runs for each request that names an origin.
-struct OriginParser {
+/// A parser of origins (RFC 6454 §6.2) with hosts as in the URL standard, on bytes, because many requests name one.
+private struct OriginParser {
   private let text: String
   private let bytes: [UInt8]
   private static let separator = Array("://".utf8)
@@ -120,7 +111,8 @@ struct OriginParser {
           + "uses an API key and names no origin.")
     }
     let rest = bytes[(colon + Self.separator.count)...]
-    let end = rest.firstIndex(where: Self.endsAuthority) ?? rest.endIndex
+    // A backslash counts as a slash (URL standard, authority state).
+    let end = rest.firstIndex { "/?#\\".utf8.contains($0) } ?? rest.endIndex
     guard end == rest.endIndex || (end == rest.endIndex - 1 && rest[end] == UInt8(ascii: "/")) else {
       throw problem("has a path, query or fragment; an origin is scheme, host and port only.")
     }
@@ -128,23 +120,17 @@ struct OriginParser {
     guard !authority.contains(UInt8(ascii: "@")) else {
       throw problem("has user information, which is no part of an origin.")
     }
-    guard !authority.contains(UInt8(ascii: "*")) else {
-      throw problem("has a wildcard; \(Self.wildcardAdvice)")
-    }
+    guard !authority.contains(UInt8(ascii: "*")) else { throw problem("has a wildcard; \(Self.wildcardAdvice)") }
     return (scheme, authority)
   }
 
   private static let wildcardAdvice =
     "Apple compares origins byte by byte, so name each one in full, as in https://app.example.com."
 
-  /// Returns whether the byte ends the authority. A backslash counts as a slash (URL standard, authority state).
-  private static func endsAuthority(_ byte: UInt8) -> Bool {
-    byte == UInt8(ascii: "/") || byte == UInt8(ascii: "?") || byte == UInt8(ascii: "#") || byte == UInt8(ascii: "\\")
-  }
-
-  private typealias Parts = (host: ArraySlice<UInt8>, port: ArraySlice<UInt8>?)
-
-  private func splitPort(_ authority: ArraySlice<UInt8>) throws(OriginError) -> Parts {
+  /// Returns host and port.
+  private func splitPort(
+    _ authority: ArraySlice<UInt8>
+  ) throws(OriginError) -> (ArraySlice<UInt8>, ArraySlice<UInt8>?) {
     guard authority.first == UInt8(ascii: "[") else {
       guard let colon = authority.firstIndex(of: UInt8(ascii: ":")) else { return (authority, nil) }
       return (authority[..<colon], authority[(colon + 1)...])
@@ -170,8 +156,7 @@ struct OriginParser {
     guard !host.isEmpty else { throw problem("has no host.") }
     guard host.first == UInt8(ascii: "[") else {
       try check(host)
-      output += host
-      return
+      return output += host
     }
     let inside = host.dropFirst().dropLast()
     guard let address = inside.span.ipv6Address else {
@@ -197,8 +182,7 @@ struct OriginParser {
     guard isName, Self.isLabel(label) else {
       throw problem("has a host that is not a name of letters, digits and hyphens between dots.")
     }
-    // Browsers treat a name with a number as its last label as an IPv4 address and rewrite it (URL standard,
-    // ends-in-a-number checker), so only the form that they would send is an origin.
+    // Browsers rewrite a name whose last label is a number as an IPv4 address (URL standard, ends-in-a-number checker).
     guard Self.isNumber(label) else { return }
     guard name.span.ipv4Address != nil else {
       throw problem("has a host that ends in a number and is not an IPv4 address.")
@@ -222,6 +206,5 @@ struct OriginParser {
   }
 
   private static func isDigit(_ byte: UInt8) -> Bool { byte.decimalDigit != nil }
-
   private func problem(_ sentence: String) -> OriginError { OriginError(text: text, problem: sentence) }
 }

@@ -32,11 +32,8 @@ public struct Response: Sendable {
     _ status: HTTPResponse.Status, prepared: FieldSection = .empty, encoded: FieldSection = .empty,
     fields: HTTPFields = HTTPFields(), body: [UInt8] = []
   ) {
-    self.status = status
-    self.prepared = prepared
-    self.encoded = encoded
-    self.fields = fields
-    self.body = body
+    (self.status, self.prepared, self.encoded) = (status, prepared, encoded)
+    (self.fields, self.body) = (fields, body)
   }
 }
 
@@ -57,30 +54,83 @@ public struct ErrorResponse: Error, Sendable, Equatable {
   /// What the upstream said in the response that this one replaces; nil if it replaces none.
   public var replaced: ReplacedResponse?
 
-  /// Creates an error that by default leaves the connection open.
-  ///
-  /// - Parameters:
-  ///   - retryAfter: The value of `Retry-After`: when the caller may send the request again, in seconds.
-  ///   - shortage: What the server lacks to serve the request.
+  /// Creates an error that by default leaves the connection open. `retryAfter` is the value of `Retry-After` in seconds.
   public init(
     _ code: ErrorCode, _ detail: String, fields: HTTPFields = [:], retryAfter: Int? = nil,
     end: MessageEnd = .nothing, shortage: Shortage? = nil
   ) {
-    self.code = code
-    status = code.status
-    self.detail = detail
-    self.fields = fields
+    (self.code, status, self.detail, self.fields) = (code, code.status, detail, fields)
     if let retryAfter { self.fields[.retryAfter] = "\(retryAfter)" }
-    self.end = end
-    self.shortage = shortage
+    (self.end, self.shortage) = (end, shortage)
   }
 }
 
-/// What ends with a response.
-///
-/// Over HTTP/1.1 the end of a message that was refused is not certain, so the bytes behind it may have no meaning. Over
-/// HTTP/2 frames state where a message ends, so a message that is refused, or malformed, costs its stream only (RFC 9113
-/// §8.1.1), and the requests beside it go on.
+/// The reason why the server refuses a request: the `code` of its error objects.
+public enum ErrorCode: String, Sendable, CaseIterable {
+  case malformedRequest = "malformed_request"
+  case invalidParameter = "invalid_parameter"
+  case missingCredentials = "missing_credentials"
+  case invalidCredentials = "invalid_credentials"
+  case originNotAllowed = "origin_not_allowed"
+  case notPermitted = "not_permitted"
+  case notFound = "not_found"
+  case methodNotAllowed = "method_not_allowed"
+  case requestTimeout = "request_timeout"
+  case contentTooLarge = "content_too_large"
+  case uriTooLong = "uri_too_long"
+  case expectationFailed = "expectation_failed"
+  case headerFieldsTooLarge = "header_fields_too_large"
+  case rateLimited = "rate_limited"
+  case internalError = "internal_error"
+  case notImplemented = "not_implemented"
+  case misdirectedRequest = "misdirected_request"
+  case upstreamError = "upstream_error"
+  case developerTokenRejected = "developer_token_rejected"
+  case upstreamRateLimited = "upstream_rate_limited"
+  case upstreamTimeout = "upstream_timeout"
+  case overloaded = "overloaded"
+  case draining = "draining"
+  case noSigningKey = "no_signing_key"
+  case auditUnavailable = "audit_unavailable"
+  case httpVersionNotSupported = "http_version_not_supported"
+
+  /// The response status for this code, unless the response sets another one.
+  public var status: HTTPResponse.Status {
+    switch self {
+    case .malformedRequest, .invalidParameter: .badRequest
+    case .missingCredentials, .invalidCredentials: .unauthorized
+    case .originNotAllowed, .notPermitted: .forbidden
+    case .notFound: .notFound
+    case .methodNotAllowed: .methodNotAllowed
+    case .requestTimeout: .requestTimeout
+    case .contentTooLarge: .contentTooLarge
+    case .uriTooLong: .uriTooLong
+    case .expectationFailed: .expectationFailed
+    case .headerFieldsTooLarge: .requestHeaderFieldsTooLarge
+    case .misdirectedRequest: .misdirectedRequest
+    case .internalError: .internalServerError
+    case .notImplemented: .notImplemented
+    case .upstreamError, .developerTokenRejected: .badGateway
+    case .rateLimited, .upstreamRateLimited: .tooManyRequests
+    case .upstreamTimeout: .gatewayTimeout
+    case .overloaded, .draining, .noSigningKey, .auditUnavailable: .serviceUnavailable
+    case .httpVersionNotSupported: .httpVersionNotSupported
+    }
+  }
+
+  /// The `title` of an error object: the code in words.
+  public var title: String { Self.titles[self] ?? rawValue }
+
+  /// Made once, because replacements in a string cost more than the rest of a refusal.
+  private static let titles = Dictionary(
+    uniqueKeysWithValues: allCases.map { code in
+      let words = code.rawValue.replacing("_", with: " ").replacing("uri", with: "URI").replacing("http", with: "HTTP")
+      return (code, words.prefix(1).uppercased() + words.dropFirst())
+    })
+}
+
+/// What ends with a response. Over HTTP/1.1 the end of a message that was refused is not certain, so the bytes behind it
+/// may have no meaning. Over HTTP/2 frames state where it ends, so it costs its stream only (RFC 9113 §8.1.1).
 public enum MessageEnd: Sendable, Equatable {
   /// The client decides whether the connection goes on.
   case nothing
@@ -125,10 +175,8 @@ public enum Shortage: String, Sendable, CaseIterable {
   case draining
 }
 
-/// What an upstream said in a response that the server replaces by one of its own.
-///
-/// The caller gets it beside the server's own error, and the access log has it, because it is what Apple's support asks
-/// for. An object, because nearly every response has none.
+/// What an upstream said in a response that the server replaces by one of its own, for the caller and the access log:
+/// Apple's support asks for it. An object, because nearly every response has none.
 public final class ReplacedResponse: Sendable, Equatable {
   /// The status.
   public let status: Int
@@ -157,24 +205,17 @@ public final class ReplacedResponse: Sendable, Equatable {
     (self.correlationKey, self.requestUUID, self.retryAfter) = (correlationKey, requestUUID, retryAfter)
   }
 
+  private var parts: [String?] { ["\(status)", code, id, title, correlationKey, requestUUID, retryAfter] }
+
   /// Returns whether two records are the same.
-  public static func == (left: ReplacedResponse, right: ReplacedResponse) -> Bool {
-    left.status == right.status && left.code == right.code && left.id == right.id && left.title == right.title
-      && left.correlationKey == right.correlationKey && left.requestUUID == right.requestUUID
-      && left.retryAfter == right.retryAfter
-  }
+  public static func == (left: ReplacedResponse, right: ReplacedResponse) -> Bool { left.parts == right.parts }
 }
 
 extension Response {
   /// Adds what the upstream said in the response that this one replaces, and the fields that its support asks for.
   public mutating func note(_ replaced: ReplacedResponse) {
     self.replaced = replaced
-    if let key = replaced.correlationKey { fields[.appleCorrelationKey] = key }
-    if let id = replaced.requestUUID { fields[.appleRequestUUID] = id }
+    if let key = replaced.correlationKey { fields[.literal("X-Apple-Jingle-Correlation-Key")] = key }
+    if let id = replaced.requestUUID { fields[.literal("X-Apple-Request-UUID")] = id }
   }
-}
-
-extension HTTPField.Name {
-  fileprivate static let appleCorrelationKey = HTTPField.Name.literal("X-Apple-Jingle-Correlation-Key")
-  fileprivate static let appleRequestUUID = HTTPField.Name.literal("X-Apple-Request-UUID")
 }

@@ -6,10 +6,8 @@ public import HTTPTypes
 public protocol Upstream: Sendable {
   /// Prepares a request. It is sent once, by ``UpstreamCall/start(_:)``.
   func call(_ request: UpstreamRequest, limits: UpstreamTimeouts) -> any UpstreamCall
-
   /// Waits for a duration. Throws if the task is cancelled first.
   func pause(for duration: Duration) async throws(CancellationError)
-
   /// Calls `ring` on the loop after a duration, unless the alarm is cancelled before or the loop stops.
   func alarm(after duration: Duration, _ ring: @escaping @Sendable () -> Void) -> any CancellableWork
 }
@@ -26,7 +24,6 @@ extension Task: CancellableWork where Success == Void, Failure == Never {}
 public protocol UpstreamCall: AnyObject, CancellableWork {
   /// Sends the request. `receiver` gets the result once: later, not within this call.
   func start(_ receiver: any UpstreamReceiver)
-
   /// Ends the exchange unless the request has been sent: then the receiver gets its result. On any thread.
   func cancelUnlessSent()
 }
@@ -38,8 +35,7 @@ public protocol UpstreamReceiver: AnyObject, Sendable {
 }
 
 extension Upstream {
-  /// Sends one request, once, and returns the final response when its header section has arrived. Cancelling the task
-  /// cancels the call.
+  /// Sends one request, once, and returns the head of the final response. Cancelling the task cancels the call.
   public func send(
     _ request: UpstreamRequest, limits: UpstreamTimeouts
   ) async throws(UpstreamError) -> UpstreamResponse {
@@ -83,9 +79,7 @@ public struct UpstreamTimeouts: Sendable, Equatable {
 
   /// Creates the bounds for one exchange.
   public init(connect: Duration, firstByte: Duration, whole: Duration) {
-    self.connect = connect
-    self.firstByte = firstByte
-    self.whole = whole
+    (self.connect, self.firstByte, self.whole) = (connect, firstByte, whole)
   }
 }
 
@@ -109,17 +103,12 @@ public final class UpstreamRequest: Sendable {
     _ method: HTTPRequest.Method, _ target: ByteString, fields: FieldLines = FieldLines(),
     credential: FieldLines = FieldLines(), content: (any ContentReader)? = nil, contentLength: Int? = nil
   ) {
-    self.method = method
-    self.target = target
-    self.fields = fields
-    self.credential = credential
-    self.content = content
-    self.contentLength = contentLength
+    (self.method, self.target, self.fields, self.credential) = (method, target, fields, credential)
+    (self.content, self.contentLength) = (content, contentLength)
   }
 }
 
-/// An upstream's final response. The caller must read or cancel its content. Immutable, and an object, so that a task
-/// that waits for the content keeps one reference to it.
+/// An upstream's final response, whose content the caller must read or cancel. An object, shared by what waits for it.
 public final class UpstreamResponse: Sendable {
   /// The status.
   public let status: HTTPResponse.Status
@@ -137,11 +126,8 @@ public final class UpstreamResponse: Sendable {
     status: HTTPResponse.Status, fields: FieldLines, version: StaticString = "1.1", content: any ContentReader,
     contentLength: Int? = nil
   ) {
-    self.status = status
-    self.fields = fields
-    self.version = version
-    self.content = content
-    self.contentLength = contentLength
+    (self.status, self.fields, self.version) = (status, fields, version)
+    (self.content, self.contentLength) = (content, contentLength)
   }
 
   /// Returns the same response with another reader of its content.
@@ -202,8 +188,7 @@ public struct UpstreamError: Error, Sendable, Equatable, CustomStringConvertible
   public let progress: Progress
   /// One sentence for the operator: what happened, with which peer, and what to do if that is known; without secrets.
   public let description: String
-  /// The number of the connection that failed this request and all others on it, or nil if only this request failed. No
-  /// two connections of the process have the same number.
+  /// The number, unique in the process, of the connection that failed all its requests; nil if only this one failed.
   public let connection: UInt64?
   /// The stage at which the connection failed to open, or nil if a connection was open or none was attempted.
   public var stage: Stage?
@@ -212,30 +197,23 @@ public struct UpstreamError: Error, Sendable, Equatable, CustomStringConvertible
 
   /// Creates an error.
   public init(_ cause: Cause, _ progress: Progress, _ description: String, connection: UInt64? = nil) {
-    self.cause = cause
-    self.progress = progress
-    self.description = description
-    self.connection = connection
+    (self.cause, self.progress) = (cause, progress)
+    (self.description, self.connection) = (description, connection)
   }
 }
 
 /// A reader of message content that arrives in parts (RFC 9110 §6.4): of a request that the server receives, or of an
 /// upstream's response. The reader sets the pace: the transport receives at most its own window ahead of the reader.
-///
 /// Confined to its event loop, and read by one task at a time.
 public protocol ContentReader: AnyObject, Sendable {
-  /// Returns the next part, which is never empty. Returns nil at the end and on every later call.
-  ///
-  /// Throws if the content breaks off. The caller must not treat the content so far as complete.
+  /// Returns the next part, never empty, or nil from the end on. Throws if the content breaks off, and is not complete.
   func read() async throws(ContentError) -> [UInt8]?
-
   /// Returns what can be read without a wait. Throws like ``read()``.
   func readAtOnce() throws(ContentError) -> AvailableContent
 
-  /// Lets content arrive before it is read, up to `limit` bytes, so that a slow reader does not hold up the sender. Calls
-  /// `ended` once, on the loop: when all content has arrived, or when no more will.
-  ///
-  /// - Parameter holder: The address that the memory of unread content is charged to; nil for the server itself.
+  /// Lets up to `limit` bytes of content arrive before they are read, so that a slow reader does not hold up the
+  /// sender. Calls `ended` once, on the loop, when no more will arrive. `holder` is the address charged; nil is the
+  /// server.
   func arriveAhead(
     upTo limit: Int, chargedTo holder: UInt128?, then ended: @escaping @Sendable (Result<Void, ContentError>) -> Void)
 
@@ -246,8 +224,7 @@ public protocol ContentReader: AnyObject, Sendable {
 /// What a reader has without a wait.
 public enum AvailableContent: Sendable {
   case part([UInt8])
-  case end
-  case nothing
+  case end, nothing
 }
 
 extension ContentReader {
@@ -259,8 +236,7 @@ extension ContentReader {
     upTo limit: Int, chargedTo holder: UInt128?, then ended: @escaping @Sendable (Result<Void, ContentError>) -> Void
   ) {}
 
-  /// Returns the whole content. Throws if it is longer than `limit` bytes, and leaves the rest to the caller: a handler
-  /// can still respond to a request whose content is too long, but not after it has cancelled the reader.
+  /// Returns the whole content. Throws beyond `limit` bytes and leaves the rest, so that a handler can respond.
   public func whole(atMost limit: Int) async throws(ContentError) -> [UInt8] {
     var content: [UInt8] = []
     while let part = try await read() {

@@ -5,8 +5,8 @@ import HTTPMessages
 /// The host names that a listener serves, as protection against DNS rebinding.
 ///
 /// A page of `evil.example` can make that name resolve to 127.0.0.1, or to a private address, and then send requests to
-/// the server there as to its own origin. Everything in these requests looks legitimate except the host that they name:
-/// a name below a domain that the attacker controls. So the server always accepts what cannot be such a name:
+/// the server there as to its own origin. Only the host that these requests name is below a domain that the attacker
+/// controls. So the server always accepts what cannot be such a name, and others only if the operator has listed them:
 ///
 /// - IP addresses, which a browser sends only for a page of that address;
 /// - names of one label, such as the service names of Docker and Kubernetes, because no attacker controls a top-level
@@ -14,26 +14,20 @@ import HTTPMessages
 /// - `localhost` and names below it (RFC 6761 §6.3), and names below `local` (RFC 6762 §3), `internal` (reserved by ICANN
 ///   for private use) and `svc` (Kubernetes), which are no public domains. `cluster.local` is below `local`;
 /// - requests without a host, over HTTP/1.0, which probes of load balancers send and no browser does.
-///
-/// It accepts other names only if the operator has listed them.
-public struct AllowedHosts: Sendable {
+package struct AllowedHosts: Sendable {
   /// The names in lower case, without the dot of the root.
   private let names: Set<[UInt8]>
   /// The setting that lists further names, for the error message.
   private let setting: String
 
-  /// Creates a set of host names.
-  /// - Parameters:
-  ///   - names: DNS names, in addition to those that are always allowed.
-  ///   - setting: The path of the setting that contains them.
-  public init(names: [String] = [], setting: String) {
+  /// Creates a set of DNS names, in addition to those that are always allowed. `setting` is the path of their setting.
+  package init(names: [String] = [], setting: String) {
     self.names = Set(names.map { Self.withoutRoot(Array($0.utf8)[...]).map(\.lowercased) })
     self.setting = setting
   }
 
-  /// Returns the error for a request with a host that is not allowed, or nil if the host is allowed.
-  ///
-  /// The host is that of the request target, else of `Host` (RFC 9112 §3.2.2). Any page can send `X-Forwarded-Host`.
+  /// Returns the error for a request with a host that is not allowed. The host is that of the request target, else of `Host`
+  /// (RFC 9112 §3.2.2). Any page can send `X-Forwarded-Host`.
   func refusal(of request: Request) -> ErrorResponse? {
     guard !request.comesByTrustedProxy, !request.authority.isEmpty, !allows(request.authority) else { return nil }
     return ErrorResponse(
@@ -43,10 +37,10 @@ public struct AllowedHosts: Sendable {
   }
 
   /// The hosts that need no setting, for sentences: `Use …, or …`.
-  public static let alwaysAllowed =
+  package static let alwaysAllowed =
     "an IP address, a name without a dot, or a name that ends in .localhost, .local, .internal or .svc"
 
-  /// Returns whether the server accepts requests for this authority, with or without a port.
+  /// Returns whether the server accepts requests for this authority.
   func allows(_ authority: ArraySlice<UInt8>) -> Bool {
     if authority.first == UInt8(ascii: "[") {
       let address = authority.dropFirst().prefix { $0 != UInt8(ascii: "]") }

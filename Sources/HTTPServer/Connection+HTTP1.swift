@@ -3,7 +3,7 @@ import HTTP1
 import HTTPMessages
 import Tracing
 
-/// HTTP/1.1: requests and their responses, one after another, in the order of the requests (RFC 9112 §9.3.2).
+/// HTTP/1.1: requests and their responses, one after another (RFC 9112 §9.3.2).
 extension Connection {
   /// The most requests that a connection handles before the others: with a signature each, they take about 2 ms.
   private static let requestsInOneGo = 64
@@ -22,7 +22,6 @@ extension Connection {
 
   /// Continues with pending content, or else with the next request. Returns nil if more bytes are needed.
   private func respondToNext() throws(CloseReason) -> ExchangeStep? {
-    channel.loop.assertCurrent()
     if content != nil { return try continueContent() }
     guard try parseHead(), let request else { return nil }
     identify(request)
@@ -36,16 +35,15 @@ extension Connection {
         if try transport.flushAtOnce() { return wait(for: work) }
       } catch {
         cancel(step)
-        return beginEnd(error)
+        return end(error)
       }
     }
     // An unstructured task does not inherit the preference, and without it would run on the global pool.
     activity = .task(Task(executorPreference: channel.loop) { await self.run(step) })
   }
 
-  /// Takes steps that have to wait for the socket, up to the first that needs no task, and then waits for requests.
+  /// Takes steps that have to wait for the socket, up to the first that needs no task.
   private func run(_ first: ExchangeStep) async {
-    channel.loop.assertCurrent()
     do throws(CloseReason) {
       var step = first
       repeat {
@@ -65,7 +63,7 @@ extension Connection {
         step = try respondToInput()
       } while !step.isDone
       try await flush()
-    } catch { return await end(with: error) }
+    } catch { return end(error) }
     activity = .none
     closeOrAwaitNext()
   }
@@ -87,7 +85,7 @@ extension Connection {
     if let request { recordGone(request) }
   }
 
-  /// Returns whether a whole head has arrived. It is then that of `request`, and its bytes are consumed.
+  /// Returns whether a whole head has arrived, which is then that of `request`.
   private func parseHead() throws(CloseReason) -> Bool {
     let bytes = transport.input
     let unread = bytes.span.extracting(transport.consumed...)
@@ -130,14 +128,10 @@ extension Connection {
     return request
   }
 
-  func returnRequest() {
-    channel.loop.assertCurrent()
-    if let request = request.take() { worker.takeBack(request) }
-  }
+  func returnRequest() { if let request = request.take() { worker.takeBack(request) } }
 
   /// Responds with a refusal. The caller must then close the connection.
   func refuse(_ refusal: ErrorResponse) {
-    channel.loop.assertCurrent()
     let request = request ?? borrowRequest()
     self.request = nil
     defer { worker.takeBack(request) }
@@ -157,7 +151,7 @@ extension Connection {
     state.contentBegan(at: now, isForResponse: reply != nil)
   }
 
-  /// Reads the content that has arrived. Returns the next step if it is complete, or nil if more bytes are needed.
+  /// Reads the content that has arrived. Returns the next step, or nil if more bytes are needed.
   private func continueContent() throws(CloseReason) -> ExchangeStep? {
     guard var content = content.take() else { return nil }
     let isComplete: Bool
@@ -178,7 +172,7 @@ extension Connection {
   }
 
   /// Returns the end of the request's content in the input, or nil if it has not arrived whole. Throws if the framing is
-  /// malformed: the following bytes are then not a request, and the client must be notified (RFC 9112 §6.3, §7.1).
+  /// malformed: the following bytes are then no request (RFC 9112 §6.3, §7.1).
   private func endOfArrivedContent(of request: Request) throws(CloseReason) -> Int? {
     var end = transport.consumed
     guard request.head.framing != .none else { return end }
@@ -210,8 +204,8 @@ extension Connection {
   /// Writes a response, except a body that is sent as `transport.body`. Returns the number of content bytes.
   private func write(_ response: Response, to request: Request, goesOn: Bool) -> Int {
     worker.appendHead(
-      response, contentLength: response.body.count, isChunked: false, id: request.id, version: request.head.version,
-      keepAlive: goesOn, to: &transport.output)
+      response, contentLength: response.body.count, id: request.id, version: request.head.version, keepAlive: goesOn,
+      to: &transport.output)
     guard request.method != .head, response.hasContent else { return 0 }
     if response.body.count < Self.leastShared { transport.output.append(contentsOf: response.body) }
     return response.body.count
@@ -220,10 +214,7 @@ extension Connection {
 
 extension Connection: ExchangeCarrier {
   var connection: Connection { self }
-
-  func checkArrivedContent(of request: Request) throws(CloseReason) {
-    _ = try endOfArrivedContent(of: request)
-  }
+  func checkArrivedContent(of request: Request) throws(CloseReason) { _ = try endOfArrivedContent(of: request) }
 
   func readContent(of request: Request, atMost limit: Int, then reply: @escaping @Sendable ([UInt8]) -> Reply) {
     if request.head.expectsContinue, transport.unread == 0 {
@@ -289,8 +280,6 @@ extension Connection: ExchangeCarrier {
 }
 
 /// Request content that is read before the next step: for its route, or because the next request follows it.
-///
-/// While it is incomplete the connection waits without a task, and holds only this and what the response needs.
 struct PendingContent {
   /// The most bytes for a reply, and what follows them.
   typealias AwaitingReply = (limit: Int, then: @Sendable ([UInt8]) -> Reply)
@@ -299,7 +288,6 @@ struct PendingContent {
   /// `ServerLimits.unreadBody`, because the connection does not go on otherwise (`ConnectionState.goesOn`).
   let reply: AwaitingReply?
   private var decoder: ContentDecoder
-  /// The number of bytes so far.
   private(set) var length = 0
   /// The content so far, if it is read for the response.
   private(set) var received: [UInt8] = []
@@ -328,7 +316,7 @@ struct PendingContent {
 }
 
 extension ContentDecoder {
-  /// Takes bytes from the front of `bytes`, as ``decode(_:)`` does. Throws the refusal of malformed content.
+  /// As ``decode(_:)``, but throws the refusal of malformed content.
   mutating func next(in bytes: Span<UInt8>) throws(CloseReason) -> (consumed: Int, event: ContentDecoder.Event) {
     do { return try decode(bytes) } catch { throw .refused(ErrorResponse(error)) }
   }

@@ -5,16 +5,13 @@ import HTTPMessages
 import Memory
 import TLS
 
-/// The memory that a connection makes the server hold while it waits, charged to the budget of its address.
-///
-/// Bytes in arrays are counted, and what the sessions of OpenSSL and nghttp2 hold, which peers choose. The rest is
-/// estimated from above, so that the real use stays below the budget.
+/// The memory that a connection makes the server hold while it waits, charged to its address. What peers choose is
+/// counted: bytes in arrays, and the sessions of OpenSSL and nghttp2. The rest is estimated from above.
 extension Connection {
   enum Cost {
     /// The connection's objects (1 kB), and its file, socket and poller entry in the kernel (3 kB).
     static let connection = 4_096
-    /// The room that a handshake needs to begin: about what OpenSSL holds while it waits for an honest client. Once the
-    /// handshake has begun, what it holds is charged.
+    /// The room that a handshake needs to begin: about what OpenSSL holds while it waits for an honest client.
     static let handshake = 45_056
     /// The ciphertext of a shared body: two records, in a buffer that has doubled.
     static let encrypted = 66_000
@@ -26,7 +23,7 @@ extension Connection {
     static let http2 = 2_048
     /// The state of a stream in this server. The session counts nghttp2's.
     static let stream = 1_024
-    /// The step in which the sessions are charged: each request changes them a little, and each change takes a lock.
+    /// The step in which sessions are charged: each request changes them a little, and each change takes a lock.
     static let step = 1_024
     /// The kernel's maximum for a peer that does not read: twice `Listener.sendBuffer`.
     static let sendBuffer = 131_072
@@ -34,9 +31,8 @@ extension Connection {
     static let receiveBuffer = 65_536
   }
 
-  /// Charges the held memory. Returns false if the budget refuses the growth; the connection must then end.
+  /// Charges the held memory. Returns false if the connection must end, because the budget refuses the growth.
   func account() -> Bool {
-    channel.loop.assertCurrent()
     hold.move(to: request.map { $0.client.holder } ?? peer.client.holder)
     // Memory stays granted until the response is sent: a reader who makes progress does not lose it to newer ones.
     let isGranted = hold.resize(to: transport.isPending ? max(hold.bytes, heldBytes) : heldBytes, for: purpose)
@@ -50,7 +46,6 @@ extension Connection {
     return request == nil && transport.input.isEmpty && http2 == nil ? .connection : .request
   }
 
-  /// The bytes that the connection makes the server hold at present.
   var heldBytes: Int {
     var bytes = Cost.connection + transport.heldBytes + sessionBytes
     if let certificate = peer.certificate { bytes += certificate.heldBytes }
@@ -65,18 +60,15 @@ extension Connection {
     return bytes
   }
 
-  /// The bytes that the sessions of TLS and HTTP/2 hold, rounded up.
   private var sessionBytes: Int {
     guard transport.tls != nil || http2 != nil else { return 0 }
     let bytes = (transport.tls?.memoryBytes ?? 0) + (http2?.session.heldBytes ?? 0)
     return (bytes + Cost.step - 1) / Cost.step * Cost.step
   }
 
-  /// Waits until the peer has acknowledged the sent bytes, if many are outstanding. The kernel keeps them even after
-  /// the close, and there no limit and no budget counts them. Without this wait, a peer that closes its side and does
-  /// not read could make the kernel keep them for connection after connection.
+  /// Waits until the peer has acknowledged the sent bytes, if many are outstanding. The kernel keeps them even after the
+  /// close, uncounted, so a peer that does not read could pile them up with connection after connection.
   func waitForReader() async {
-    channel.loop.assertCurrent()
     guard channel.unacknowledged > Self.freeOfCharge else { return }
     transport.releaseBuffers()
     let end = state.unreadBegan(at: now)
@@ -92,10 +84,8 @@ extension Connection {
 
   private static let readerInterval = Duration.milliseconds(250)
 
-  /// Ends a connection without enough memory: sends as much of a refusal as the socket accepts at once, and closes. A
-  /// task for the rest would need even more memory.
+  /// Ends a connection without enough memory, after as much of a refusal as can be sent without the memory of a task.
   func reject() {
-    channel.loop.assertCurrent()
     if state.takesRefusal, !transport.isPending {
       transport.borrowBuffers()
       if case .refused(let refusal) = state.reason(for: .overMemory) { refuse(refusal) }

@@ -3,15 +3,12 @@ import HTTPMessages
 import Memory
 import TLS
 
-/// The work that a connection may not begin at once: TLS handshakes, and requests that wait for an upstream. They wait
-/// for their turn, and under overload the server refuses them. Everything else costs no more than a refusal or two.
+/// The work that a connection may not begin at once: TLS handshakes and requests that wait. The rest costs little.
 extension Connection: AwaitedTurn {
-  /// Whether the TLS handshake has not begun, and nothing comes before it.
   var awaitsHandshake: Bool { awaitedTLS != nil && !state.awaitsProxyHeader }
 
   /// Waits for the handshake's turn, and reads nothing meanwhile.
   func waitForHandshake() {
-    channel.loop.assertCurrent()
     transport.releaseBuffers()
     channel.sleep(until: state.rest(at: now, grace: grace), self)
     worker.lineUp(self, .handshake, of: peer.client.holder)
@@ -20,7 +17,6 @@ extension Connection: AwaitedTurn {
   /// Begins the handshake, or closes the connection if it has waited too long. The peer of a refused handshake sees a
   /// reset: no response is possible before TLS, and an alert would say no more.
   func isDue(isTimely: Bool) {
-    channel.loop.assertCurrent()
     guard channel.raw >= 0, let context = awaitedTLS else { return }
     guard isTimely else {
       worker.observer.noticed(.handshakeShed(peer.address))
@@ -38,22 +34,20 @@ extension Connection: AwaitedTurn {
       do { transport.tls = try TLSSession(context) } catch { throw .failedTLS(error) }
       transport.borrowBuffers()
       try receive()
-    } catch { return beginEnd(error) }
+    } catch { return end(error) }
     serveReceived()
   }
 
   /// Puts the connection after those of others, unless it is a trusted proxy's, which has the requests of others.
   func deprioritise() {
-    channel.loop.assertCurrent()
     guard channel.rank == .first, !peer.isTrusted, let address = peer.client.holder else { return }
     channel.rank = .last
     worker.deprioritisedOfAddress[address, default: 0] += 1
   }
 
-  /// Ends what `deprioritise` began when the reason for it is gone: the client has no more work than others have, or the loop
-  /// is no longer behind. One with few connections is deprioritised once for each refusal: others may fill its line.
+  /// Ends what `deprioritise` began: the client has no more work than others have, or the loop is no longer behind. One with
+  /// few connections is deprioritised once for each refusal: others may fill its line.
   func regainRank() {
-    channel.loop.assertCurrent()
     guard channel.rank == .last, !worker.waiting[.request].hasLongLine(of: peer.client.holder),
       !worker.hasManyDeprioritised(peer.client.holder) || !worker.isBehind
     else { return }
@@ -62,10 +56,8 @@ extension Connection: AwaitedTurn {
   }
 
   /// Returns the refusal of a request that its handler has not seen, if the loop is behind, and the line of the client's
-  /// address is full or the request is late already; else nil. The handler would check access and search the cache, which
-  /// takes as long as the refusal, and the loop would fall back further.
+  /// address is full or the request is late already. To check access and search the cache takes as long as the refusal.
   func earlyRefusal(of request: Request) -> Response? {
-    channel.loop.assertCurrent()
     guard worker.isBehind else { return nil }
     if worker.waiting[.request].refuses(request.client.holder, at: now, limits: worker.limits) {
       deprioritise()
@@ -82,23 +74,14 @@ extension Connection: AwaitedTurn {
     return worker.latenessOfDeprioritised.admits(delay, at: now, limits: worker.limits) ? nil : refuse(request)
   }
 
-  /// Returns the response to a request whose work is not begun, because more work of the client's address waits for its
-  /// turn than the server can do in time; nil if the work may wait. Behind a trusted proxy it is the named address.
+  /// Returns the response if more work of the client's address waits than the server can do in time.
   func responseInstead(of work: DeferredWork, for request: Request) -> Response? {
-    channel.loop.assertCurrent()
     guard worker.waiting[.request].refuses(request.client.holder, at: now, limits: worker.limits) else { return nil }
     return shed(work, of: request)
   }
 
-  /// Returns the response to a request whose turn came too late, or after it was cancelled.
-  func withoutWork(_ work: DeferredWork, for request: Request, isTimely: Bool) -> Response {
-    // A client that has gone meanwhile receives no response.
-    isTimely ? ErrorResponse.draining.response(id: request.id) : shed(work, of: request)
-  }
-
-  private func shed(_ work: DeferredWork, of request: Request) -> Response {
-    work.instead?() ?? refuse(request)
-  }
+  /// Returns the response to a request whose turn came too late.
+  func shed(_ work: DeferredWork, of request: Request) -> Response { work.instead?() ?? refuse(request) }
 
   private func refuse(_ request: Request) -> Response {
     worker.observer.noticed(.requestShed(client: request.client.name))
@@ -108,7 +91,6 @@ extension Connection: AwaitedTurn {
 
 /// What waits for its turn: a connection before its TLS handshake, or the work of a request.
 protocol AwaitedTurn: AnyObject {
-  /// Takes the turn, unless it comes too late.
   func isDue(isTimely: Bool)
 }
 
@@ -117,7 +99,6 @@ extension Worker {
     _ work: any AwaitedTurn, _ kind: ExpensiveWork<any AwaitedTurn>.Kind, of address: MemoryBudget.Holder?,
     since arrival: Deadline? = nil
   ) {
-    loop.assertCurrent()
     waiting[kind].add(work, of: address, since: arrival, at: loop.now)
     guard !takesTurns else { return }
     takesTurns = true
@@ -126,13 +107,11 @@ extension Worker {
 
   /// Whether ready descriptors or new connections wait for longer than expensive work may delay them.
   private var hasBacklog: Bool { loop.backlog > limits.promptTurn || listeners.contains { $0.isCrowded } }
-
   /// Whether there is such a backlog, or the present turn makes one.
   var isBehind: Bool { hasBacklog || Deadline.now.duration(since: loop.now) > limits.promptTurn }
 
   /// Does expensive work for as long as the rest of the turn took, so that cheap and expensive work have half of the time
-  /// each. While the loop is behind with ready descriptors or new connections, it does only one piece: begun requests also
-  /// cost time later, and more of them than the loop can complete would make all of them late.
+  /// each. A loop that is behind does only one piece: begun requests also cost time later, and too many make all late.
   private func takeTurns() {
     let began = Deadline.now
     let end = began.advanced(by: began.duration(since: loop.now))

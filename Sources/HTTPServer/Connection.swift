@@ -6,10 +6,7 @@ import HTTPTypes
 import Memory
 import TLS
 
-/// A connection, from the accepted descriptor to its close.
-///
-/// `transport` has its bytes, `state` decides what happens next, and `request` is the present one of HTTP/1.1, or `http2` has
-/// the streams. This class connects them with the loop and the handlers.
+/// A connection, from the accepted descriptor to its close: its bytes, its state, and its request or HTTP/2 streams.
 ///
 /// A connection that waits has no task and no buffer. When bytes arrive, `serve` reads, responds and writes everything
 /// that needs no wait, which is all of most turns. Then the connection waits again, also if a head or content is
@@ -17,7 +14,6 @@ import TLS
 /// that reads slowly, or for the next part of a response, continues in a task, in `run`.
 final class Connection: ChannelDelegate, @unchecked Sendable {
   // Sendable by confinement: everything runs on the channel's loop, including its tasks.
-
   let worker: Worker
   let transport: Transport
   var state: ConnectionState
@@ -26,21 +22,18 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   var request: Request?
   /// The present head if the codec has refused it, until its rest is read.
   var refused: RefusedHead?
-  /// The framing of the request's content as long as the server has not read it; else `none`.
+  /// The framing of the request's content until it is read; then, and without content, `none`.
   var unreadContent = MessageFraming.none
-  /// The content that the connection reads, until it is complete; else nil.
+  /// The content that the connection reads, until it is complete.
   var content: PendingContent?
-  /// The HTTP/2 session and its streams, as long as `state` is that of HTTP/2; else nil.
   var http2: HTTP2Streams?
-  /// What goes on for the connection besides its turns.
   var activity = Activity.none
   let hold: MemoryHold
   /// The TLS context until the handshake begins.
   var awaitedTLS: TLSContext?
-  /// The address that the connection counts for; nil for that of a trusted proxy with any client, and for a peer
-  /// behind a Unix-domain socket.
+  /// The address that the connection counts for; nil for a trusted proxy and behind a Unix-domain socket.
   let counted: IPAddress?
-  /// The number of the connection in the order in which the worker has accepted them.
+  /// How many connections the worker accepted before.
   let arrival: Int
   /// The index of the connection among the worker's.
   var place = 0
@@ -56,10 +49,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   }
 
   init(_ channel: Channel, peer: SocketAddress, counted: IPAddress?, hold: MemoryHold, arrival: Int, worker: Worker) {
-    self.worker = worker
-    self.hold = hold
-    self.counted = counted
-    self.arrival = arrival
+    (self.worker, self.hold, self.counted, self.arrival) = (worker, hold, counted, arrival)
     transport = Transport(channel, buffers: worker.buffers, memory: worker.configuration.memory)
     state = ConnectionState(limits: worker.sharedLimits)
     self.peer = Peer(peer, isTrusted: counted == nil)
@@ -68,12 +58,9 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   var channel: Channel { transport.channel }
   var now: Deadline { transport.channel.loop.now }
 
-  /// Reads the bytes that have come with the connection, as clients send their first request at once. Without this, a
-  /// flood of new connections would become a queue of accepted ones, in which established connections wait too.
-  ///
-  /// A TLS handshake waits for its turn, and without the client's first message it would hold a session for nothing.
+  /// Reads the bytes that have come with the connection. Without this, a flood of new connections would become a queue of
+  /// accepted ones, in which established connections wait too. A TLS handshake waits for the client's first message.
   func start(_ context: TLSContext?) {
-    channel.loop.assertCurrent()
     awaitedTLS = context
     state.opened(
       at: now, awaitsProxyHeader: peer.isTrusted && worker.configuration.requiresProxyHeader, isSecure: context != nil)
@@ -94,21 +81,19 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   }
 
   func perform(_ action: ConnectionState.Action) {
-    channel.loop.assertCurrent()
     switch action {
     case .nothing: break
     case .read: awaitsHandshake ? waitForHandshake() : serve()
     case .wait(let deadline): channel.watch(until: deadline, self)
-    case .end(let reason): beginEnd(reason)
+    case .end(let reason): end(reason)
     case .close: close()
     case .closeWhenRead: closeWhenRead()
     case .discardInput: discardInput()
-    case .refuseProxyHeader: beginEnd(refused(.incomplete))
+    case .refuseProxyHeader: end(refused(.incomplete))
     case .expireHandshake: expireHandshake()
     case .checkHTTP2: checkHTTP2()
     case .announceGoAway:
-      // Streams that the client opens before this GOAWAY arrives are still served. The GOAWAY with the last stream follows
-      // after enough time for them to arrive (RFC 9113 §6.8).
+      // Streams that the client opens until this GOAWAY arrives are still served (RFC 9113 §6.8).
       http2?.session.announceGoAway()
       flushHTTP2()
     case .sendGoAway:
@@ -126,9 +111,8 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     }
   }
 
-  /// Returns the borrowed buffers, and waits for bytes without a task.
+  /// Waits for bytes, without buffers and without a task.
   func rest() {
-    channel.loop.assertCurrent()
     if !state.keepsRequest { returnRequest() }
     transport.releaseBuffers()
     guard account() else { return reject() }
@@ -136,87 +120,67 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   }
 
   /// Closes the connection unless a request is in progress or arrives soon, because the server is shutting down.
-  func closeIfIdle() {
-    channel.loop.assertCurrent()
-    perform(state.drainBegan(at: now, grace: drainGrace))
-  }
+  func closeIfIdle() { perform(state.drainBegan(at: now, grace: drainGrace)) }
 
-  /// The time for which a server that is shutting down keeps an idle connection: four round trips, and at least a
-  /// second, because a relay hides the client's round trip, and a busy machine or a lost packet also delays a request.
+  /// How long a server that is shutting down keeps an idle connection: four round trips, and at least a second, because a
+  /// relay hides the client's round trip, and a busy machine or a lost packet also delays a request.
   var drainGrace: Duration { max(.seconds(1), (channel.roundTrip ?? .zero) * 4) }
-
-  /// The drain grace if the server is closing its connections, else nil.
   var grace: Duration? { worker.stage == .closing ? drainGrace : nil }
 
   /// Cancels the present wait, or over HTTP/2 those of the streams, because the server's drain timeout has passed.
   func abandon() {
-    channel.loop.assertCurrent()
     guard let http2 else { return channel.cancel() }
     for stream in Array(http2.streams.values) { stream.abandon() }
     http2.sendGoAway()
     flushHTTP2()
   }
 
-  /// Reads, and handles everything that needs no wait. If more has arrived than one read takes, the loop reports the
-  /// connection again, after the other connections.
+  /// Reads once, and handles everything that needs no wait. The loop reports more bytes after the other connections.
   private func serve() {
-    channel.loop.assertCurrent()
     transport.borrowBuffers()
-    do throws(CloseReason) { try receive() } catch { return beginEnd(error) }
+    do throws(CloseReason) { try receive() } catch { return end(error) }
     if state.awaitsProxyHeader { return closeOrAwaitNext() }
     if awaitsHandshake { return transport.unread > 0 ? waitForHandshake() : closeOrAwaitNext() }
     serveReceived()
   }
 
   func serveReceived() {
-    channel.loop.assertCurrent()
     do throws(CloseReason) {
       if http2 != nil || worker.configuration.http2 == .byPreface, try serveHTTP2() { return }
       let step = try respondToInput()
       guard step.isDone else { return takeStep(step) }
-    } catch { return beginEnd(error) }
+    } catch { return end(error) }
     guard transport.hasResponse else { return sendAndRest() }
     transport.releaseInput()
     worker.sendSoon(self)
   }
 
   func sendAndRest() {
-    channel.loop.assertCurrent()
     guard channel.raw >= 0 else { return }
     do throws(CloseReason) {
       guard try transport.flushAtOnce(isLast: true) else { return takeStep(.done) }
-    } catch { return beginEnd(error) }
+    } catch { return end(error) }
     closeOrAwaitNext()
   }
 
-  func closeOrAwaitNext() {
-    guard transport.peerHasFinished else { return rest() }
-    closeWhenRead()
-  }
+  func closeOrAwaitNext() { transport.peerHasFinished ? closeWhenRead() : rest() }
 
-  func beginEnd(_ ending: CloseReason) {
-    if case .gone = ending { return close() }
-    Task(executorPreference: channel.loop) { await self.end(with: ending) }
-  }
-
-  func end(with ending: CloseReason) async {
+  /// Ends the connection, after the last bytes if the peer may have them.
+  func end(_ reason: CloseReason) {
     activity = .none
     transport.borrowBuffers()
-    switch ending {
-    case .gone:
-      close()
+    var mustLinger = true
+    switch reason {
+    case .gone: return close()
     case .brokenOff:
       transport.tls = nil
       channel.resetOnClose()
-      close()
-    case .finished(let lingers):
-      await finish(lingers: lingers)
-    case .refused(let refusal):
-      refuse(refusal)
-      await finish(lingers: true)
-    case .failedTLS(let error):
-      endTLS(error)
+      return close()
+    case .failedTLS(let error): return endTLS(error)
+    case .finished(let lingers): mustLinger = lingers
+    case .refused(let refusal): refuse(refusal)
     }
+    Task(executorPreference: channel.loop) { [mustLinger] in await self.finish(lingers: mustLinger) }
   }
 
   private func finish(lingers: Bool) async {
@@ -230,12 +194,9 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
     close()
   }
 
-  /// Reads and discards input for a short time. The peer may still be sending: closing now would cause a reset, and the
-  /// peer's system would discard the response (RFC 9112 §9.6).
-  ///
-  /// The connection waits without a task, and drops the request: refused peers could make the server keep it.
+  /// Discards input for a short time, without a task and without the request. The peer may still be sending: closing now
+  /// would cause a reset, and the peer's system would discard the response (RFC 9112 §9.6).
   func linger() {
-    channel.loop.assertCurrent()
     channel.shutdownWriting()
     state.lingerBegan(at: now)
     transport.dropInput()
@@ -252,19 +213,18 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
   /// Closes the connection, at once unless the kernel has many bytes that the peer has not acknowledged.
   private func closeWhenRead() {
     if transport.accepted > Self.freeOfCharge, channel.unacknowledged > Self.freeOfCharge {
-      return beginEnd(.finished(lingers: false))
+      return end(.finished(lingers: false))
     }
     noticeUnfinishedHandshake()
     close()
   }
 
   func close() {
-    channel.loop.assertCurrent()
     guard channel.raw >= 0 else { return }
     if let http2 { http2.session.connectionLost(delegate: http2) }
     http2 = nil
     state.phase = .closed
-    // The client has gone in the middle of the content, so no response ends the request.
+    // The client has gone in the middle of the content.
     if content.take()?.reply != nil, let request { recordGone(request) }
     transport.close()
     // What goes on for the connection still uses the request, so the pool must not lend it again.
@@ -276,7 +236,6 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 /// Reads and writes that wait, and the end of TLS sessions.
 extension Connection {
   func receive() throws(CloseReason) {
-    channel.loop.assertCurrent()
     do {
       if state.awaitsProxyHeader {
         try receiveProxyHeader()
@@ -291,17 +250,15 @@ extension Connection {
     }
   }
 
-  /// Records that everything before the first request is complete. Negotiated HTTP/2 must follow (RFC 9113 §3.2).
+  /// Begins with requests. Negotiated HTTP/2 must follow (RFC 9113 §3.2).
   func finishHandshake() throws(CloseReason) {
-    channel.loop.assertCurrent()
     guard state.handshakeCompleted(at: now, isClosing: worker.stage == .closing) else { return }
     peer.certificate = transport.tls?.clientCertificate
     guard worker.configuration.http2 != .never, transport.tls?.applicationProtocol == HTTP2Streams.name else { return }
     try beginHTTP2()
   }
 
-  /// Returns the response with Strict-Transport-Security if the connection uses TLS. Browsers ignore the field in plain
-  /// HTTP, and a server must not send it there (RFC 6797 §7.2).
+  /// Adds Strict-Transport-Security to a response over TLS. A server must not send it in plain HTTP (RFC 6797 §7.2).
   func secure(_ response: inout Response) {
     guard transport.tls != nil, !worker.strictTransportSecurity.isEmpty else { return }
     let fields = worker.strictTransportSecurity
@@ -310,13 +267,11 @@ extension Connection {
   }
 
   func flush() async throws(CloseReason) {
-    channel.loop.assertCurrent()
     if try !transport.flushAtOnce() { try await transmit() }
   }
 
-  /// Writes all pending bytes, without a total time limit as long as the peer makes progress.
+  /// Writes all pending bytes. The time is limited only while the peer makes no progress.
   func transmit() async throws(CloseReason) {
-    channel.loop.assertCurrent()
     while try !transport.transmitAtOnce() {
       transport.releaseBuffers()
       guard account() else { throw .brokenOff }
@@ -330,7 +285,6 @@ extension Connection {
 
   /// Ends a connection after a failure of TLS: with the alert, or with plain HTTP for a client that sent plain HTTP.
   func endTLS(_ error: TLSError) {
-    channel.loop.assertCurrent()
     worker.observer.noticed(.tlsFailed(peer.address, error))
     transport.abandonTLS()
     if error.cause == .plaintextHTTP {
@@ -341,14 +295,12 @@ extension Connection {
   }
 
   func expireHandshake() {
-    channel.loop.assertCurrent()
-    // Also a peer without its first message gets an alert, which needs a session.
+    // A peer without its first message gets an alert too, which needs a session.
     if let context = awaitedTLS { transport.tls = try? TLSSession(context) }
     if let error = transport.expireHandshake() { worker.observer.noticed(.tlsFailed(peer.address, error)) }
     close()
   }
 
-  /// Notifies the observer if the peer has gone in the middle of a handshake.
   func noticeUnfinishedHandshake() {
     if let error = transport.tls?.unfinishedHandshake { worker.observer.noticed(.tlsFailed(peer.address, error)) }
   }

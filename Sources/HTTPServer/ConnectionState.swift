@@ -2,9 +2,7 @@ import EventLoop
 import HTTP1
 import HTTPMessages
 
-/// The state machine of a connection: the event that it waits for, the deadline, and the next action.
-///
-/// It maps the events that `Connection` reports to the actions that it performs, without a socket, clock or loop.
+/// The state machine of a connection: what it waits for, until when, and the next action.
 struct ConnectionState {
   enum Phase: Equatable {
     case proxyHeader(until: Deadline)
@@ -15,13 +13,12 @@ struct ConnectionState {
     case head(until: Deadline)
     /// A request has its whole head, and its response is not complete.
     case exchange
-    /// The server reads content without a task: for the response, or because the next request follows it.
-    /// A slow client makes progress, but is not served forever.
+    /// The server reads content without a task, for the response or the next request. A slow client is not served forever.
     case content(progress: Deadline, end: Deadline, isForResponse: Bool)
     case http2(GoAway)
-    /// The last response has been sent. The server discards further bytes of the peer.
+    /// The last response has been sent, and further bytes are discarded.
     case lingering(until: Deadline, discarded: Int)
-    /// The connection only waits for the peer to acknowledge the bytes that the kernel still has.
+    /// The kernel still has bytes that the peer has not acknowledged.
     case unread(until: Deadline)
     case closed
   }
@@ -29,30 +26,21 @@ struct ConnectionState {
   enum Occupation: Equatable {
     /// No code runs for the connection: it waits for readiness or its deadline.
     case resting
-    /// Its turn runs, or its task does.
     case busy
     /// Its task waits until the peer takes what was sent.
     case sending
-    /// A request waits for its handler, or the task for a part of the response. If it `watchesHangup`, received bytes stay
-    /// unread, and only the peer's end is relevant.
+    /// A handler or a response's content is awaited. With `watchesHangup`, bytes stay unread, and only the peer's end counts.
     case working(watchesHangup: Bool)
   }
 
   enum Action: Equatable {
-    case nothing
-    case read
+    case nothing, read
     case wait(until: Deadline)
     case end(CloseReason)
-    case close
-    case closeWhenRead
-    case discardInput
-    case refuseProxyHeader
-    case expireHandshake
-    case announceGoAway
-    case sendGoAway
+    case close, closeWhenRead, discardInput, refuseProxyHeader, expireHandshake, announceGoAway, sendGoAway
     /// End the streams and the connection that have taken too long.
     case checkHTTP2
-    /// Determine whether readiness means bytes or the peer's end, and report it by `peerActed`.
+    /// Find out whether readiness means bytes or the peer's end, and report it by `peerActed`.
     case lookForEnd
     case watchForHangup(until: Deadline)
     case cancelWork(until: Deadline)
@@ -62,7 +50,7 @@ struct ConnectionState {
   private(set) var occupation = Occupation.resting
   /// The reason why the work of the request was cancelled.
   private(set) var interruption: CloseReason?
-  /// Whether a whole head has arrived, over HTTP/2 on any stream. Then the preface of HTTP/2 is no longer possible.
+  /// Whether a whole head has arrived. Then the preface of HTTP/2 is no longer possible.
   var hasCarriedRequest = false
   /// Whether a request had work that waits: since the connection last rested, and before that.
   private var hadWork = (sinceRest: false, before: false)
@@ -79,12 +67,12 @@ struct ConnectionState {
     }
   }
 
-  /// Records that the PROXY header is complete. The TLS handshake, if there is one, has the rest of the time.
+  /// Leaves the rest of the PROXY header's time to the TLS handshake, if there is one.
   mutating func proxyHeaderCompleted() {
     if case .proxyHeader(let deadline) = phase { phase = .handshake(until: deadline) }
   }
 
-  /// Records that everything before the first request is complete. Returns false if it already was.
+  /// Records that the first request may begin. Returns false if it already might.
   mutating func handshakeCompleted(at now: Deadline, isClosing: Bool) -> Bool {
     guard case .handshake = phase else { return false }
     // The client is about to send a request. A server that is shutting down waits for it as for the rest of a head.
@@ -92,28 +80,26 @@ struct ConnectionState {
     return true
   }
 
-  /// Records that the connection rests, which means that it waits without a task, and returns its deadline.
+  /// Records that the connection waits without a task, and returns its deadline.
   ///
-  /// Only a request changes the deadline of an idle connection. Bytes that complete nothing, such as parts of a TLS
-  /// record, do not. A server that is closing gives a connection without a request only the time of `grace`.
+  /// Only a request changes the deadline of an idle connection, and not a part of a TLS record, for example. A server
+  /// that is closing gives a connection without a request only the time of `grace`.
   mutating func rest(at now: Deadline, grace: Duration?) -> Deadline {
     occupation = .resting
     switch phase {
     case .proxyHeader(let deadline), .handshake(let deadline), .head(let deadline), .lingering(let deadline, _),
       .unread(let deadline), .idle(let deadline?):
       return deadline
-    case .content(let progress, let end, _):
-      return min(progress, end)
+    case .content(let progress, let end, _): return min(progress, end)
     case .idle(nil), .exchange:
       let deadline = now.advanced(by: grace ?? limits.values.idle)
       phase = .idle(until: deadline)
       return deadline
-    case .http2, .closed:
-      return restOfHTTP2(until: now.advanced(by: limits.values.idle))
+    case .http2, .closed: return restOfHTTP2(until: now.advanced(by: limits.values.idle))
     }
   }
 
-  /// Records that an HTTP/2 connection rests until `deadline`, and returns the time until which it may rest.
+  /// As `rest`, for a connection of HTTP/2 that must look at its streams by `deadline`.
   mutating func restOfHTTP2(until deadline: Deadline) -> Deadline {
     occupation = .resting
     guard case .http2(.announced(let goAway)) = phase else { return deadline }
@@ -154,13 +140,12 @@ struct ConnectionState {
     }
   }
 
-  /// Returns the reason to close for `refusal`. After the response, it would count as that to the next request.
+  /// Returns the reason to close. After the response, a refusal would count as the response to the next request.
   func reason(for refusal: ErrorResponse) -> CloseReason {
     if case .content(_, _, isForResponse: false) = phase { .finished(lingers: true) } else { .refused(refusal) }
   }
 
-  /// Prepares the close of an idle connection, because the server is shutting down. A client may be sending a request,
-  /// and a close at the same time loses it. So the connection stays open for `grace`. A response announces the close.
+  /// Keeps an idle connection open for `grace` in a server that shuts down: a close would lose a request on its way.
   mutating func drainBegan(at now: Deadline, grace: Duration) -> Action {
     let deadline = now.advanced(by: grace)
     if case .http2(let goAway) = phase {
@@ -177,7 +162,7 @@ struct ConnectionState {
     phase = .lingering(until: now.advanced(by: limits.values.linger), discarded: 0)
   }
 
-  /// Records that `count` bytes were discarded. Returns whether to wait for more.
+  /// Counts discarded bytes. Returns whether to wait for more.
   mutating func discarded(_ count: Int, at now: Deadline) -> Bool {
     guard case .lingering(let deadline, let discarded) = phase else { return false }
     phase = .lingering(until: deadline, discarded: discarded + count)
@@ -191,7 +176,7 @@ struct ConnectionState {
     return deadline
   }
 
-  /// What the connection waits for, if only its peer can end the wait; nil otherwise. HTTP/2 may have streams.
+  /// What the connection waits for, if only its peer can end the wait. HTTP/2 may have streams.
   var peerWait: HeldPlace.Wait? {
     guard occupation == .resting else { return occupation == .sending ? .exchange : nil }
     switch phase {
@@ -203,7 +188,7 @@ struct ConnectionState {
     }
   }
 
-  /// Begins a wait until the peer takes what was sent. While a handler works, the connection waits for it instead.
+  /// Begins a wait until the peer takes what was sent, unless the connection waits for a handler.
   mutating func readerAwaited() {
     if occupation == .busy { occupation = .sending }
   }
@@ -232,7 +217,7 @@ struct ConnectionState {
     }
   }
 
-  /// Records that the work of a request waits, over HTTP/2 on a stream. Only over HTTP/1.1 does the connection wait with it.
+  /// Records that the work of a request waits. Only over HTTP/1.1 does the connection wait with it.
   mutating func workBegan() {
     if case .http2 = phase {} else { occupation = .working(watchesHangup: false) }
     hadWork.sinceRest = true
@@ -240,7 +225,7 @@ struct ConnectionState {
 
   mutating func partAwaited() { occupation = .working(watchesHangup: false) }
 
-  /// Whether a request that has come now may have waited for the work of an earlier one. Streams do not wait so.
+  /// Whether a request may have waited for the work of an earlier one. Streams do not wait so.
   var workMayDelay: Bool {
     if case .http2 = phase { return hadWork.before }
     return hadWork.before || hadWork.sinceRest
@@ -248,20 +233,17 @@ struct ConnectionState {
 
   /// Starts to watch for the peer's end during work. Returns the action for the wait.
   mutating func watchBegan(at now: Deadline) -> Action {
-    if case .working = occupation { occupation = .working(watchesHangup: false) }
-    if interruption != nil { return .cancelWork(until: now.advanced(by: limits.values.cancelledWork)) }
+    watchEnded()
+    if interruption != nil { return .cancelWork(until: cancelledWorkDeadline(at: now)) }
     return .wait(until: now.advanced(by: limits.values.work))
   }
 
-  mutating func watchEnded() {
-    if case .working = occupation { occupation = .working(watchesHangup: false) }
-  }
-
+  mutating func watchEnded() { if isWorking { occupation = .working(watchesHangup: false) } }
   mutating func workEnded() { occupation = .busy }
 
   private mutating func interrupted(_ readiness: Readiness, at now: Deadline) -> Action {
     if interruption != nil, readiness != .ready {
-      // The handler has not returned although it was cancelled.
+      // The handler has not returned in time after it was cancelled.
       interruption = .gone
       return .close
     }
@@ -273,24 +255,23 @@ struct ConnectionState {
     }
   }
 
-  /// Records that the peer has closed its sending side, or sent bytes that stay unread until the work is done.
+  /// Records that the peer has closed its sending side, or sent bytes, which stay unread until the work is done.
   mutating func peerActed(isEnd: Bool, at now: Deadline) -> Action {
     guard !isEnd else { return interrupt(.gone, at: now) }
     occupation = .working(watchesHangup: true)
     return .watchForHangup(until: now.advanced(by: limits.values.work))
   }
 
-  /// Cancels the work of the request. A cancelled handler ends soon, and until then the peer's actions are ignored.
+  /// Cancels the work of the request. The handler ends soon, and until then the peer's actions are ignored.
   mutating func interrupt(_ reason: CloseReason, at now: Deadline) -> Action {
     interruption = reason
-    return .cancelWork(until: now.advanced(by: limits.values.cancelledWork))
+    return .cancelWork(until: cancelledWorkDeadline(at: now))
   }
 
   func cancelledWorkDeadline(at now: Deadline) -> Deadline { now.advanced(by: limits.values.cancelledWork) }
-
   func writeDeadline(at now: Deadline) -> Deadline { now.advanced(by: limits.values.writeProgress) }
 
-  /// Records the first byte of a header section, which has one deadline, however slowly the bytes arrive.
+  /// Begins the one deadline of a header section, however slowly its bytes arrive.
   mutating func headBegan(at now: Deadline) {
     phase = .head(until: now.advanced(by: limits.values.headerSection))
   }
@@ -327,7 +308,7 @@ struct ConnectionState {
     var peerHasFinished: Bool
   }
 
-  /// Returns whether the connection serves another request after the response to this one (RFC 9112 §9.3).
+  /// Returns whether the connection serves another request after this response (RFC 9112 §9.3).
   func goesOn(after exchange: KeepAlive, isDraining: Bool) -> Bool {
     guard exchange.clientKeepsAlive else { return false }
     let hasUnreadContent = exchange.unreadContent != .none
@@ -350,12 +331,11 @@ struct ConnectionState {
 
   /// Records that the response is complete. Returns the reason to close; nil if the connection goes on.
   mutating func responded(to exchange: KeepAlive, goesOn: Bool) -> CloseReason? {
-    guard goesOn else {
-      // The client may still be sending.
-      return .finished(
-        lingers: exchange.clientKeepsAlive || exchange.unreadContent != .none || exchange.bufferedBytes > 0)
+    if goesOn {
+      phase = .idle(until: nil)
+      return nil
     }
-    phase = .idle(until: nil)
-    return nil
+    let maySend = exchange.clientKeepsAlive || exchange.unreadContent != .none || exchange.bufferedBytes > 0
+    return .finished(lingers: maySend)
   }
 }

@@ -59,33 +59,25 @@ extension [UInt8] {
 
 /// The errors that end a connection: the one place that maps causes below the routes to responses.
 extension ErrorResponse {
-  /// Creates the response to a head or a chunked body that the codec refused. Later bytes are meaningless.
-  ///
-  /// - Parameter part: The part of the message that is refused, safe to quote; nil to show none.
+  /// Creates the response to a head or a chunked body that the codec refused. `part` is what is refused, safe to quote.
   init(_ error: RequestError, showing part: String? = nil) {
     let code = ErrorCode.allCases.first { $0.status == error.status } ?? .malformedRequest
     self.init(code, part.map { "\(error.reason) It is \($0)." } ?? error.reason, end: .message)
   }
 
   static let headTimeout = ErrorResponse(.requestTimeout, "The header section did not arrive in time.", end: .message)
-
   static let bodyTimeout = ErrorResponse(.requestTimeout, "The content did not arrive in time.", end: .message)
-
   static let workTimeout = ErrorResponse(
     .upstreamTimeout, "The response took longer than the server's limit.", end: .message)
-
   static let draining = ErrorResponse(
-    .draining, "The server is shutting down. Send the request again in 1 s.", retryAfter: 1,
-    end: .connection, shortage: .draining)
-
+    .draining, "The server is shutting down. Send the request again in 1 s.", retryAfter: 1, end: .connection,
+    shortage: .draining)
   static let overMemory = ErrorResponse(
-    .overloaded, "The server has reached its memory limit. Send the request again in 1 s.",
-    retryAfter: 1, end: .connection, shortage: .memory)
-
+    .overloaded, "The server has reached its memory limit. Send the request again in 1 s.", retryAfter: 1,
+    end: .connection, shortage: .memory)
   static let overBusy = ErrorResponse(
     .overloaded, "The server has more requests than it can serve in time. Send the request again in 1 s.",
     retryAfter: 1, shortage: .processorTime)
-
   static let plaintextOnTLS = ErrorResponse(
     .malformedRequest, "This port speaks HTTPS: use https:// instead of http://.", end: .message)
 

@@ -1,22 +1,21 @@
 import EventLoop
 import HTTP1
-public import HTTPMessages
+package import HTTPMessages
 import HTTPTypes
 import Memory
 import TLS
 
-/// The life of a request, whatever the version of the protocol:
+/// The life of a request, in both versions of HTTP:
 ///
 ///     serve: route ─► handler ─┬─ response ─► respond ─┬─ whole ────────────► record
 ///                              │                       └─ stream, in parts ─► record
 ///                              ├─ work ─► workEnded ─► respond
 ///                              └─ content ─► follow ─► respond, or work
 ///
-/// Each function takes all steps that need no wait, and returns the one that does. The carriers are below.
+/// Each function takes all steps that need no wait, and returns the one that does.
 extension ExchangeCarrier {
   /// Responds to a request whose head is complete, unless its content or its work comes first.
   func serve(_ request: Request) throws(CloseReason) -> ExchangeStep {
-    connection.channel.loop.assertCurrent()
     guard let router = request.router else { return .done }
     let operation: Operation
     do {
@@ -64,7 +63,6 @@ extension ExchangeCarrier {
 
   /// Sends a response, or a refusal if the server has no memory for it, and records it.
   func respond(_ response: consuming Response, to request: Request) throws(CloseReason) -> ExchangeStep {
-    connection.channel.loop.assertCurrent()
     request.finish(&response)
     makeAffordable(&response, for: request)
     connection.secure(&response)
@@ -77,7 +75,6 @@ extension ExchangeCarrier {
 
   /// Sends a response with content in parts, at the client's pace, and records it.
   func stream(_ response: Response, _ content: any ContentReader, to request: Request) async throws(CloseReason) {
-    connection.channel.loop.assertCurrent()
     var bytes = 0
     let goesOn: Bool
     do throws(CloseReason) {
@@ -115,9 +112,8 @@ extension ExchangeCarrier {
   }
 }
 
-/// The step of a request that has to wait.
 enum ExchangeStep {
-  /// None: the response is complete, or its request's content is still to come.
+  /// The response is complete, or its request's content is still to come.
   case done
   case work(DeferredWork)
   indirect case stream(Response, any ContentReader)
@@ -133,9 +129,9 @@ enum CloseReason: Error, Equatable {
   case gone
   /// The last response announces the close. `lingers` is true if the peer may still be sending.
   case finished(lingers: Bool)
-  /// A response has broken off: the peer must not treat it as complete.
+  /// The peer must not treat the last response as complete.
   case brokenOff
-  /// A request is refused in a way that makes the following bytes of the connection meaningless.
+  /// The refusal of a request makes the following bytes of the connection meaningless.
   indirect case refused(ErrorResponse)
   /// The TLS session is over. Its last bytes are in `outgoing`.
   indirect case failedTLS(TLSError)
@@ -144,35 +140,23 @@ enum CloseReason: Error, Equatable {
 /// What carries exchanges: a connection of HTTP/1.1 one after the other, a stream of HTTP/2 one.
 protocol ExchangeCarrier: AnyObject {
   var connection: Connection { get }
-
-  /// Checks the content that has arrived and that no operation reads.
-  ///
-  /// - Throws: The refusal of malformed framing.
+  /// Checks the content that has arrived and that no operation reads. Throws the refusal of malformed framing.
   func checkArrivedContent(of request: Request) throws(CloseReason)
-
   /// Reads the whole content, and then follows the reply to it. The request keeps only what the response needs.
   func readContent(of request: Request, atMost limit: Int, then reply: @escaping @Sendable ([UInt8]) -> Reply)
-
   /// Responds after the work of the request. Called once.
   func workEnded(_ work: RequestWork, _ response: consuming Response)
-
   /// Keeps a body that is charged as a shared array until it is sent.
   func keep(charged body: [UInt8])
-
   /// Sends a whole response. Returns the number of content bytes, and whether the connection serves another request.
   func send(_ response: Response, to request: Request) throws(CloseReason) -> (bytes: Int, goesOn: Bool)
-
   /// Sends the head of a response with content in parts. Returns whether the connection serves another request.
   func sendHead(of response: Response, _ framing: StreamFraming, to request: Request) throws(CloseReason) -> Bool
-
   /// Waits for the next part of the response. Throws also if the client has gone.
   func part(of content: any ContentReader) async throws(CloseReason) -> [UInt8]?
-
   /// Sends a part, and waits until there is room for another one.
   func send(_ part: [UInt8], _ framing: StreamFraming) async throws(CloseReason)
-
   func endContent(_ framing: StreamFraming)
-
   func conclude(_ request: Request, goesOn: Bool) throws(CloseReason)
 }
 
@@ -194,7 +178,6 @@ struct StreamFraming {
 }
 
 extension MessageFraming {
-  /// The length of content that `Content-Length` states.
   var declaredLength: Int? { if case .fixed(let length) = self { length } else { nil } }
 }
 
@@ -206,33 +189,28 @@ extension Response {
 extension Connection {
   /// The minimum size of a response body that is sent from the handler's own array, possibly shared, without a copy.
   static let leastShared = 16_384
-
   /// The status in logs for a response that the client did not wait for. nginx uses the same number.
   static let clientClosedRequest = 499
 
-  /// Records a request whose client has not waited for the response.
   func recordGone(_ request: Request) {
     worker.observer.completed(request, Response(.init(code: Self.clientClosedRequest)), bytes: 0)
   }
 }
 
 /// An observer of responses and notices. The server calls it on an event loop, so it must not block.
-public protocol ExchangeObserver: Sendable {
-  /// Returns the observer for one loop. A server calls it once per loop, when it starts. An observer with state per
-  /// loop returns a separate observer, so that loops share no state. Other observers return themselves.
+package protocol ExchangeObserver: Sendable {
+  /// Returns the observer for one loop, once per loop, so that loops need share no state.
   func forOneLoop() -> any ExchangeObserver
-  /// The number of bytes of each path that the observer records. The server reads it for each new `Request` object.
+  /// The number of bytes of each path that the observer records.
   var recordedPathBytes: Int { get }
-  /// Records a response that is about to be written, with the number of content bytes. A request whose client did not wait
-  /// for the response has one with status 499. The observer must not keep the request.
+  /// Records a response that is about to be written, with the number of content bytes; with status 499, a request whose
+  /// client did not wait. The observer must not keep the request.
   func completed(_ request: Request, _ response: Response, bytes: Int)
   /// Receives a notice for the operator about an event outside of any request.
   func noticed(_ notice: ServerNotice)
 }
 
 extension ExchangeObserver {
-  /// Returns this observer.
-  public func forOneLoop() -> any ExchangeObserver { self }
-  /// No path is recorded.
-  public var recordedPathBytes: Int { 0 }
+  package func forOneLoop() -> any ExchangeObserver { self }
+  package var recordedPathBytes: Int { 0 }
 }

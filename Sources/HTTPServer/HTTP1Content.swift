@@ -10,8 +10,6 @@ final class HTTP1Content: ContentReader, @unchecked Sendable {
   private let end: Deadline
   private var mustContinue: Bool
   private var isCancelled = false
-
-  /// Whether the handler has requested content.
   private(set) var isBegun = false
   private(set) var isFinished: Bool
   /// The reason why reading failed, for the connection.
@@ -48,9 +46,7 @@ final class HTTP1Content: ContentReader, @unchecked Sendable {
         connection.watchForInterruption()
       }
     }
-    do throws(CloseReason) {
-      return try await part()
-    } catch {
+    do throws(CloseReason) { return try await part() } catch {
       guard !isCancelled else { throw .cancelled }
       failure = error
       guard case .refused(let refusal) = error else { throw .broken("The client closed the connection.") }
@@ -77,9 +73,8 @@ final class HTTP1Content: ContentReader, @unchecked Sendable {
 
   /// Waits for more input. First writes what the peer may wait for: earlier responses, and 100 (Continue).
   private func receiveMore() async throws(CloseReason) {
-    let (transport, deadline) = (
-      connection.transport, min(connection.now.advanced(by: connection.worker.limits.bodyProgress), end)
-    )
+    let transport = connection.transport
+    let deadline = min(connection.now.advanced(by: connection.worker.limits.bodyProgress), end)
     guard !transport.peerHasFinished else { throw .gone }
     transport.borrowBuffers()
     if mustContinue {

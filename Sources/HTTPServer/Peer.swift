@@ -10,13 +10,12 @@ import Tracing
 public struct ClientAddress: Sendable {
   /// The address without the port, `unix` or `unknown`.
   public let name: String
-  /// The client as the unit of shares and limits: an IPv4 address, an IPv6 network of /64, `unix` or `unknown`.
+  /// The unit of shares and limits: an IPv4 address, an IPv6 network of /64, `unix` or `unknown`.
   public let rateLimitPrefix: String
   /// The holder that memory is charged to; nil for a trusted proxy, and for a peer behind a Unix-domain socket.
   public let holder: MemoryBudget.Holder?
 
-  /// All requests whose client is not known: one caller, which has no more than any other one. The holder is the
-  /// unspecified address, which no peer has (RFC 4291 §2.5.2).
+  /// All requests without a known client, as one caller, with the unspecified address as holder (RFC 4291 §2.5.2).
   static let unknown = ClientAddress(name: "unknown", rateLimitPrefix: "unknown", holder: 0)
 }
 
@@ -30,11 +29,9 @@ extension ClientAddress {
 
 /// The peer of a connection, and whether the server trusts its data about other clients.
 struct Peer {
-  /// The TCP peer's address, or the address from the PROXY header.
+  /// The TCP peer's address, or that of the PROXY header.
   private(set) var address: SocketAddress
-  /// The same, created once for all requests of the connection.
   private(set) var client: ClientAddress
-  /// Whether the server trusts the peer's data about other clients.
   private(set) var isTrusted: Bool
   var certificate: ClientCertificate?
 
@@ -64,7 +61,6 @@ extension Connection {
   /// Sets the router, the ID, the trace and the client of the request: the ID and the client that trusted proxies name,
   /// else a new ID and the peer; the trace that any caller names, else a new one.
   func identify(_ request: Request) {
-    channel.loop.assertCurrent()
     request.router = worker.router
     request.comesByTrustedProxy = counted == nil
     let parent = request.head.hasTraceParent ? parent(of: request) : nil
@@ -82,8 +78,7 @@ extension Connection {
 
   /// Returns the caller's span; nil if the fields are malformed or repeated (W3C Trace Context §4.3).
   private func parent(of request: Request) -> SpanContext? {
-    guard case .single(let value) = request.field("traceparent"),
-      var parent = SpanContext(traceparent: value.span)
+    guard case .single(let value) = request.field("traceparent"), var parent = SpanContext(traceparent: value.span)
     else { return nil }
     guard peer.isTrusted else { return parent }
     var reader = TraceState.Reader()
@@ -94,9 +89,9 @@ extension Connection {
 
   /// Returns the client that the field of the settings names; nil if the request counts as the proxy's own.
   ///
-  /// A proxy that writes one of the two fields may forward the other as the client invented it. So the other field
-  /// changes nothing if it names the same client. If it comes alone or with another client, the settings or the proxy
-  /// are wrong, and the server cannot know the client. It is never the proxy, which may have more than other callers.
+  /// A proxy that writes one of the two fields may forward the other as the client invented it. If that comes alone or with
+  /// another client, the settings or the proxy are wrong, and the server cannot know the client. It is never the proxy,
+  /// which may have more than other callers.
   private func forwardedClient(of request: Request, _ fields: ForwardingFields) -> ClientAddress? {
     let counts = worker.configuration.forwardedField
     let other: ForwardedHops.Field = counts == .forwarded ? .forwardedFor : .forwarded
@@ -109,8 +104,8 @@ extension Connection {
   }
 
   /// Returns the farthest address that a trusted peer names: from the end of the list, the first address that is not a
-  /// trusted proxy's. The client may have invented everything before it. If the list ends or has an invalid entry
-  /// first, the result is the farthest trusted proxy, because a client without an address would escape every limit.
+  /// trusted proxy's. The client may have invented everything before it. If the list ends or has an invalid entry first, it is
+  /// the farthest trusted proxy, because a client without an address would escape every limit.
   private func farthestHop(_ field: ForwardedHops.Field, of request: Request) -> IPAddress? {
     let (head, bytes) = (request.head, request.bytes)
     let span = bytes.span
@@ -133,22 +128,15 @@ extension Connection {
   private static let maximumHops = 32
 }
 
-/// The PROXY header, with which a trusted proxy begins each connection if the server requires it.
-///
-/// The header precedes everything else, including TLS, and is read in the same way: without a task, and with no more
-/// memory than its bytes. To a connection without a valid header the server sends nothing: its bytes have no meaning.
+/// The PROXY header, with which a trusted proxy begins each connection, before TLS, if the server requires it. To a
+/// connection without a valid header the server sends nothing: its bytes have no meaning.
 extension Connection {
-  /// Reads the available bytes. After a complete header, the following bytes are handled as on any connection.
+  /// Reads the available bytes. Those after a complete header are handled as on any connection.
   func receiveProxyHeader() throws {
-    channel.loop.assertCurrent()
     try transport.receivePlaintext()
     let bytes = transport.input
     let header: ProxyHeader?
-    do throws(ProxyHeaderError) {
-      header = try ProxyHeader.parse(bytes.span)
-    } catch {
-      throw refused(error)
-    }
+    do throws(ProxyHeaderError) { header = try ProxyHeader.parse(bytes.span) } catch { throw refused(error) }
     guard let header else {
       // A connection that ends without a byte is a load balancer's health check.
       if transport.peerHasFinished, !bytes.isEmpty { throw refused(.incomplete) }

@@ -2,9 +2,7 @@ import Bytes
 public import EventLoop
 
 /// The header of the PROXY protocol, with which a proxy describes a relayed connection ahead of the connection's own
-/// bytes, in text (version 1) or in binary (version 2), as in HAProxy's `proxy-protocol.txt`.
-///
-/// Read a header only from a trusted peer, because every client can write one.
+/// bytes, in text (version 1) or in binary (version 2), as in HAProxy's `proxy-protocol.txt`. Every client can write one.
 public struct ProxyHeader: Sendable, Equatable {
   /// The source of a relayed connection.
   public enum Source: Sendable, Equatable {
@@ -17,20 +15,14 @@ public struct ProxyHeader: Sendable, Equatable {
 
   /// The source of this connection.
   public let source: Source
-
   /// The length of the header in bytes; the connection's own bytes follow.
   public let length: Int
 
-  /// The maximum length in bytes, the same as in nginx. Addresses take at most 232 bytes. The rest is for details about
-  /// TLS, the host name and the like, which the server skips.
+  /// The maximum length in bytes, as in nginx. Addresses take at most 232; the rest is for details, which the server skips.
   public static let maximumLength = 4096
 
-  /// Parses the header at the start of `bytes`.
-  ///
-  /// - Parameter bytes: All bytes that have arrived on the connection so far. When more have arrived, call again with
-  ///   all of them. An error is found as soon as its byte has arrived, and does not depend on how the bytes were split.
-  /// - Returns: The header, or nil if it is not complete.
-  /// - Throws: ``ProxyHeaderError`` if the bytes are not a valid PROXY header.
+  /// Parses the header at the start of `bytes`, which are all that have arrived on the connection so far. Returns nil if it
+  /// is not complete: call again with all bytes. An error is found as soon as its byte has arrived, however they were split.
   public static func parse(_ bytes: Span<UInt8>) throws(ProxyHeaderError) -> ProxyHeader? {
     guard !bytes.isEmpty else { return nil }
     return bytes[0] == UInt8(ascii: "P") ? try parseText(bytes) : try parseBinary(bytes)
@@ -48,7 +40,6 @@ extension Span<UInt8> {
 extension ProxyHeader {
   /// The maximum length of a line, including its CRLF: two full IPv6 addresses.
   private static let longestLine = 107
-
   private static let prefix = Array("PROXY ".utf8)
 
   static func parseText(_ bytes: Span<UInt8>) throws(ProxyHeaderError) -> ProxyHeader? {
@@ -105,12 +96,10 @@ extension ProxyHeader {
   }
 }
 
-/// Version 2: a signature, version and command, family and transport, the length of the rest, two addresses and two
-/// ports, and then further details, each with type and length.
+/// Version 2: a signature, version and command, family and transport, a length, addresses, ports, and typed extensions.
 extension ProxyHeader {
   /// The first bytes, with which no other protocol begins.
   private static let signature = Array("\r\n\r\n\0\r\nQUIT\n".utf8)
-
   /// The length of all fields up to and including the length field.
   private static let fixedLength = 16
 
@@ -134,10 +123,7 @@ extension ProxyHeader {
     return ProxyHeader(source: try source(in: bytes.extracting(..<length), family: family), length: length)
   }
 
-  /// Parses the addresses and checks the extensions.
-  /// - Parameters:
-  ///   - header: The whole header.
-  ///   - family: 1 for IPv4, 2 for IPv6, 3 for a Unix-domain socket.
+  /// Parses the addresses and checks the extensions. The family is 1 for IPv4, 2 for IPv6, 3 for a Unix-domain socket.
   private static func source(in header: Span<UInt8>, family: UInt8) throws(ProxyHeaderError) -> Source {
     let width = family == 1 ? 4 : family == 2 ? 16 : 108
     let hasPorts = family < 3
@@ -172,9 +158,8 @@ extension ProxyHeader {
   /// The extension type PP2_TYPE_CRC32C.
   private static let crc32c: UInt8 = 3
 
-  /// Verifies the checksum, because a receiver that can compute it must do so. Its own four bytes count as zero
-  /// (2.2.3). It is that of RFC 9260 appendix A (Castagnoli's polynomial), bit by bit: once per connection, for a few dozen
-  /// bytes.
+  /// Verifies the checksum, because a receiver that can compute it must do so. Its own four bytes count as zero (2.2.3). It is
+  /// that of RFC 9260 appendix A (Castagnoli's polynomial), bit by bit: once per connection, for a few dozen bytes.
   private static func check(_ header: Span<UInt8>, checksumAt place: Int) throws(ProxyHeaderError) {
     var register = UInt32.max
     var said: UInt32 = 0
@@ -193,12 +178,7 @@ extension ProxyHeader {
 
 /// The reason why a connection has no valid PROXY header.
 public enum ProxyHeaderError: Error, Sendable, Equatable, CustomStringConvertible {
-  case missing
-  case malformedText
-  case malformedBinary
-  case tooLong
-  case wrongChecksum
-  case incomplete
+  case missing, malformedText, malformedBinary, tooLong, wrongChecksum, incomplete
 
   /// A clause for the log that describes the fault.
   public var description: String {

@@ -2,12 +2,11 @@ import Bytes
 import HTTP1
 import HTTPMessages
 
-/// A head over HTTP/1.1 that the codec has refused, while the rest of it is read for a few fields.
+/// A head over HTTP/1.1 that the codec has refused, while the rest of it is read for a few fields. An object, because nearly
+/// no connection has one, and each would have room for it.
 ///
 /// A page reads a refusal only if it has the CORS fields for its origin, and the line with the origin may follow what is
 /// refused. So the connection reads on to the end of the head, keeps the lines of CORS and nothing else, and then responds.
-///
-/// An object, because nearly no connection has one, and each would have room for it. Confined to its connection.
 final class RefusedHead {
   let refusal: ErrorResponse
   private(set) var values: [(name: StaticString, value: [UInt8])] = []
@@ -33,7 +32,6 @@ final class RefusedHead {
     isComplete = !error.leavesLinesClear || names.isEmpty
   }
 
-  /// The number of bytes that it makes the server hold.
   var heldBytes: Int { line.capacity + values.reduce(0) { $0 + $1.value.capacity } }
 
   func read(_ bytes: Span<UInt8>) {

@@ -7,49 +7,37 @@ public import TLS
 public import Telemetry
 public import Tracing
 
-/// A request while the server handles it: its head and its client.
-///
-/// The event loop lends the object and reuses it for another request, so nothing may keep it after the response.
+/// A request while the server handles it. The event loop reuses the object: nothing may keep it after the response.
 public final class Request {
   /// The identifier of the request in logs and in `X-Request-ID`.
   public internal(set) var id: RequestID
-
   /// The trace that the request belongs to, and the server's span of the request.
   public internal(set) var trace: RequestTrace
-
   /// The client. Behind trusted proxies, it is the one that they name.
   public internal(set) var client = ClientAddress(name: "", rateLimitPrefix: "", holder: nil)
-
   /// The verified certificate of the TLS handshake, or of that of the resumed session; nil without one.
   public internal(set) var clientCertificate: ClientCertificate?
-
   /// Whether the request came through a trusted proxy or a Unix-domain socket, which has already checked the host.
   var comesByTrustedProxy = false
-
   /// The event loop of the request's connection.
   public let loop: IOLoop
-
   /// The route's template, for logs and metrics; nil before routing.
   public var route: StaticString?
-
   /// Whether the request came over HTTP/2. Its head is then rewritten as an HTTP/1.1 head.
   public internal(set) var isHTTP2 = false
-
   /// Whether the request came over TLS.
   public internal(set) var isSecure = false
-
   /// The router of the request since its head was complete, even if the server replaces it meanwhile.
   var router: Router?
-
   /// The time when the first byte of the head was read, or had arrived if that is known.
   var received = Deadline.now
   /// The time when the connection's last bytes arrived, if the server let them wait; else nil.
   var arrival: Deadline?
 
   var parser: RequestHeadParser
-  /// The head as it was received, or for a waiting request, the part that was kept.
+  /// The head as it was received, or the part of it that was kept for a wait.
   private(set) var bytes: [UInt8] = []
-  /// The length of the dropped head, which is a bound on what the handler copied from it.
+  /// The length of the dropped head: the handler has copied no more from it.
   private var forgottenBytes = 0
   /// The beginning of the path of a dropped head, for the observer.
   private var forgottenPath: [UInt8] = []
@@ -69,9 +57,7 @@ public final class Request {
     trace = RequestTrace(own, parent: parent, isParentTrusted: isParentTrusted)
   }
 
-  /// Creates a request that no client has sent, from a complete head, to find out what the server would decide about it.
-  ///
-  /// - Throws: The error that a client would get for this head.
+  /// Creates a request from a complete head that no client has sent. Throws the error that a client would get.
   public convenience init(head: [UInt8], limits: HTTP1Limits, trace: RequestTrace, loop: IOLoop) throws(ErrorResponse) {
     self.init(limits: limits, own: trace.traceID, loop: loop)
     self.trace = trace
@@ -83,10 +69,8 @@ public final class Request {
 
   /// The parsed head; its ranges refer to the bytes that `query` and `field` read.
   public var head: RequestHead { parser.head }
-
   /// The method.
   public var method: RequestHead.Method { parser.head.method }
-
   /// The method, or nil if no request line could be parsed.
   public var statedMethod: RequestHead.Method? { route == nil && head.statedVersion == nil ? nil : method }
 
@@ -98,7 +82,6 @@ public final class Request {
   /// The time since the first byte of the request.
   public var duration: Duration { Deadline.now.duration(since: received) }
 
-  /// Clears the request for reuse, but keeps its storage.
   func reset() {
     parser.reset()
     bytes.removeAll(keepingCapacity: true)
@@ -107,12 +90,10 @@ public final class Request {
     route = nil
     router = nil
     arrival = nil
-    isHTTP2 = false
     clientCertificate = nil
   }
 
-  /// Drops the head before a wait, except the lines of the field that the router reads last, and facts that need no bytes,
-  /// such as the method. The handler has copied what it needs, and a waiting request must not make the server hold both.
+  /// Drops the head before a wait, except the field that the router reads last, and what needs no bytes (the method).
   func forgetHead() {
     guard forgottenBytes == 0 else { return }
     forgottenPath = recordedPath
@@ -121,7 +102,6 @@ public final class Request {
     bytes = parser.head.forget(head.span, except: router?.lastingField)
   }
 
-  /// Lets the router change the response last.
   func finish(_ response: inout Response) { router?.finish(&response, self) }
 
   /// The beginning of the path, as long as the observer records it; empty if the head could not be parsed.
@@ -132,32 +112,22 @@ public final class Request {
     return Array(path.prefix(recordedPathBytes))
   }
 
-  /// The maximum number of bytes that the request makes the server hold.
   var heldBytes: Int { bytes.capacity + forgottenBytes + forgottenPath.capacity + parser.head.storageBytes }
 
   /// Copies the head before the receive buffer drops its bytes.
   func keep(_ head: Span<UInt8>) { bytes.append(copying: head) }
 
-  /// Keeps the values of some fields of a head that the parser has refused, and nothing else of it.
-  func keepRefused(_ values: [(name: StaticString, value: [UInt8])]) {
-    bytes = parser.head.forget(keeping: values)
-  }
+  /// Keeps only the values of some fields of a head that the parser has refused.
+  func keepRefused(_ values: [(name: StaticString, value: [UInt8])]) { bytes = parser.head.forget(keeping: values) }
 
-  /// Returns whether the path equals `path`, byte for byte.
-  public func hasPath(_ path: StaticString) -> Bool {
-    let bytes = bytes
-    return bytes.span.equals(parser.head.path, path)
-  }
-
-  /// Returns whether the path begins with `path`, byte for byte.
-  func hasPath(below path: StaticString) -> Bool {
-    let bytes = bytes
-    return bytes.span.equals(parser.head.path.prefix(path.utf8CodeUnitCount), path)
+  /// Returns whether the path equals `path`, byte for byte, or begins with it.
+  public func hasPath(_ path: StaticString, orBelow: Bool = false) -> Bool {
+    let (bytes, own) = (bytes, parser.head.path)
+    return bytes.span.equals(orBelow ? own.prefix(path.utf8CodeUnitCount) : own, path)
   }
 
   /// The bytes of the path, still percent-encoded.
   public var path: ArraySlice<UInt8> { bytes[parser.head.path] }
-
   /// The bytes of the query, still percent-encoded, or nil if there is no `?`.
   public var query: ArraySlice<UInt8>? { parser.head.query.map { bytes[$0] } }
 

@@ -10,7 +10,6 @@ final class RequestWork: AwaitedTurn, @unchecked Sendable {
   private var context: RequestContext
   private let carrier: any ExchangeCarrier
   private let began: Deadline
-  /// The work, once its turn has come.
   private var running: (any CancellableWork)?
   private var isCancelled = false
   private var hasEnded = false
@@ -24,11 +23,10 @@ final class RequestWork: AwaitedTurn, @unchecked Sendable {
     carrier.connection.worker.lineUp(self, .request, of: request.client.holder, since: request.arrival)
   }
 
-  /// Begins the work when its turn comes, unless that is too late.
   func isDue(isTimely: Bool) {
-    guard isTimely, !isCancelled else {
-      return end(carrier.connection.withoutWork(work, for: request, isTimely: isTimely))
-    }
+    guard isTimely else { return end(carrier.connection.shed(work, of: request)) }
+    // A client that has gone meanwhile receives no response.
+    guard !isCancelled else { return end(ErrorResponse.draining.response(id: request.id)) }
     context.waited = Deadline.now.duration(since: began)
     let running = work.begin(context) { self.end($0) }
     if !hasEnded { self.running = running }
@@ -51,12 +49,10 @@ final class RequestWork: AwaitedTurn, @unchecked Sendable {
 /// Requests of HTTP/1.1 with a response that has to wait, for example for an upstream.
 ///
 /// Meanwhile the server does not read from the connection, but watches it. A client that closes its sending side counts
-/// as gone, because only an attempt to write could show otherwise. The server then cancels the work. nginx, HAProxy and
-/// Go's server also treat a half-closed connection as lost.
+/// as gone, as in nginx, HAProxy and Go's server: only an attempt to write could show otherwise.
 extension Connection {
   /// Starts the work of the present request, and waits for its response without a task.
   func wait(for work: DeferredWork) {
-    channel.loop.assertCurrent()
     guard let request else { return close() }
     let content = unreadContent == .none ? nil : HTTP1Content(request.head, on: self)
     request.forgetHead()
@@ -75,7 +71,6 @@ extension Connection {
   }
 
   func workEnded(_ work: RequestWork, _ response: consuming Response) {
-    channel.loop.assertCurrent()
     guard case .work(let pending, let content) = activity, pending === work else { return }
     activity = .none
     stopWatching()
@@ -85,7 +80,7 @@ extension Connection {
     if content?.isFinished ?? true {
       unreadContent = .none
     } else if content?.isBegun == true {
-      // The rest of content that was read in part cannot be distinguished from the next request.
+      // The rest of this content cannot be distinguished from the next request.
       response.end = .connection
     }
     do throws(CloseReason) {
@@ -96,12 +91,11 @@ extension Connection {
       }
       let step = try respond(response, to: work.request)
       step.isDone ? serveReceived() : takeStep(step)
-    } catch { beginEnd(error) }
+    } catch { end(error) }
   }
 
   /// Begins to watch for the end of the client, of the server, or of the time for work, which cancels the activity.
   func watchForInterruption() {
-    channel.loop.assertCurrent()
     let action = state.watchBegan(at: now)
     if case .wait = action {
       // Content may have been read since the last wait.
@@ -112,14 +106,12 @@ extension Connection {
   }
 
   func stopWatching() {
-    channel.loop.assertCurrent()
     state.watchEnded()
     channel.unwatch()
   }
 
   /// Watches only for the peer's end. A pipelined request or bytes of TLS have arrived, which stay unread meanwhile.
   func watchForHangup(until deadline: Deadline) {
-    channel.loop.assertCurrent()
     guard account() else { return perform(state.interrupt(.refused(.overMemory), at: now)) }
     channel.watch(for: .hangup, until: deadline, self)
   }

@@ -1,14 +1,13 @@
-public import EventLoop
-public import HTTP1
-public import HTTPMessages
+package import EventLoop
+package import HTTP1
+package import HTTPMessages
 import HTTPTypes
 import Locks
 
 /// The routes of a server, immutable. A request keeps the router that it began with.
-public final class Router: Sendable {
+package final class Router: Sendable {
   private let routes: [Route]
   private let hosts: AllowedHosts?
-  /// What a 404 says.
   private let missingPath: String
   /// Changes every response last.
   let finish: @Sendable (inout Response, Request) -> Void
@@ -18,17 +17,15 @@ public final class Router: Sendable {
   let refusalFields: [StaticString]
 
   /// Creates a router.
-  ///
   /// - Parameters:
   ///   - routes: The routes, tried in order.
   ///   - hosts: The host names that requests may have, checked first; nil for any.
   ///   - lastingField: The one field, in lower case, that `finish` reads.
   ///   - refusalFields: Further fields that it reads if the codec has refused the head.
   ///   - finish: Changes every response last, also refusals by the routes; for example, it adds CORS fields.
-  public init(
+  package init(
     _ routes: [Route], hosts: AllowedHosts? = nil, lastingField: StaticString? = nil,
-    refusalFields: [StaticString] = [],
-    finish: @escaping @Sendable (inout Response, Request) -> Void = { _, _ in }
+    refusalFields: [StaticString] = [], finish: @escaping @Sendable (inout Response, Request) -> Void = { _, _ in }
   ) {
     self.routes = routes
     // Only the public listener has a description of its paths.
@@ -40,8 +37,7 @@ public final class Router: Sendable {
     self.finish = finish
   }
 
-  /// The patterns of all routes.
-  public var patterns: [RoutePattern] { routes.flatMap(\.patterns) }
+  package var patterns: [RoutePattern] { routes.flatMap(\.patterns) }
 
   /// Returns the operation for a request. Throws if no operation matches, or if the host or the method is refused.
   func operation(for request: Request) throws(ErrorResponse) -> Operation {
@@ -49,7 +45,7 @@ public final class Router: Sendable {
     // `OPTIONS http://host` without a path means the whole server, too (RFC 9112 §3.2.4).
     let hasNoPath = request.head.path.isEmpty && request.head.query == nil
     if request.head.targetForm == .asterisk || request.method == .options && hasNoPath { return Self.serverOptions }
-    for route in routes where route.isBelow ? request.hasPath(below: route.path) : request.hasPath(route.path) {
+    for route in routes where request.hasPath(route.path, orBelow: route.isBelow) {
       request.route = route.path
       return try operation(of: route, for: request.method)
     }
@@ -57,7 +53,7 @@ public final class Router: Sendable {
   }
 
   /// Returns the error for a request that no route serves, or nil. Sets the request's route.
-  public func refusal(of request: Request) -> ErrorResponse? {
+  package func refusal(of request: Request) -> ErrorResponse? {
     do throws(ErrorResponse) {
       _ = try operation(for: request)
       return nil
@@ -73,7 +69,7 @@ public final class Router: Sendable {
       end: method == .trace ? .message : .nothing)
   }
 
-  /// Returns the error for a method that no route has. CONNECT would make the connection a tunnel, so it closes.
+  /// Returns the error for a method that no route has. CONNECT would make a tunnel, so the connection closes.
   private static func refusal(of method: RequestHead.Method) -> ErrorResponse? {
     switch method {
     case .connect:
@@ -91,69 +87,54 @@ public final class Router: Sendable {
   }
 }
 
-/// A path and its operations.
-public struct Route: Sendable {
+package struct Route: Sendable {
   let path: StaticString
   /// Whether the route is of all paths that begin with `path`.
   let isBelow: Bool
   let operations: [Operation]
-  /// The patterns of the route, for descriptions of the server.
-  public let patterns: [RoutePattern]
+  package let patterns: [RoutePattern]
 
   /// Creates a route. `GET` includes `HEAD`, and every route has `OPTIONS`.
-  public init(_ path: StaticString, _ operations: [Operation]) {
-    self.path = path
-    isBelow = false
-    self.operations = operations
+  package init(_ path: StaticString, _ operations: [Operation]) {
+    (self.path, isBelow, self.operations) = (path, false, operations)
     patterns = [RoutePattern(path.description, operations.compactMap(\.method))]
   }
 
-  /// Creates a route of all paths that begin with `path`. `reply` decides which paths and methods exist. It may set the
-  /// request's route to a more specific template.
-  ///
+  /// Creates a route of all paths that begin with `path`. `reply` decides which exist, and may set a more specific route.
   /// - Parameters:
-  ///   - patterns: The patterns of the existing paths, for descriptions of the server.
+  ///   - patterns: The patterns of the existing paths.
   ///   - isRefusedEarly: Whether a loop that is behind may refuse requests of a client with much waiting work, unseen by
   ///     `reply`, except `OPTIONS`. Their route is then `path`.
-  public init(
+  package init(
     below path: StaticString, patterns: [RoutePattern] = [], isRefusedEarly: Bool = false,
     _ reply: @escaping @Sendable (Request) -> Reply
   ) {
-    self.path = path
-    isBelow = true
+    (self.path, isBelow, self.patterns) = (path, true, patterns)
     operations = [Operation(method: nil, action: .reply(reply), isRefusedEarly: isRefusedEarly)]
-    self.patterns = patterns
   }
 
   /// The value of `Allow` (RFC 9110 §10.2.1).
   var allow: String {
-    let methods = operations.flatMap { operation -> [String] in
-      operation.method == .get ? ["GET", "HEAD"] : ["POST"]
-    }
-    return (methods + ["OPTIONS"]).joined(separator: ", ")
+    (operations.map { $0.method == .get ? "GET, HEAD" : "POST" } + ["OPTIONS"]).joined(separator: ", ")
   }
 }
 
 /// A path that a router serves and its methods, for descriptions of a server.
-public struct RoutePattern: Sendable, Hashable {
+package struct RoutePattern: Sendable, Hashable {
   /// A path, or a template with names in braces: `/v1/storefronts/{storefront}`.
-  public let path: String
+  package let path: String
   /// The methods. `GET` includes `HEAD`, and every path has `OPTIONS`.
-  public let methods: [RequestHead.Method]
+  package let methods: [RequestHead.Method]
 
-  /// Creates a pattern.
-  public init(_ path: String, _ methods: [RequestHead.Method] = [.get]) {
-    self.path = path
-    self.methods = methods
+  package init(_ path: String, _ methods: [RequestHead.Method] = [.get]) {
+    (self.path, self.methods) = (path, methods)
   }
 }
 
-/// The action of a route for one method.
-public struct Operation: Sendable {
+package struct Operation: Sendable {
   /// Nil for any method.
   let method: RequestHead.Method?
   let action: Action
-  /// Whether a loop that is behind may refuse requests of a client with much waiting work, unseen by the handler.
   var isRefusedEarly = false
 
   enum Action: Sendable {
@@ -164,60 +145,53 @@ public struct Operation: Sendable {
   }
 
   /// Returns an operation without request content. Content in a request is discarded.
-  public static func get(_ respond: @escaping @Sendable (Request) -> Response) -> Operation {
+  package static func get(_ respond: @escaping @Sendable (Request) -> Response) -> Operation {
     get(reply: { .immediate(respond($0)) })
   }
 
   /// Returns an operation without request content for a response that may have to wait.
-  public static func get(reply: @escaping @Sendable (Request) -> Reply) -> Operation {
+  package static func get(reply: @escaping @Sendable (Request) -> Reply) -> Operation {
     Operation(method: .get, action: .reply(reply))
   }
 
   /// Returns an operation that reads content of at most `bodyLimit` bytes, else 413, if `judge` accepts the head.
-  public static func post(bodyLimit: Int, judge: @escaping @Sendable (Request) -> HeadReply) -> Operation {
+  package static func post(bodyLimit: Int, judge: @escaping @Sendable (Request) -> HeadReply) -> Operation {
     Operation(method: .post, action: .read(limit: bodyLimit, judge))
   }
 }
 
-/// A handler's response to a request: immediate, or after a wait.
-public enum Reply: Sendable {
-  /// The response.
+/// A handler's response to a request: immediate, or after work that waits.
+package enum Reply: Sendable {
   case immediate(Response)
-  /// The response after work that waits.
   case deferred(DeferredWork)
 }
 
 /// Work that waits. It is cancelled when the client goes away. It has no `Request`: the handler copies what it needs.
-public struct DeferredWork: Sendable {
+package struct DeferredWork: Sendable {
   let begin: Begin
   let instead: (@Sendable () -> Response?)?
 
   /// Begins work on the loop of the context. It calls `respond` once: at once or later on the loop, or on the thread that
   /// cancels. Returns the work, or nil if it has called `respond`.
-  public typealias Begin =
+  package typealias Begin =
     @Sendable (
       _ context: RequestContext, _ respond: @escaping @Sendable (consuming Response) -> Void
     ) -> (any CancellableWork)?
 
   /// Creates the work of one request, which a task of the connection's loop does.
-  public init(perform: @escaping @Sendable (RequestContext) async -> Response) {
-    self.init { context, respond in
-      // An unstructured task does not inherit the preference, and without it would run on the global pool.
-      Task(executorPreference: context.loop) { respond(await perform(context)) }
-    }
+  package init(perform: @escaping @Sendable (RequestContext) async -> Response) {
+    self.init { context, respond in Task(executorPreference: context.loop) { respond(await perform(context)) } }
   }
 
   /// Creates the work of one request, which needs no task. A task keeps memory, and costs as much as a small response.
-  ///
-  /// - Parameter instead: Returns a response without the work, if there is one. The server calls it when it has more work
-  ///   than it can do, and responds with 503 if it returns nil.
-  public init(instead: (@Sendable () -> Response?)? = nil, begin: @escaping Begin) {
-    self.instead = instead
-    self.begin = begin
+  /// - Parameter instead: Returns a response without the work, if there is one, when the server has more work than it can
+  ///   do. Otherwise it responds with 503.
+  package init(instead: (@Sendable () -> Response?)? = nil, begin: @escaping Begin) {
+    (self.instead, self.begin) = (instead, begin)
   }
 
   /// Does the work in the present task. Cancelling the task cancels the work.
-  public func perform(_ context: RequestContext) async -> Response {
+  package func perform(_ context: RequestContext) async -> Response {
     let response = OneShot<Response>()
     let work = begin(context) { response.resume($0) }
     return await withTaskCancellationHandler {
@@ -229,21 +203,18 @@ public struct DeferredWork: Sendable {
 }
 
 /// A handler's response to the head of a request, before its content is read.
-public enum HeadReply: Sendable {
-  /// The response, which does not depend on the content.
+package enum HeadReply: Sendable {
   case immediate(Response)
-  /// The handler for the content. The `Request` is not available to it, so the handler must copy what it needs.
+  /// The handler for the content, without the `Request`: it must copy what it needs.
   case read(@Sendable (_ content: [UInt8]) -> Reply)
 }
 
-/// The context for the work of a request.
-public struct RequestContext: Sendable {
-  /// The event loop that runs the work.
-  public let loop: IOLoop
+package struct RequestContext: Sendable {
+  package let loop: IOLoop
   /// The request's content, as it arrives; nil without content, or if it was read before. It need not be read.
-  public let content: (any ContentReader)?
+  package let content: (any ContentReader)?
   /// The length of the content in bytes, or nil if the client did not declare it; 0 without content.
-  public let contentLength: Int?
+  package let contentLength: Int?
   /// How long the work has waited for its turn.
-  public internal(set) var waited = Duration.zero
+  package internal(set) var waited = Duration.zero
 }

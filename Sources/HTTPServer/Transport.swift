@@ -5,19 +5,15 @@ import TLS
 /// The byte stream of a connection between the socket, TLS and the buffers that the loop lends, without knowledge of HTTP.
 /// Nothing here waits: it reads the available bytes once, and writes as much as the socket accepts at once.
 final class Transport {
-  // Confined to the channel's loop, like the connection that owns it.
-
   let channel: Channel
   private let buffers: BufferPool
   private let memory: MemoryBudget
   var tls: TLSSession?
-
   /// Received plaintext, or what follows a PROXY header before TLS. Its first `consumed` bytes have been processed.
   var input: [UInt8] = []
   var consumed = 0
   var output: [UInt8] = []
-  /// A handler's own array, sent after `outgoing` without a copy. The socket or TLS has accepted its first `bodySent`
-  /// bytes. It is charged as a shared array while it is here.
+  /// A handler's own array, charged as shared, and sent after `outgoing` without a copy: `bodySent` bytes of it so far.
   var body: [UInt8] = []
   private var bodySent = 0
   /// Bytes for the socket, which has accepted the first `sent` of them.
@@ -30,20 +26,16 @@ final class Transport {
   private(set) var peerHasFinished = false
 
   init(_ channel: Channel, buffers: BufferPool, memory: MemoryBudget) {
-    self.channel = channel
-    self.buffers = buffers
-    self.memory = memory
+    (self.channel, self.buffers, self.memory) = (channel, buffers, memory)
   }
 
   var unread: Int { input.count - consumed }
-
   /// Whether bytes wait for the socket to accept them.
   var isPending: Bool { !outgoing.isEmpty || !body.isEmpty }
-
   /// Whether there are responses to be sent, and not only messages of TLS.
   var hasResponse: Bool { !output.isEmpty || !body.isEmpty }
 
-  /// The memory in bytes that is held at present, without that of OpenSSL's session.
+  /// The memory in bytes, without that of OpenSSL's session.
   var heldBytes: Int {
     let ciphertext = tls == nil || body.isEmpty ? 0 : Connection.Cost.encrypted
     return input.capacity + output.capacity + max(outgoing.capacity, ciphertext)
@@ -51,7 +43,6 @@ final class Transport {
 
   /// Borrows a buffer for each array without one. Without TLS, the socket gets the bytes of `output`.
   func borrowBuffers() {
-    channel.loop.assertCurrent()
     if input.capacity == 0 { input = buffers.lend() }
     if output.capacity == 0 { output = buffers.lend() }
     if tls != nil, outgoing.capacity == 0 { outgoing = buffers.lend() }
@@ -59,16 +50,13 @@ final class Transport {
 
   /// Returns the buffer of input that has been processed, before the responses wait for those of other connections.
   func releaseInput() {
-    channel.loop.assertCurrent()
     guard consumed == input.count else { return }
     buffers.takeBack(&input)
     consumed = 0
   }
 
-  /// Returns buffers before a wait. Bytes to keep are copied into memory of their size, so that a peer that sends or
-  /// reads little makes the server hold little.
+  /// Returns buffers before a wait. Bytes to keep are copied into memory of their size: few bytes hold little memory.
   func releaseBuffers() {
-    channel.loop.assertCurrent()
     if consumed > 0 || input.isEmpty || input.capacity >= buffers.size {
       let rest = input.copy(from: consumed)
       buffers.takeBack(&input, leaving: rest)
@@ -79,7 +67,6 @@ final class Transport {
   }
 
   func dropBody() {
-    channel.loop.assertCurrent()
     guard !body.isEmpty else { return }
     memory.release(shared: body)
     body = []
@@ -88,7 +75,6 @@ final class Transport {
 
   /// Reads the available bytes, once. Returns the phase of the TLS session if it received bytes.
   func receive() throws -> TLSPhase? {
-    channel.loop.assertCurrent()
     guard let tls else {
       try receivePlaintext()
       return nil
@@ -107,12 +93,11 @@ final class Transport {
   }
 
   func receivePlaintext() throws {
-    channel.loop.assertCurrent()
     let room = self.room
     note(try channel.receive(into: &input, atMost: room), of: room)
   }
 
-  /// The number of bytes to read: the free capacity of a lent buffer, or as many as were kept, for linear work.
+  /// The bytes to read: the free capacity of a lent buffer, or as many as were kept, for linear work.
   private var room: Int {
     let left = input.capacity - input.count
     return left >= Self.scantRoom ? left : min(max(Self.scantRoom, input.count), buffers.size)
@@ -134,21 +119,16 @@ final class Transport {
     }
   }
 
-  /// Moves the unread input to the front. Without a wait, nothing else makes room for more input.
+  /// Moves the unread input to the front. Only a wait makes room otherwise.
   func compactInput() {
-    channel.loop.assertCurrent()
     input.removeSubrange(..<consumed)
     consumed = 0
   }
 
-  func dropInput() {
-    channel.loop.assertCurrent()
-    consumed = input.count
-  }
+  func dropInput() { consumed = input.count }
 
   /// Reads and discards the available bytes, once. Returns their number, or nil if the peer sends no more.
   func discard() -> Int? {
-    channel.loop.assertCurrent()
     var scratch = buffers.lend()
     defer { buffers.takeBack(&scratch) }
     switch try? channel.receive(into: &scratch, atMost: buffers.size) {
@@ -160,10 +140,8 @@ final class Transport {
 }
 
 extension Transport {
-  /// Writes as much of the responses as the socket accepts at once. Returns false if bytes are left. If the peer has
-  /// finished, and `isLast`, the end of the TLS session goes with them.
+  /// Writes what the socket accepts at once. Returns false if bytes are left. The last end TLS if the peer has finished.
   func flushAtOnce(isLast: Bool = false) throws(CloseReason) -> Bool {
-    channel.loop.assertCurrent()
     if let tls {
       if !output.isEmpty {
         try encrypt(output, 0..<output.count, with: tls)
@@ -187,10 +165,8 @@ extension Transport {
     do { try tls.send(plaintext.span.extracting(range), outgoing: &outgoing) } catch { throw .failedTLS(error) }
   }
 
-  /// Sends as much of `outgoing` and `body` as the socket accepts at once. Returns false if bytes are left. The rest of
-  /// `outgoing` is kept in memory of its size. TLS encrypts only as much of `body` as the socket is about to accept.
+  /// As `flushAtOnce`, without `output`. TLS encrypts only as much of `body` as the socket is about to accept.
   func transmitAtOnce() throws(CloseReason) -> Bool {
-    channel.loop.assertCurrent()
     while isPending {
       if let tls, outgoing.isEmpty {
         let end = min(bodySent + Self.encryptedAtOnce, body.count)
@@ -231,8 +207,8 @@ extension Transport {
     if bodySent == body.count { dropBody() }
   }
 
+  /// Keeps the rest of `outgoing` in memory of its size, but does not copy a long response at each step of a slow reader.
   private func keepRest() {
-    // Not at each step, because otherwise a long response to a slow reader would be copied again and again.
     guard !outgoing.isEmpty, sent > outgoing.count / 2 || outgoing.capacity > outgoing.count * 2 else { return }
     let rest = outgoing.copy(from: sent)
     buffers.takeBack(&outgoing, leaving: rest)
@@ -241,26 +217,18 @@ extension Transport {
 
   /// Drops the TLS session after a failure. Responses that were not encrypted must not be sent as plaintext.
   func abandonTLS() {
-    channel.loop.assertCurrent()
     tls = nil
     output.removeAll(keepingCapacity: true)
     dropBody()
   }
 
   /// Replaces the remaining TLS bytes with a plaintext response.
-  func putInClear() {
-    channel.loop.assertCurrent()
-    swap(&output, &outgoing)
-  }
+  func putInClear() { swap(&output, &outgoing) }
 
-  func announceEndOfTLS() {
-    channel.loop.assertCurrent()
-    tls?.close(outgoing: &outgoing)
-  }
+  func announceEndOfTLS() { tls?.close(outgoing: &outgoing) }
 
   /// Ends a handshake that takes too long, and sends as much of an alert as the socket accepts at once.
   func expireHandshake() -> TLSError? {
-    channel.loop.assertCurrent()
     guard let error = tls?.expireHandshake(outgoing: &outgoing) else { return nil }
     tls = nil
     _ = sendAtOnce()
@@ -269,7 +237,6 @@ extension Transport {
 
   /// Sends as much of `outgoing` as the socket accepts at once, and drops the rest. Returns false if it was empty.
   func sendAtOnce(closes: Bool = false) -> Bool {
-    channel.loop.assertCurrent()
     let bytes = outgoing
     outgoing = []
     guard !bytes.isEmpty else { return false }
@@ -280,7 +247,6 @@ extension Transport {
 
   /// Closes the socket, with a close_notify if it can be sent at once.
   func close() {
-    channel.loop.assertCurrent()
     // After half a record, a close_notify would be garbage.
     if let tls, !isPending {
       tls.close(outgoing: &outgoing)
@@ -310,14 +276,13 @@ extension [UInt8] {
 
 /// The spare buffers of a loop. Connections borrow them while they process bytes, and return them before a wait.
 final class BufferPool {
-  /// The maximum number of bytes per read, and the size of a buffer.
+  /// The size of a buffer, and so of a read, in bytes.
   let size: Int
-  /// The maximum size of a kept buffer. A larger buffer is freed, so that a burst does not stay in memory.
+  /// The largest size that is kept, so that a burst does not stay in memory.
   private let largest: Int
   private var buffers: [[UInt8]] = []
 
-  /// The maximum number of spare buffers, as many as a loop uses at once: two for each connection with unsent responses
-  /// over TLS, and four for the one that it serves. Waiting connections hold buffers of their own size.
+  /// As many as a loop uses at once: two for each connection with unsent responses over TLS, four for the one it serves.
   static let spares = Worker.mostUnsent * 2 + 4
 
   init(_ limits: ServerLimits) {
@@ -325,7 +290,7 @@ final class BufferPool {
     largest = limits.sendBuffer * 2
   }
 
-  /// Returns an empty buffer with room for one read. The caller must return it.
+  /// Returns an empty buffer, which the caller must return.
   func lend() -> [UInt8] {
     if let buffer = buffers.popLast() { return buffer }
     var buffer: [UInt8] = []
@@ -333,7 +298,6 @@ final class BufferPool {
     return buffer
   }
 
-  /// Takes a buffer, and leaves `rest` in its place.
   func takeBack(_ buffer: inout [UInt8], leaving rest: consuming [UInt8] = []) {
     var returned = consume rest
     swap(&buffer, &returned)

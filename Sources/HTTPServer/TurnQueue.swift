@@ -5,13 +5,10 @@ import Memory
 /// The expensive work that waits for its turn.
 ///
 /// A TLS handshake costs as much processor time as fifty requests for a cached token, or three hundred with RSA-4096, and
-/// a request that goes to Apple as much as twenty. So they wait until the cheap work of a turn is done. Handshakes and
-/// requests share the time, so a flood of one kind leaves half of the time to the other.
+/// a request to Apple as much as twenty. So they wait until the cheap work of a turn is done, and each kind gets half.
 struct ExpensiveWork<Element> {
   enum Kind: Int {
-    case handshake
-    /// A request that waits for an upstream.
-    case request
+    case handshake, request
   }
 
   private var queues = [TurnQueue<Element>(), TurnQueue<Element>()]
@@ -33,9 +30,7 @@ struct ExpensiveWork<Element> {
     return self[kind].next(at: now, limits: limits).map { ($0.element, kind, $0.isTimely) }
   }
 
-  mutating func charge(_ time: Duration, to kind: Kind) {
-    lead += kind == .handshake ? time : .zero - time
-  }
+  mutating func charge(_ time: Duration, to kind: Kind) { lead += kind == .handshake ? time : .zero - time }
 }
 
 /// Expensive work of one kind, in a line for each client address. They take turns, so a long line delays only itself.
@@ -44,11 +39,10 @@ struct ExpensiveWork<Element> {
 /// each line gets its share of what the server does in `ServerLimits.lateWork`, and more is refused before it costs anything
 /// else. That ends when none was refused for the length of a burst.
 struct TurnQueue<Element> {
-  /// The work of one address, in order of arrival.
   private struct Line {
     typealias Work = (element: Element, since: Deadline, arrival: Deadline)
 
-    /// The first, apart from the others: most lines have no others, and so need no memory of their own.
+    /// Apart from the others, because most lines have none, and so need no memory of their own.
     private var first: Work?
     private var others = Deque<Work>()
     var lateness = Lateness()
@@ -103,7 +97,6 @@ struct TurnQueue<Element> {
     lines[address, default: Line()].append((element, now, arrival ?? now))
   }
 
-  /// Removes the next work. Returns it, and whether to do it; nil if none waits.
   mutating func next(at now: Deadline, limits: ServerLimits) -> (element: Element, isTimely: Bool)? {
     guard let address = nextAddress(), let line = lines.index(forKey: address),
       let (element, since, arrival) = lines.values[line].popFirst()
@@ -141,7 +134,7 @@ struct TurnQueue<Element> {
     return spell.done >= Self.leastDone && elapsed > limits.promptWork && elapsed * count > limits.burst * spell.done
   }
 
-  /// The least work that shows a pace: a pause of the process between two pieces does not.
+  /// The least work that shows a pace.
   private static var leastDone: Int { 16 }
 
   /// How much work is done in the time that is late. Before a whole such period has passed, the beginning shows it.
@@ -175,9 +168,8 @@ private struct Throughput {
 
 /// Decides whether work that has waited is still worth doing, as CoDel does for packets (RFC 8289).
 ///
-/// A burst may wait: the server does its work, and the wait ends. If work is late for longer than `ServerLimits.burst`,
-/// there is a standing queue: more arrives than the server can do. Then only a short queue is useful, because a longer
-/// one makes everything late and serves no more.
+/// A burst may wait. If work is late for longer than `ServerLimits.burst`, more arrives than the server can do: then only a
+/// short queue is useful, because a longer one makes everything late and serves no more.
 struct Lateness {
   private var lateSince: Deadline?
   private var lastSeen = Deadline(nanoseconds: 0)

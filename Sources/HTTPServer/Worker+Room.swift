@@ -5,27 +5,23 @@ import Memory
 
 /// Room for a new connection when all places are taken.
 ///
-/// A connection is worth keeping because its next request is quicker. That is worth less than a peer that has a request
-/// now. So a full server ends connections that only wait for their peer, as nginx does, and only for a peer with fewer
-/// connections than the one that loses: first those that have asked for nothing yet, the longest wait first, and then those
-/// of the address with the most connections, idle ones first. A request whose content is to come, or whose response is to
-/// be read, waits for its peer too: a few addresses could hold all places with a byte every few seconds. It stays while its
-/// address has few connections. Connections for which the server or Apple Music works stay, and so do those of trusted
-/// proxies, which have the requests of others.
+/// A full server ends connections that only wait for their peer, as nginx does, and only for a peer with fewer connections
+/// than the one that loses: first those that have asked for nothing yet, the longest wait first, and then those of the
+/// address with the most connections, idle ones first. A request whose content is to come, or whose response is to be read,
+/// waits for its peer too: a few addresses could hold all places with a byte every few seconds. It stays while its address
+/// has few connections. Connections for which the server or Apple Music works stay, and so do those of trusted proxies,
+/// which have the requests of others.
 extension Worker {
   /// The most connections that one turn looks at: with a few addresses that hold all of them, nearly all would do.
   private static let looks = 64
-
   /// The most connections that end for another one. Each holds 4 kB or more; a handshake needs eleven times that.
   private static let mostEnded = 16
 
-  /// Ends a connection, to make room for one of this address. Returns false if none may lose its place.
-  ///
+  /// Ends a connection, to make room for another one. Returns false if none may lose its place.
   /// - Parameters:
   ///   - newcomer: The connection that needs the room; nil if it is not open yet.
   ///   - others: How many connections its address has besides it: 0 for a trusted proxy.
   func makeRoom(for newcomer: Connection? = nil, besides others: Int) -> Bool {
-    loop.assertCurrent()
     let occupants = nextPlaces(Self.looks).map { connections[$0] }.filter { $0 !== newcomer }.compactMap(\.occupant)
     let counts = count.connections(of: occupants.map(\.address))
     let held = zip(occupants, counts).map {
@@ -39,11 +35,7 @@ extension Worker {
   }
 
   /// Charges a connection that is opening for what it is about to hold, and makes room for it if the budget has none.
-  /// Returns false if the charge is refused in the end.
-  ///
-  /// - Parameters:
-  ///   - address: The address that the connection counts for; nil for a trusted proxy.
-  ///   - newcomer: The connection; nil if it is not open yet.
+  /// Returns false if the charge is refused in the end. The parameters are those of `makeRoom` and `count`.
   func charge(_ hold: MemoryHold, _ bytes: Int, for address: IPAddress?, _ newcomer: Connection? = nil) -> Bool {
     var ended = 0
     while !hold.resize(to: bytes, for: .connection) {
@@ -59,8 +51,7 @@ extension Worker {
 struct HeldPlace: Equatable {
   /// What it waits for, the least worth first.
   enum Wait: Comparable {
-    case firstRequest
-    case nextRequest
+    case firstRequest, nextRequest
     /// The rest of a request, or that the peer reads.
     case exchange
   }
@@ -101,7 +92,6 @@ extension Connection {
 
   /// Ends the connection, because another one needs its place.
   func giveUpPlace() {
-    channel.loop.assertCurrent()
     if let http2 {
       // A client that knows which streams were served sends the others again (RFC 9113 §6.8).
       http2.sendGoAway()
@@ -134,8 +124,7 @@ final class ConnectionCount: Sendable {
     case tooManyFromAddress
   }
 
-  /// Counts a new connection, unless there are too many. `address` is nil for a connection that is exempt from the
-  /// limit per address. `release` needs the same `address`.
+  /// Counts a new connection, unless there are too many; nil is exempt from the limit per address. `release` needs the same.
   func admit(_ address: IPAddress?) -> ConnectionPermission {
     state.withLock { state in
       let count = address.map { state.perAddress[$0, default: 0] } ?? 0
@@ -160,12 +149,11 @@ final class ConnectionCount: Sendable {
     group.leave()
   }
 
-  /// Returns the number of open connections of each of these addresses.
   func connections(of addresses: [IPAddress]) -> [Int] {
     state.withLock { state in addresses.map { state.perAddress[$0, default: 0] } }
   }
 
-  /// The number of open connections, and of all connections that were ever accepted.
+  /// The number of open connections, and of all that were ever accepted.
   var totals: (open: Int, accepted: Int) { state.withLock { ($0.total, $0.accepted) } }
 
   /// Blocks until no connection is open, at most for `timeout`. Returns false if some are left.

@@ -11,7 +11,6 @@ import Tracing
 /// A server's part on one event loop: its listeners, its connections, and the objects that busy connections borrow.
 final class Worker: Listener.Owner, @unchecked Sendable {
   // Sendable by confinement: made by the server, then used only on its loop.
-
   let loop: IOLoop
   private let loops: Int
   let sharedLimits: SharedLimits
@@ -19,10 +18,9 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   let observer: any ExchangeObserver
   let configuration: Server.Configuration
 
-  /// The present router, replaced as a whole on reload.
   var router: Router
   var tls: TLSContext?
-  /// Strict-Transport-Security in responses over TLS, as the fields of a response that has no others; empty to omit it.
+  /// Strict-Transport-Security in responses over TLS, as the fields of a response that has no others.
   var strictTransportSecurity: HTTPFields
   private(set) var stage = Stage.serving
 
@@ -60,16 +58,12 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   private(set) var spares: SpareDescriptors
 
   init(loop: IOLoop, of loops: Int, configuration: Server.Configuration, router: Router, count: ConnectionCount) {
-    self.loop = loop
-    self.loops = loops
+    (self.loop, self.loops, self.configuration, self.router, self.count) = (loop, loops, configuration, router, count)
     sharedLimits = SharedLimits(configuration.limits)
     buffers = BufferPool(configuration.limits)
     observer = configuration.observer.forOneLoop()
-    self.configuration = configuration
-    self.tls = configuration.tls
+    tls = configuration.tls
     strictTransportSecurity = configuration.strictTransportSecurity.map { [.strictTransportSecurity: $0] } ?? [:]
-    self.router = router
-    self.count = count
     spares = SpareDescriptors(configuration.spareDescriptors)
   }
 
@@ -109,7 +103,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
       observer.noticed(.tooLittleMemoryForConnection(peer))
       return reject(descriptor, ErrorResponse.overMemory.detail)
     }
-    let channel = loop.openConnection(descriptor)
+    let channel = loop.open(descriptor, isConnection: true)
     let connection = Connection(channel, peer: peer, counted: counted, hold: hold, arrival: arrivals, worker: self)
     arrivals += 1
     connection.place = connections.count
@@ -125,31 +119,22 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     }
   }
 
-  func freeDescriptor(for listener: Listener) -> Bool {
-    loop.assertCurrent()
-    return spares.freeOne()
-  }
-
-  func takeBackDescriptor(from listener: Listener) {
-    loop.assertCurrent()
-    spares.refill()
-  }
-
-  func listener(_ listener: Listener, pausedAfter error: SocketError) {
-    loop.assertCurrent()
+  func listener(_ listener: Listener, cannotAccept error: SocketError) -> Bool {
+    if error.code == EMFILE || error.code == ENFILE, spares.freeOne() { return true }
     observer.noticed(.acceptPaused(error))
+    return false
   }
 
-  /// Closes a connection beyond the limits, after a refusal if it can be sent without waiting.
+  func takeBackDescriptor(from listener: Listener) { spares.refill() }
+
+  /// Closes a connection beyond the limits, after a refusal if it can be sent at once.
   private func reject(_ descriptor: consuming Descriptor, _ detail: String) {
     guard tls == nil else { return }
     let channel = loop.open(descriptor)
     var output: [UInt8] = []
     let id = RequestID(ids.next())
     let refusal = ErrorResponse(.overloaded, detail, retryAfter: 1, end: .connection).response(id: id)
-    appendHead(
-      refusal, contentLength: refusal.body.count, isChunked: false, id: id, version: .http11, keepAlive: false,
-      to: &output)
+    appendHead(refusal, contentLength: refusal.body.count, id: id, keepAlive: false, to: &output)
     _ = try? channel.send((output + refusal.body).span)
     channel.shutdownWriting()
     // Unread bytes would turn the close into a reset, and the response would be lost.
@@ -159,7 +144,6 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   }
 
   func forget(_ connection: Connection) {
-    loop.assertCurrent()
     let last = connections.removeLast()
     if last !== connection {
       connections[connection.place] = last
@@ -179,9 +163,9 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   static let few = 6
 
   /// Whether the address has its share of the connections that may be deprioritised, and the loop reads them so late that it
-  /// refuses their requests. Its callers open another connection for each request that waits, until the limit of
-  /// connections is everybody's. A response would say more than a reset, but costs more than the refusal of a request on a
-  /// kept connection: with it, floods of ten times the capacity grew until the kernel's queue was full.
+  /// refuses their requests. Its callers open another connection for each request that waits, up to the limit for all. A
+  /// response instead of a reset would cost more than the refusal of a request on a kept connection: with it, floods of ten
+  /// times the capacity grew until the kernel's queue was full.
   private func hasTooManyDeprioritised(_ address: MemoryBudget.Holder?) -> Bool {
     guard stage == .serving, let address, let count = deprioritisedOfAddress[address] else { return false }
     let share = limits.connections / Self.partDeprioritised / loops / deprioritisedOfAddress.count
@@ -196,23 +180,19 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     deprioritisedOfAddress[address] = count > 1 ? count - 1 : nil
   }
 
-  /// Closes idle connections once no request can be on its way to them. Before, only HTTP/2 announces its end (RFC 9113
-  /// §6.8), and busy connections close after their response.
+  /// Closes idle connections once no request can be on its way; before, only HTTP/2 announces its end (RFC 9113 §6.8).
   func drain(to stage: Stage) {
-    loop.assertCurrent()
     self.stage = stage
     for connection in connections where stage == .closing || connection.http2 != nil { connection.closeIfIdle() }
   }
 
   func acceptRestAndCloseListeners() {
-    loop.assertCurrent()
     for listener in listeners { listener.acceptRestAndClose() }
     listeners = []
   }
 
   /// Ends busy connections: a request in progress gets an error that the server is shutting down.
   func abandonConnections() {
-    loop.assertCurrent()
     // A connection in the middle of a turn waits for nothing that could be cancelled.
     sendAll()
     for connection in connections { connection.abandon() }
@@ -226,6 +206,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     request.clientCertificate = connection.peer.certificate
     request.received = connection.now
     request.isSecure = connection.transport.tls != nil
+    request.isHTTP2 = connection.http2 != nil
     return request
   }
 
@@ -233,16 +214,14 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   private static let spareRequests = 8
 
   func takeBack(_ request: Request) {
-    loop.assertCurrent()
     guard requests.count < Self.spareRequests else { return }
     request.reset()
     requests.append(request)
   }
 
-  /// Sends the responses of a connection at the end of the turn, right after those of others. A client or proxy on this
-  /// machine that waits for them then wakes up once for all; waking it takes as long as a cached response.
+  /// Sends the responses of a connection at the end of the turn, right after those of others. A peer on this machine then
+  /// wakes up once for all; waking it takes as long as a cached response.
   func sendSoon(_ connection: Connection) {
-    loop.assertCurrent()
     guard loop.servesSeveral else { return connection.sendAndRest() }
     if unsent.isEmpty { loop.atEndOfTurn { self.sendAll() } }
     unsent.append(connection)
@@ -258,12 +237,10 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   /// The most connections with responses that wait for each other. More would wait longer, and save little.
   static let mostUnsent = 16
 
-  /// Appends the head of a response in the format of HTTP/1.1.
   func appendHead(
-    _ response: Response, contentLength: Int?, isChunked: Bool, id: RequestID, version: HTTPVersion, keepAlive: Bool,
-    to output: inout [UInt8]
+    _ response: Response, contentLength: Int?, isChunked: Bool = false, id: RequestID, version: HTTPVersion = .http11,
+    keepAlive: Bool, to output: inout [UInt8]
   ) {
-    loop.assertCurrent()
     let date = self.date.present()
     idText.removeAll(keepingCapacity: true)
     idText.append(id)

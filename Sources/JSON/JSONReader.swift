@@ -1,4 +1,4 @@
-public import Bytes
+import Bytes
 
 /// A strict reader of one JSON text (RFC 8259). The input bounds its memory, and `maximumDepth` bounds its recursion.
 public struct JSONReader {
@@ -11,8 +11,7 @@ public struct JSONReader {
   /// The number of values that may still follow.
   private var rest: Int
 
-  /// Returns the value, or nil if the bytes are not exactly one JSON text in UTF-8, or have more values, nested ones
-  /// included: a value costs more memory than its bytes.
+  /// Returns the value; nil for bytes that are not one JSON text in UTF-8, or more values, which cost more than bytes.
   public static func read(_ bytes: [UInt8], values limit: Int = .max) -> JSONValue? {
     var reader = JSONReader(bytes: bytes, limit: limit)
     guard let value = reader.value() else { return nil }
@@ -37,7 +36,6 @@ public struct JSONReader {
     while let byte = next, byte == 0x20 || byte == 0x09 || byte == 0x0A || byte == 0x0D { index += 1 }
   }
 
-  /// Consumes the byte if it is next.
   private mutating func take(_ character: Unicode.Scalar) -> Bool {
     guard next == UInt8(ascii: character) else { return false }
     index += 1
@@ -162,7 +160,6 @@ public struct JSONReader {
     return Unicode.Scalar(0x10000 + (first - 0xD800) << 10 + (second - 0xDC00))
   }
 
-  /// Parses four hexadecimal digits.
   private mutating func hexadecimal() -> UInt32? {
     guard bytes.count - index >= 4 else { return nil }
     var value: UInt32 = 0
@@ -172,57 +169,5 @@ public struct JSONReader {
       index += 1
     }
     return value
-  }
-}
-
-/// A JSON value (RFC 8259) as the text spells it: numbers keep their text, objects keep order and repeated members.
-/// `JSONDecoder` merges repeated members, and accepts 1.0e3 as a whole number. Strings and member names are bytes, because
-/// the author of the text may be hostile.
-public enum JSONValue: Equatable, Sendable {
-  /// A JSON object with its members in order.
-  case object([Member])
-  case array([JSONValue])
-  /// A JSON string in UTF-8, with escapes decoded.
-  case string(ByteString)
-  /// A JSON number as the text spells it. The grammar allows only ASCII.
-  case number(String)
-  case bool(Bool)
-  case null
-
-  /// A member of an object: a name and a value.
-  public struct Member: Equatable, Sendable {
-    /// The name in UTF-8, with escapes decoded.
-    public let name: ByteString
-    /// The value.
-    public let value: JSONValue
-
-    /// Creates a member.
-    public init(name: ByteString, value: JSONValue) {
-      (self.name, self.value) = (name, value)
-    }
-  }
-
-  /// The value of the first member with this name (byte for byte). Returns nil otherwise.
-  public subscript(name: String) -> JSONValue? {
-    members.first { $0.name == name }?.value
-  }
-
-  /// The members of an object. Empty if this is not an object.
-  public var members: [Member] {
-    guard case .object(let members) = self else { return [] }
-    return members
-  }
-
-  /// The names that occur more than once, each listed once, sorted by bytes.
-  public var repeatedNames: [ByteString] {
-    var seen: Set<ByteString> = []
-    var repeated: Set<ByteString> = []
-    for member in members where !seen.insert(member.name).inserted { repeated.insert(member.name) }
-    return repeated.sorted()
-  }
-
-  /// Whether this value is an object.
-  public var isObject: Bool {
-    if case .object = self { true } else { false }
   }
 }

@@ -9,12 +9,6 @@ package final class OneShot<Value: Sendable>: Sendable {
 
   package init() {}
 
-  /// Creates a value, and keeps it in a variable as well.
-  package convenience init(keptIn variable: inout OneShot?) {
-    self.init()
-    variable = self
-  }
-
   /// Sets the value and resumes what waits for it. Returns false if the value was already set.
   @discardableResult
   package func resume(_ value: Value) -> Bool {

@@ -32,8 +32,7 @@ public final class Thread: @unchecked Sendable {
 
   deinit { if !isJoined { pthread_detach(handle) } }
 
-  /// Waits until the thread has ended, including the system's own cleanup. Call it at most once, and from another
-  /// thread.
+  /// Waits until the thread has ended, including the system's own cleanup. Call it once at most, on another thread.
   public func join() {
     isJoined = true
     pthread_join(handle, nil)

@@ -3,15 +3,14 @@ import Locks
 
 /// The limit on the memory that peers and the upstream make the process hold, and its current use.
 ///
-/// Memory of a connection, a request or a response is charged here before the server keeps it across a wait, and is
-/// released with its owner. Work that ends within one turn of a loop is not charged: it has the loop's few buffers.
+/// Memory is charged here before the server keeps it across a wait, and is released with its owner. Work that ends within
+/// one turn of a loop is not charged: it has the loop's few buffers.
 ///
 /// A dynamic threshold grants memory (Choudhury and Hahne, 1998): a holder may have up to ``share`` times the memory
 /// that is still free outside of the ``reserve``. One greedy address therefore gets two thirds of that memory, and two
 /// greedy addresses get two fifths each. The reserve is for holders with at most ``smallHolding``, under the same
-/// threshold. Half of the reserve is only for their connections. So the server still serves an address that holds
-/// little beside a hundred greedy addresses. The budget refuses growth beyond the limit: the newest and greediest lose,
-/// and granted memory stays granted.
+/// threshold. Half of the reserve is only for their connections. So an address that holds little is still served beside a
+/// hundred greedy ones. Granted memory stays granted.
 public final class MemoryBudget: Sendable {
   /// The owner of a charge: the bits of an IPv6 address or network.
   public typealias Holder = UInt128
@@ -32,12 +31,10 @@ public final class MemoryBudget: Sendable {
 
   /// The maximum number of charged bytes.
   public let limit: Int
-  /// The number of bytes that only holders with at most ``smallHolding`` may take, so that health checks, tokens and
-  /// short responses continue when the budget refuses everything else.
+  /// The bytes that only holders with at most ``smallHolding`` may take: for health checks, tokens and short responses.
   public let reserve: Int
   /// The most bytes of a holder that takes from the reserve: a few requests at once, or over TLS at least a handshake.
-  public let smallHolding: Int
-
+  let smallHolding: Int
   private let state = Locked(State())
   private let isWorthTrimming: @Sendable () -> Void
 
@@ -57,14 +54,12 @@ public final class MemoryBudget: Sendable {
 
   /// The factor between the free memory and the maximum of one holder.
   fileprivate static let share = 2
-
-  /// The smallest fall in bytes that is worth a walk through the allocator's heaps, or a sixteenth of the budget if
-  /// that is less. A smaller fall would return too little memory.
+  /// The smallest fall in bytes that is worth a walk through the allocator's heaps, or a sixteenth of the budget if less.
   private static let leastFall = 4 << 20
 
   /// Creates a budget of `limit` bytes.
-  /// - Parameter isWorthTrimming: Called when the use has fallen by a quarter of its peak since the last call, and when a
-  ///   charge is refused, on that thread. This is the time to return free memory to the system.
+  /// - Parameter isWorthTrimming: Called when it is time to return free memory to the system, on that thread: the use has
+  ///   fallen by a quarter of its peak since the last call, or a charge is refused.
   public init(limit: Int, isWorthTrimming: @escaping @Sendable () -> Void = {}) {
     self.limit = limit
     reserve = limit / 8
@@ -94,9 +89,7 @@ public final class MemoryBudget: Sendable {
   }
 
   /// Charges memory that is already held and can no longer be refused.
-  public func force(_ bytes: Int, to holder: Holder?) {
-    state.withLock { $0.add(bytes, to: holder) }
-  }
+  public func force(_ bytes: Int, to holder: Holder?) { state.withLock { $0.add(bytes, to: holder) } }
 
   /// Releases `bytes` that were charged to `holder`.
   public func release(_ bytes: Int, of holder: Holder?) {
@@ -107,8 +100,8 @@ public final class MemoryBudget: Sendable {
     if hasFallen { isWorthTrimming() }
   }
 
-  /// Charges an array that several owners may hold: only the first owner is charged. ``release(shared:)`` releases the
-  /// charge. The caller keeps the array until then, so that no other array gets its address.
+  /// Charges an array that several owners may hold to the first one. The caller keeps the array until ``release(shared:)``,
+  /// so that no other array gets its address.
   public func charge(shared array: [UInt8], to holder: Holder?) -> Bool {
     let key = Self.address(of: array)
     let isGranted = state.withLock { state in
@@ -146,9 +139,8 @@ public final class MemoryBudget: Sendable {
   }
 
   private func noteFall(_ state: inout State) -> Bool {
-    guard state.used <= state.peak - state.peak / 4, state.peak - state.used >= min(Self.leastFall, limit / 16) else {
-      return false
-    }
+    let fall = state.peak - state.used
+    guard fall >= state.peak / 4, fall >= min(Self.leastFall, limit / 16) else { return false }
     state.peak = state.used
     return true
   }
@@ -162,9 +154,7 @@ public final class MemoryBudget: Sendable {
   /// Returns the number of refused charges for this purpose.
   public func refusals(for purpose: Purpose) -> Int { state.withLock { $0.refusals[purpose.rawValue] } }
 
-  /// Returns whether the budget grants the charge.
-  ///
-  /// - Parameter place: Where the holder's bytes are; nil if it has none.
+  /// Returns whether the budget grants the charge. `place` is where the holder's bytes are; nil if it has none.
   private func allows(
     _ bytes: Int, to holder: Holder?, at place: Dictionary<Holder, Int>.Index?, for purpose: Purpose,
     _ state: borrowing State
@@ -201,18 +191,15 @@ extension MemoryBudget.State {
 
 /// The C allocator, the source of all memory of Swift, OpenSSL and nghttp2.
 public enum Heap {
-  /// Makes the allocator return large blocks to the system when they are freed. By default the allocator raises its
-  /// threshold with the size of freed blocks, and keeps blocks of up to 32 MiB. Call this function once, at the start.
+  /// Makes the allocator return large blocks to the system when they are freed. By default it raises its threshold with the
+  /// size of freed blocks, and keeps blocks of up to 32 MiB. Call it once, at the start.
   public static func returnLargeBlocks() { cplatform_return_large_blocks() }
 
-  /// Returns free pages to the system, also pages between blocks in use. Other threads cannot allocate for a moment, so
-  /// call this function after a burst, and not on a loop.
+  /// Returns free pages to the system. Other threads cannot allocate meanwhile: call it after a burst, and not on a loop.
   public static func trim() { cplatform_trim_heap() }
 }
 
-/// The charge of one owner to a budget, released with the owner.
-///
-/// Confined to the owner's thread, like the memory that it stands for.
+/// The charge of one owner to a budget, released with the owner, and confined to its thread.
 public final class MemoryHold {
   private let budget: MemoryBudget
   private var holder: MemoryBudget.Holder?
@@ -221,13 +208,12 @@ public final class MemoryHold {
 
   /// Creates an empty hold for `holder`.
   public init(_ budget: MemoryBudget, for holder: MemoryBudget.Holder?) {
-    self.budget = budget
-    self.holder = holder
+    (self.budget, self.holder) = (budget, holder)
   }
 
   deinit { if bytes > 0 { budget.release(bytes, of: holder) } }
 
-  /// Moves the charge to another holder, because a proxy's connection serves one client after another.
+  /// Moves the charge to another holder: a proxy's connection serves one client after another.
   public func move(to holder: MemoryBudget.Holder?) {
     guard holder != self.holder else { return }
     if bytes > 0 {
@@ -237,8 +223,7 @@ public final class MemoryHold {
     self.holder = holder
   }
 
-  /// Changes the charge to `count` bytes.
-  /// - Returns: False if the growth is refused. Then the charge stays as it was.
+  /// Changes the charge to `count` bytes. Returns false, and changes nothing, if the growth is refused.
   public func resize(to count: Int, for purpose: MemoryBudget.Purpose) -> Bool {
     guard count > bytes else {
       force(to: count)

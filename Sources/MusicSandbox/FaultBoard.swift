@@ -44,6 +44,7 @@ private struct FaultRule {
 /// The present options, faults and counts, which a test changes while the emulator runs.
 final class FaultBoard: Sendable {
   private static let maximumRules = 64
+  private static let changeable: [SandboxOptions.Text] = [.clockSkew, .latency, .limit, .retryAfter]
 
   private let initial: SandboxOptions
   private let state: Locked<State>
@@ -53,8 +54,7 @@ final class FaultBoard: Sendable {
     var rules: [FaultRule] = []
     /// How often a test has changed the options and faults.
     var changes = 0
-    /// The requests of each team. Apple's limit is per team, so another token of the same key does not help. Only teams
-    /// with a trusted key have a count, so the options bound their number.
+    /// The requests of each team with a trusted key: Apple's limit is per team.
     var teams: [String: RequestCount] = [:]
     /// The numbers of requests since the limit was set.
     var admitted = 0
@@ -67,7 +67,6 @@ final class FaultBoard: Sendable {
   }
 
   var options: SandboxOptions { state.withLock { $0.options } }
-
   var changes: Int { state.withLock { $0.changes } }
 
   var document: JSONValue {
@@ -81,16 +80,14 @@ final class FaultBoard: Sendable {
 
   func wait(_ team: String, now: Deadline) -> UInt64? {
     state.withLock { state in
-      let wait = state.options.limit.flatMap { limit in
-        state.teams[team, default: RequestCount(limit: limit)].wait(now: now)
-      }
+      let wait = state.options.limit.flatMap { state.teams[team, default: RequestCount(limit: $0)].wait(now: now) }
       if wait == nil { state.admitted += 1 } else { state.limited += 1 }
       return wait
     }
   }
 
-  /// Returns the faults of a request: the standing ones, those of the first rule that matches, and those in the
-  /// request. Each match reduces the remaining count of its rule. The mistake is an unknown fault in the request.
+  /// Returns the faults of a request: the standing ones, those of the first rule that matches, whose remaining count goes
+  /// down, and those in the request. The mistake is an unknown fault in the request.
   func faults(for request: SandboxRequest) -> (faults: [Fault], mistake: AppleError?) {
     let ofRule: [Fault] = state.withLock { state in
       guard let index = state.rules.firstIndex(where: { $0.matches(request) }) else { return [] }
@@ -103,18 +100,14 @@ final class FaultBoard: Sendable {
     // The parameter is for clients behind an intermediary that drops the field.
     let parameter = try? Query(request.query).bracketed("sandbox").first { $0.inner == "fault" }?.value
     for case (let name, let text?) in [("X-Sandbox-Fault", field), ("sandbox[fault]", parameter)] {
-      guard let asked = Fault.parse(text) else {
-        return (faults, .invalid(name, "The fault '\(text.prefix(64))' is unknown"))
-      }
+      let asked = Fault.parse(text)
+      guard let asked else { return (faults, .invalid(name, "The fault '\(text.prefix(64))' is unknown")) }
       faults += asked
     }
     return (faults, nil)
   }
 
-  private static let changeable: [SandboxOptions.Text] = [.clockSkew, .latency, .limit, .retryAfter]
-
-  /// Sets the rules and options in the content of `PUT /sandbox/faults`, as docs/sandbox.md shows it; the others become
-  /// the initial ones.
+  /// Sets the rules and options in the content of `PUT /sandbox/faults` (docs/sandbox.md), and resets the others.
   func set(_ content: [UInt8]) throws(AppleError) {
     guard let object = JSONReader.read(content), object.isObject, object.repeatedNames.isEmpty,
       object["limit"] == nil || object["rate"] == nil
@@ -164,7 +157,7 @@ extension JSONValue {
 
 /// A fault that a test or an option requests, as it writes it: `status=503`.
 package struct Fault: Sendable, Equatable, CustomStringConvertible {
-  /// A kind of fault. Its raw value is its name in requests; docs/sandbox.md explains each.
+  /// The raw value is the name in requests; docs/sandbox.md explains each.
   package enum Kind: String, Sendable {
     case delay, status, redirect, huge, slow, reset, truncate, goaway
     case unauthorized = "empty-401"

@@ -1,4 +1,5 @@
 import Bytes
+import DequeModule
 import DeveloperToken
 import HTTP1
 import HTTPMessages
@@ -6,19 +7,15 @@ import HTTPTypes
 import JSON
 import Locks
 
-/// An emulator of the Apple Music API for tests. It refuses what Apple refuses, has one real album and many invented
-/// ones, and produces faults on request.
-///
-/// All loops share one emulator. It has no sockets: ``respond(_:)`` is a function of the request, the time, and a
-/// bounded state (rates, libraries, faults, the log of requests).
+/// An emulator of the Apple Music API, with one real album, many invented ones, and faults on request. All loops share it.
+/// ``respond(_:)`` is a function of the request, the time, and a bounded state (rates, libraries, faults, the log).
 package final class Sandbox: Sendable {
   private let options: SandboxOptions
   private let clock: SandboxClock
   private let judge: TokenJudge
   private let board: FaultBoard
   private let log = RequestLog()
-  /// The responses of the catalog. They depend only on the target and the host of the request, and creating one costs
-  /// more than the rest of the request. The cost is in bytes.
+  /// The responses of the catalog, which depend only on target and host, and cost most of a request. The limit: bytes.
   private let made = Memo<ByteString, SandboxResponse>(limit: 16 << 20)
   private let libraries: [String: UserLibrary]
   private let identifiers = Locked(SplitMix64(state: 0x4D75_7369_63))
@@ -27,8 +24,7 @@ package final class Sandbox: Sendable {
     (self.options, self.clock) = (options, clock)
     judge = TokenJudge(keys: options.keys)
     board = FaultBoard(options)
-    let libraries = options.userTokens.map { token in (token, UserLibrary(options.catalog)) }
-    self.libraries = Dictionary(libraries) { first, _ in first }
+    libraries = options.userTokens.reduce(into: [:]) { $0[$1] = UserLibrary(options.catalog) }
   }
 
   /// How often a test has changed the faults, which ends the delays in progress.
@@ -47,8 +43,7 @@ package final class Sandbox: Sendable {
     do { return try body() } catch { return SandboxResponse(error, id: errorIdentifier()) }
   }
 
-  /// Returns an identifier in the form of Apple's: 26 characters of base32 (RFC 4648 §6). They differ within a run, and
-  /// are the same in every run.
+  /// Returns 26 characters of base32 (RFC 4648 §6), as Apple's. They differ within a run, and are the same in every run.
   private func errorIdentifier() -> String {
     let letters = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
     return identifiers.withLock { numbers in String((0..<26).map { _ in letters[Int(numbers.next() % 32)] }) }
@@ -96,8 +91,10 @@ package final class Sandbox: Sendable {
     } else {
       let (status, document) = try api.respond()
       response = SandboxResponse(status, document)
-      if isShared { options.cacheFields.resolved(api.segments).mark(&response) }
-      if isShared { made.remember(response, for: key, cost: key.count + response.content.count) }
+      if isShared {
+        options.cacheFields.resolved(api.segments).mark(&response)
+        made.remember(response, for: key, cost: key.count + response.content.count)
+      }
     }
     CacheFields.leaveOut(&response, knownTo: request)
     return response
@@ -120,8 +117,7 @@ package final class Sandbox: Sendable {
     return (.failure(.init(.noSubscription)), "without subscription")
   }
 
-  /// The endpoints `/sandbox/faults` and `/sandbox/log`, for tests. They require no token, and the emulator does not log
-  /// their requests.
+  /// The endpoints `/sandbox/faults` and `/sandbox/log`, for tests: without a token, and without an entry in the log.
   private func control(_ request: SandboxRequest) throws(AppleError) -> SandboxResponse {
     switch (Array(request.segments.dropFirst()), request.method) {
     case (["faults"], "GET"), (["faults"], "HEAD"): break
@@ -144,8 +140,8 @@ struct TokenJudge: Sendable {
   typealias Judgement = Result<AcceptedToken, AcceptedToken.Refusal>
 
   private let keys: [TrustedKey]
-  /// The verdicts on the last tokens, because a verification costs more than the rest of a request. A verdict holds for
-  /// a second, in which no time in a token passes. An app uses one token at a time, a test a few.
+  /// The verdicts on the last tokens, because a verification costs more than the rest of a request. One holds for a
+  /// second, in which no time in a token passes. An app uses one token at a time, a test a few.
   private let verdicts = Memo<ByteString, (now: Int, verdict: Judgement)>(limit: 64)
 
   init(keys: [TrustedKey]) { self.keys = keys }
@@ -168,9 +164,7 @@ struct TokenJudge: Sendable {
 
   private func verdict(_ compact: ByteString, now: Int) -> Judgement {
     if let known = verdicts[compact], known.now == now { return known.verdict }
-    let verdict = Judgement { () throws(AcceptedToken.Refusal) in
-      try AcceptedToken(compact.bytes, of: keys, now: now)
-    }
+    let verdict = Judgement { () throws(AcceptedToken.Refusal) in try AcceptedToken(compact.bytes, of: keys, now: now) }
     verdicts.remember((now, verdict), for: compact)
     return verdict
   }
@@ -185,5 +179,61 @@ extension TokenJudge.Judgement {
     case .success(let token): "accepted: team \(token.key.team), key \(token.key.keyID), \(token.expiry - now) s left"
     case .failure(let refusal): "refused: \(refusal.reason)"
     }
+  }
+}
+
+/// A log of the last requests, so that a test sees what a proxy sent to “Apple”. It contains no credentials.
+final class RequestLog: Sendable {
+  /// The maximum number of requests, of fields in a request, and of bytes in a value.
+  static let most = (requests: 256, fields: 64, value: 512)
+
+  private let state = Locked(State())
+
+  private struct State {
+    var entries: Deque<JSONValue> = []
+    var count = 0
+    var statuses: [Int: Int] = [:]
+  }
+
+  /// Notes a request, with texts that replace its developer token and its music user token.
+  func note(_ request: SandboxRequest, token: String, user: String, _ response: SandboxResponse) {
+    let fields = request.fields.prefix(Self.most.fields).map { field -> JSONValue in
+      let text =
+        switch field.name.canonicalName {
+        case "authorization": token
+        case "music-user-token", "media-user-token": user
+        case "cookie", "proxy-authorization", "x-api-key": "present, \(field.value.utf8.count) bytes"
+        default: Self.shortened(field.value)
+        }
+      return ["name": .text(field.name.rawName), "value": .text(text)]
+    }
+    let faults = response.faults.isEmpty ? nil : JSONValue.strings(response.faults.map(\.description))
+    state.withLock { state in
+      state.count += 1
+      state.statuses[response.status, default: 0] += 1
+      if state.entries.count == Self.most.requests { state.entries.removeFirst() }
+      state.entries.append(
+        .object(of: [
+          ("number", .whole(state.count)), ("method", .text(request.method)),
+          ("path", .text(Self.shortened(request.path))), ("query", request.query.map { .text(Self.shortened($0)) }),
+          ("authority", .text(request.authority)), ("protocol", .text(request.protocolName)),
+          ("fields", .array(fields)), ("contentLength", .whole(request.content.count)),
+          ("developerToken", .text(token)), ("status", .whole(response.status)), ("faults", faults),
+        ]))
+    }
+  }
+
+  func clear() { state.withLock { $0 = State() } }
+
+  var document: JSONValue {
+    let state = state.withLock { $0 }
+    let statuses = state.statuses.sorted { $0.key < $1.key }.map { ("\($0.key)", JSONValue?.some(.whole($0.value))) }
+    return [
+      "count": .whole(state.count), "statuses": .object(of: statuses), "requests": .array(Array(state.entries)),
+    ]
+  }
+
+  private static func shortened(_ text: String) -> String {
+    text.utf8.count <= Self.most.value ? text : "\(text.prefix(Self.most.value))… (\(text.utf8.count) bytes)"
   }
 }

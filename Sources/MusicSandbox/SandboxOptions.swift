@@ -1,4 +1,5 @@
 import Bytes
+import DequeModule
 package import DeveloperToken
 package import EventLoop
 import Glibc
@@ -63,9 +64,7 @@ package struct SandboxOptions: Sendable {
 }
 
 /// The form of `Retry-After` in a 429 (RFC 9110 §10.2.3). Apple has been seen to omit it.
-enum RetryAfterForm: String {
-  case none, seconds, date
-}
+enum RetryAfterForm: String { case none, seconds, date }
 
 package struct SandboxClock: Sendable {
   /// Returns the seconds since 1970, before any offset.
@@ -87,8 +86,8 @@ package enum CacheFields: String, Sendable {
   /// `Cache-Control` with `max-age`.
   case maxAge = "max-age"
   case both, none
-  /// A mixture: storefronts and languages have both fields, albums and songs an `ETag`, artists, genres and playlists a
-  /// `max-age`, and all other responses, such as searches and charts, none.
+  /// Storefronts and languages have both fields, albums and songs an `ETag`, artists, genres and playlists a `max-age`,
+  /// and all other responses, such as searches and charts, none.
   case mixed
 
   func resolved(_ segments: [String]) -> CacheFields {
@@ -111,9 +110,82 @@ package enum CacheFields: String, Sendable {
   static func leaveOut(_ response: inout SandboxResponse, knownTo request: SandboxRequest) {
     guard let tag = response.fields[.eTag] else { return }
     let known = request.fields.plain(.ifNoneMatch).joined(separator: ",").split { $0 == "," || $0 == " " }
-    // The comparison is weak (RFC 9110 §8.8.3.2), and the emulator's own tags are strong.
+    // The comparison is weak (RFC 9110 §8.8.3.2).
     guard known.contains(where: { ["*", tag[...], "W/\(tag)"].contains($0) }) else { return }
     (response.status, response.content) = (304, [])
     response.fields[.contentType] = nil
+  }
+}
+
+/// How many requests the emulator grants a team, and how it counts them. Apple publishes neither: stay below each.
+struct RequestLimit: Sendable, Equatable {
+  enum Algorithm: String {
+    /// A token bucket, which holds at most `burst` requests and refills evenly.
+    case bucket
+    /// Windows that begin at multiples of their length.
+    case fixedWindow = "fixed-window"
+    /// The window that ends with the request.
+    case slidingWindow = "sliding-window"
+  }
+
+  let algorithm: Algorithm
+  let requests: Int
+  let milliseconds: Int
+  /// The number of requests that count at one time: those of a full bucket or window.
+  let burst: Int
+
+  /// Parses `bucket:20/1s`, `bucket:20/1s,burst=5`, `fixed-window:20/1s` or `sliding-window:5/500ms`; nil if malformed.
+  init?(_ text: String) {
+    guard let (name, numbers) = text[...].halves(":"), let algorithm = Algorithm(rawValue: String(name)),
+      let (count, rest) = numbers.halves("/")
+    else { return nil }
+    // Each request in a sliding window ends at a time of its own.
+    let range = 1...(algorithm == .slidingWindow ? 100_000 : 1_000_000)
+    let (length, size) = rest.halves(",") ?? (rest, "burst=\(count)")
+    guard let requests = count.number(in: range), let milliseconds = length.milliseconds(in: 1...3_600_000),
+      let (word, number) = size.halves("="), word == "burst", let burst = number.number(in: range),
+      algorithm == .bucket || length == rest
+    else { return nil }
+    (self.algorithm, self.requests, self.milliseconds, self.burst) = (algorithm, requests, milliseconds, burst)
+  }
+}
+
+/// The requests of one team that count against its limit. Refused requests do not.
+struct RequestCount: Sendable {
+  let limit: RequestLimit
+  /// The times in nanoseconds from which the requests no longer count, in order.
+  private(set) var ends: Deque<UInt64> = []
+
+  /// - Returns: Nil if the limit admits the request; otherwise the nanoseconds until it admits one.
+  mutating func wait(now: Deadline) -> UInt64? {
+    let (now, length) = (now.nanoseconds, UInt64(limit.milliseconds) * 1_000_000)
+    ends.removeFirst(ends.firstIndex { $0 > now } ?? ends.count)
+    if ends.count == limit.burst, let first = ends.first { return first - now }
+    switch limit.algorithm {
+    // A bucket gets back one request after the other.
+    case .bucket: ends.append(max(ends.last ?? 0, now) + length / UInt64(limit.requests))
+    case .fixedWindow: ends.append(now - now % length + length)
+    case .slidingWindow: ends.append(now + length)
+    }
+    return nil
+  }
+}
+
+extension Substring {
+  /// The texts before and after the first separator; nil without one.
+  func halves(_ separator: Character) -> (Substring, Substring)? {
+    firstIndex(of: separator).map { (self[..<$0], self[index(after: $0)...]) }
+  }
+
+  func number(in range: ClosedRange<Int>) -> Int? {
+    guard utf8.allSatisfy({ (0x30...0x39).contains($0) }), let number = Int(self) else { return nil }
+    return range.contains(number) ? number : nil
+  }
+
+  /// Returns the milliseconds of `2s` or `250ms`, if they are in the range.
+  func milliseconds(in range: ClosedRange<Int>) -> Int? {
+    if hasSuffix("ms") { return dropLast(2).number(in: range) }
+    guard hasSuffix("s"), let seconds = dropLast().number(in: 0...range.upperBound / 1000) else { return nil }
+    return range.contains(seconds * 1000) ? seconds * 1000 : nil
   }
 }

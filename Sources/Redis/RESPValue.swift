@@ -1,10 +1,7 @@
 import Bytes
 
-/// A value of the Redis serialization protocol (RESP, versions 2 and 3), as a reply or a message has it. Types that no
-/// command of the server gets are malformed.
-///
-/// Simple and bulk strings are ``text(_:)``; a map, such as the reply to HELLO, is ``array(_:)``, with keys and values in
-/// turn.
+/// A value of the Redis serialization protocol (RESP 2 and 3). Types that no command of the server gets are malformed.
+/// Simple and bulk strings are ``text(_:)``; a map is ``array(_:)``, with keys and values in turn.
 public enum RESPValue: Sendable, Equatable {
   case null
   case integer(Int64)
@@ -14,32 +11,18 @@ public enum RESPValue: Sendable, Equatable {
   case array([RESPValue])
   /// A message that answers no command, such as one of a channel.
   case push([RESPValue])
-}
 
-extension RESPValue {
   /// The bytes of a string; nil for other values.
-  public var bytes: [UInt8]? {
-    guard case .text(let bytes) = self else { return nil }
-    return bytes
-  }
-
+  package var bytes: [UInt8]? { if case .text(let bytes) = self { bytes } else { nil } }
   /// The elements of an array; nil for other values.
-  public var elements: [RESPValue]? {
-    guard case .array(let elements) = self else { return nil }
-    return elements
-  }
-
+  package var elements: [RESPValue]? { if case .array(let elements) = self { elements } else { nil } }
   /// The number of an integer; nil for other values.
-  public var number: Int64? {
-    guard case .integer(let number) = self else { return nil }
-    return number
-  }
+  package var number: Int64? { if case .integer(let number) = self { number } else { nil } }
 }
 
 /// The bounds of what a server of Redis may send.
 public struct RESPLimits: Sendable {
-  /// The most bytes of one string: 1.25 MiB. The largest that the server asks for is a stored response with 1 MiB of
-  /// content and two header sections.
+  /// The most bytes of one string: 1.25 MiB. The largest is a stored response: 1 MiB of content, two header sections.
   public var string = 5 << 18
   /// The most bytes of a line, such as an error or a number: 4 KiB.
   public var line = 4096
@@ -68,7 +51,7 @@ public enum RESPError: Error, Sendable, Equatable, CustomStringConvertible {
   }
 }
 
-/// A parser of replies that arrive in pieces. It keeps the values of incomplete arrays, so it reads each byte about once.
+/// A parser of replies in pieces. It keeps the values of incomplete arrays, so it reads each byte about once.
 public struct RESPParser: Sendable {
   private struct Frame {
     let isPush: Bool
@@ -78,23 +61,21 @@ public struct RESPParser: Sendable {
 
   private let limits: RESPLimits
   private var stack: [Frame] = []
+  /// What the present reply has of the values and bytes of strings that it may have.
   private var values = 0
   private var total = 0
   /// The length of a string whose content has not arrived.
   private var string: Int?
 
   /// Creates a parser at the start of a value.
-  public init(_ limits: RESPLimits = RESPLimits()) {
-    self.limits = limits
-  }
+  public init(_ limits: RESPLimits = RESPLimits()) { self.limits = limits }
 
   /// Whether the parser is between two values.
   public var isAtStart: Bool { stack.isEmpty && string == nil }
 
   /// Parses the next whole value.
   ///
-  /// - Parameter position: Where to begin in `bytes`. It moves behind what the parser needs no more; the next call
-  ///   begins there.
+  /// - Parameter position: Where to begin. It moves behind what the parser needs no more; the next call begins there.
   /// - Returns: The value, or nil if more bytes are necessary.
   public mutating func next(in bytes: Span<UInt8>, from position: inout Int) throws(RESPError) -> RESPValue? {
     while true {
@@ -107,13 +88,13 @@ public struct RESPParser: Sendable {
     }
   }
 
-  /// The beginning of an array, or a value without parts.
   private enum Token {
+    /// A value without parts.
     case value(RESPValue)
+    /// The beginning of an array.
     case opened
   }
 
-  /// Parses up to the end of the next value without parts, or of the beginning of an array.
   private mutating func scalar(in bytes: Span<UInt8>, from position: inout Int) throws(RESPError) -> Token? {
     if string == nil {
       guard let line = try line(in: bytes, from: position) else { return nil }
@@ -123,7 +104,7 @@ public struct RESPParser: Sendable {
     guard let length = string else { throw .malformed }
     guard bytes.count - position >= length + 2 else { return nil }
     let end = position + length
-    guard bytes[end] == Self.carriageReturn, bytes[end + 1] == Self.lineFeed else { throw .malformed }
+    guard bytes[end] == UInt8(ascii: "\r"), bytes[end + 1] == UInt8(ascii: "\n") else { throw .malformed }
     let content = Self.copy(bytes, position..<end)
     position = end + 2
     string = nil
@@ -181,24 +162,14 @@ public struct RESPParser: Sendable {
     }
   }
 
-  private static let carriageReturn: UInt8 = 13
-  private static let lineFeed: UInt8 = 10
-
   /// Returns the next line without its end; nil if it is incomplete.
   private func line(in bytes: Span<UInt8>, from position: Int) throws(RESPError) -> Range<Int>? {
-    let end = min(bytes.count, position + limits.line + 2)
-    var index = position
-    while index < end {
-      if bytes[index] == Self.carriageReturn {
-        guard index - position <= limits.line else { throw .tooLarge }
-        guard index + 1 < bytes.count else { return nil }
-        guard bytes[index + 1] == Self.lineFeed else { throw .malformed }
-        return position..<index
-      }
-      index += 1
-    }
+    let most = min(bytes.count, position + limits.line + 2)
+    let end = (position..<most).first { bytes[$0] == UInt8(ascii: "\r") } ?? most
     guard end - position <= limits.line else { throw .tooLarge }
-    return nil
+    guard end + 1 < bytes.count else { return nil }
+    guard bytes[end + 1] == UInt8(ascii: "\n") else { throw .malformed }
+    return position..<end
   }
 
   private static func number(_ bytes: Span<UInt8>, _ range: Range<Int>) throws(RESPError) -> Int64 {

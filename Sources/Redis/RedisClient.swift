@@ -13,16 +13,14 @@ package enum RedisError: Error, Sendable, Equatable {
   case timedOut
   /// Too many commands wait for replies.
   case overloaded
-  /// The server replied with an error, such as `READONLY You can't write against a read only replica.`
+  /// An error of the server, such as `READONLY You can't write against a read only replica.`
   case refused([UInt8])
 }
 
 /// The connection of one event loop to a server of Redis or Valkey, by RESP 3.
 ///
-/// The client stays connected. A command that finds no connection fails at once, and so does one behind commands that the
-/// server has not answered for ``Limits/stall``. Commands of one turn of the loop are sent together.
-///
-/// Confined to its loop, except `init`.
+/// The client stays connected. A command without a connection fails at once, and so does one behind commands that the server
+/// has not answered for ``Limits/stall``. Commands of one turn of the loop are sent together. Confined to its loop.
 package final class RedisClient: @unchecked Sendable {
   // Sendable by confinement: all methods run on the loop, which they check in debug builds.
 
@@ -36,12 +34,11 @@ package final class RedisClient: @unchecked Sendable {
     package var silence: Duration = .seconds(1)
     /// The time at rest after which a PING finds out whether the server is still there: 10 s.
     package var rest: Duration = .seconds(10)
-    /// The first and the longest pause between attempts: 50 ms to 500 ms, so that a server that returns is found within
-    /// two seconds.
+    /// The first and the longest pause between attempts: 50 to 500 ms. A returning server is found within 2 s.
     package var leastBackOff: Duration = .milliseconds(50)
     package var longestBackOff: Duration = .milliseconds(500)
     /// The time for which a connection lasts until the next pause is short again: 2 s. A greeting is no success: a read-only
-    /// replica greets as well, and ends the connection with the first command that writes.
+    /// replica greets as well, and refuses the first command that writes.
     package var lasting: Duration = .seconds(2)
     /// The most commands without a reply: 4,096.
     package var pending = 4096
@@ -72,26 +69,17 @@ package final class RedisClient: @unchecked Sendable {
     package var limits = Limits()
     package var memory = MemoryBudget.unlimited()
 
-    package init(_ address: Address) {
-      self.address = address
-    }
-  }
-
-  /// Whether commands can be sent.
-  package enum Availability: Sendable, Equatable {
-    case ready
-    /// One sentence for the operator.
-    case unavailable(reason: String)
+    package init(_ address: Address) { self.address = address }
   }
 
   package typealias Completion = (Result<RESPValue, RedisError>) -> Void
 
   package let loop: IOLoop
-  /// Receives each change of the availability. On the loop.
-  package var onChange: (Availability) -> Void = { _ in }
+  /// Receives why commands cannot be sent from now on, one sentence for the operator; nil once they can. On the loop.
+  package var onChange: (_ problem: String?) -> Void = { _ in }
   /// Receives the messages of the channel. On the loop.
   package var onMessage: ([UInt8]) -> Void = { _ in }
-  package private(set) var availability = Availability.unavailable(reason: "The server has not connected to it yet.")
+  private var problem: String? = "The server has not connected to it yet."
 
   private var configuration: Configuration
   private let resolver: NameResolver
@@ -112,32 +100,29 @@ package final class RedisClient: @unchecked Sendable {
   }
 
   package var facts: RedisFacts { connection?.facts ?? RedisFacts(.null) }
-
   package var isReady: Bool { connection?.isReady ?? false }
 
-  /// Sends a command.
-  ///
-  /// - Parameter completion: Receives the reply or the error, exactly once, on the loop; before this method returns if the
-  ///   client is not ready.
+  /// - Parameter completion: Receives reply or error, exactly once, on the loop; at once if the client is not ready.
   package func send(_ command: [[UInt8]], until deadline: Deadline, _ completion: @escaping Completion) {
     loop.assertCurrent()
     guard let connection, connection.isReady else { return completion(.failure(.unavailable)) }
     connection.send(command, until: deadline, completion)
   }
 
-  /// Runs a script: by its digest, and by its text if the server does not have it.
+  /// Runs a script by its digest, and by its text if the server does not have it.
   package func run(
     _ script: RedisScript, keys: [[UInt8]], arguments: [[UInt8]], until deadline: Deadline,
     _ completion: @escaping Completion
   ) {
-    guard let short = script.shortCommand(keys, arguments) else {
-      return send(script.command(keys, arguments), until: deadline, completion)
+    func command(_ name: String, _ script: [UInt8]) -> [[UInt8]] {
+      [Array(name.utf8), script, Array("\(keys.count)".utf8)] + keys + arguments
     }
-    send(short, until: deadline) { [self] result in
+    guard let digest = script.digest else { return send(command("EVAL", script.source), until: deadline, completion) }
+    send(command("EVALSHA", digest), until: deadline) { [self] result in
       guard case .failure(.refused(let text)) = result, text.starts(with: Array("NOSCRIPT".utf8)) else {
         return completion(result)
       }
-      send(script.command(keys, arguments), until: deadline, completion)
+      send(command("EVAL", script.source), until: deadline, completion)
     }
   }
 
@@ -170,42 +155,35 @@ package final class RedisClient: @unchecked Sendable {
     switch outcome {
     case .failure(let error): lost(error.description)
     case .success(let channel):
-      let hold = MemoryHold(configuration.memory, for: nil)
-      let connection = RedisConnection(channel, configuration, hold: hold, of: self)
-      self.connection = connection
-      connection.start(until: deadline)
+      connection = RedisConnection(channel, configuration, of: self)
+      connection?.start(until: deadline)
     }
   }
 
   func becameReady() {
     readyAt = loop.now
-    change(.ready)
+    change(nil)
   }
 
-  /// The server does not respond, or responds again.
-  func stalled(_ isStalled: Bool) {
-    change(isStalled ? .unavailable(reason: "It has stopped to respond.") : .ready)
-  }
+  func stalled(_ isStalled: Bool) { change(isStalled ? "It has stopped to respond." : nil) }
 
   /// The connection has ended, for a reason in one sentence.
   func lost(_ reason: String) {
     connection = nil
-    change(.unavailable(reason: reason))
+    change(reason)
     guard !isClosed else { return }
     let hasLasted = readyAt.map { loop.now >= $0.advanced(by: configuration.limits.lasting) } ?? false
-    // Without jitter, which only shortens the pause, such a server gets two connections a second at most.
-    let isOfNoUse = readyAt != nil && !hasLasted
-    readyAt = nil
     if hasLasted { backOff.succeeded() }
-    backOff.failed(at: loop.now, jitter: isOfNoUse ? 0 : .random(in: 0...1))
-    let timer = timer ?? loop.openTimer()
-    self.timer = timer
-    timer.sleep(until: backOff.until, self)
+    // Without jitter, which only shortens the pause, a server of no use gets two connections a second at most.
+    backOff.failed(at: loop.now, jitter: readyAt != nil && !hasLasted ? 0 : .random(in: 0...1))
+    readyAt = nil
+    if timer == nil { timer = loop.openTimer() }
+    timer?.sleep(until: backOff.until, self)
   }
 
-  private func change(_ new: Availability) {
-    guard availability != new else { return }
-    availability = new
+  private func change(_ new: String?) {
+    guard problem != new else { return }
+    problem = new
     onChange(new)
   }
 
@@ -223,10 +201,7 @@ package final class RedisClient: @unchecked Sendable {
 }
 
 extension RedisClient: ChannelDelegate {
-  /// Tries again after the pause.
   package func channel(_ channel: Channel, became readiness: Readiness) {
-    loop.assertCurrent()
-    guard readiness == .timedOut, !isClosed else { return }
-    start()
+    if readiness == .timedOut { start() }
   }
 }

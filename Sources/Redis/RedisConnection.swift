@@ -10,7 +10,7 @@ import TLS
 ///
 /// Confined to its loop.
 final class RedisConnection: ByteTransportOwner {
-  /// The client, until it has closed the connection.
+  /// Nil once it has closed the connection.
   private weak var client: RedisClient?
   private let configuration: RedisClient.Configuration
   let transport: ByteTransport
@@ -29,9 +29,7 @@ final class RedisConnection: ByteTransportOwner {
   /// What the server has said of itself.
   private(set) var facts = RedisFacts(.null)
 
-  private enum Phase {
-    case greeting, ready, ended
-  }
+  private enum Phase { case greeting, ready, ended }
 
   private struct Pending {
     let sentAt: Deadline
@@ -40,15 +38,15 @@ final class RedisConnection: ByteTransportOwner {
     var completion: RedisClient.Completion?
   }
 
-  init(_ channel: Channel, _ configuration: RedisClient.Configuration, hold: MemoryHold, of client: RedisClient) {
+  init(_ channel: Channel, _ configuration: RedisClient.Configuration, of client: RedisClient) {
     (self.configuration, self.client) = (configuration, client)
     parser = RESPParser(configuration.limits.replies)
-    transport = ByteTransport(channel, writeProgress: configuration.limits.silence, hold: hold)
+    transport = ByteTransport(
+      channel, writeProgress: configuration.limits.silence, hold: MemoryHold(configuration.memory, for: nil))
   }
 
   private var now: Deadline { transport.now }
   private var limits: RedisClient.Limits { configuration.limits }
-
   var isReady: Bool { phase == .ready && !isStalled }
 
   func start(until deadline: Deadline) {
@@ -58,8 +56,7 @@ final class RedisConnection: ByteTransportOwner {
     // Settlements must not wait behind the connections to Apple.
     transport.channel.rank = .first
     transport.start()
-    guard let context = configuration.tls else { return greet() }
-    guard case .tcp(let host, _) = configuration.address else { return greet() }
+    guard let context = configuration.tls, case .tcp(let host, _) = configuration.address else { return greet() }
     do throws(TLSError) {
       transport.secure(with: try TLSSession(context, host: host, applicationProtocols: []))
     } catch {
@@ -67,9 +64,7 @@ final class RedisConnection: ByteTransportOwner {
     }
   }
 
-  func transportBecameSecure(_ transport: ByteTransport) {
-    greet()
-  }
+  func transportBecameSecure(_ transport: ByteTransport) { greet() }
 
   private func greet() {
     transport.write { output in
@@ -84,9 +79,7 @@ final class RedisConnection: ByteTransportOwner {
       output.append("$7\r\nSETNAME\r\n$21\r\nmusickit-token-server\r\n")
     }
     wait(until: greetingDeadline) { [self] in greeted($0, by: "HELLO") }
-    if configuration.database != 0 {
-      greet(["SELECT", "\(configuration.database)"])
-    }
+    if configuration.database != 0 { greet(["SELECT", "\(configuration.database)"]) }
     if let channel = configuration.channel {
       transport.write { $0.append(command: [Array("SUBSCRIBE".utf8), channel]) }
     } else {
@@ -226,32 +219,26 @@ final class RedisConnection: ByteTransportOwner {
     rearm()
   }
 
-  /// Ends a pause whose time is over. Returns whether there was one.
-  private func endPause() -> Bool {
-    guard let time = pausedUntil, now >= time else { return false }
-    pausedUntil = nil
-    transport.isReading = true
-    transportReceived(transport)
-    return true
-  }
-
   func transportTimedOut(_ transport: ByteTransport) {
-    let wasPaused = endPause()
+    let wasPaused = pausedUntil.map { now >= $0 } ?? false
+    if wasPaused {
+      pausedUntil = nil
+      transport.isReading = true
+      transportReceived(transport)
+    }
     guard phase != .ended else { return }
     if phase == .greeting, now >= greetingDeadline { return end("It did not finish the greeting in time.") }
     expire()
     guard phase == .ready else { return rearm() }
-    guard let oldest = pending.first?.sentAt else { return wasPaused ? rearm() : ping() }
+    guard let oldest = pending.first?.sentAt else {
+      return wasPaused ? rearm() : send([Array("PING".utf8)], until: now.advanced(by: limits.silence)) { _ in }
+    }
     if now >= oldest.advanced(by: limits.silence) { return end("It has stopped to respond.") }
     if !isStalled, now >= oldest.advanced(by: limits.stall) {
       isStalled = true
       client?.stalled(true)
     }
     rearm()
-  }
-
-  private func ping() {
-    send([Array("PING".utf8)], until: now.advanced(by: limits.silence)) { _ in }
   }
 
   /// Reports the commands whose deadline has passed.
@@ -287,7 +274,7 @@ final class RedisConnection: ByteTransportOwner {
     finish(reason)
   }
 
-  /// Ends the connection without a report of the reason.
+  /// Ends the connection without a report.
   func close() {
     client = nil
     end("The connection was closed.")
@@ -303,8 +290,7 @@ final class RedisConnection: ByteTransportOwner {
   }
 }
 
-/// What a server says of itself in its reply to HELLO, which every user may send. It comes from outside, so it may be
-/// anything.
+/// What a server says of itself in its reply to HELLO. It comes from outside, so it may be anything.
 package struct RedisFacts: Sendable, Equatable {
   /// Name and version, such as `redis 7.0.15`. Nil if the server does not say.
   package let name: String?
@@ -339,8 +325,7 @@ extension [UInt8] {
   }
 }
 
-/// The time that the messages of a channel take of an event loop: at most a part of it, so that a flood of messages does
-/// not delay the callers of the loop.
+/// The time that messages of a channel take of an event loop: a part, so that a flood of them does not delay its callers.
 struct MessageShare: Sendable {
   /// The part of the time: a fifth. Callers have the rest.
   static let part = 5
@@ -350,7 +335,7 @@ struct MessageShare: Sendable {
   /// When the time that messages have taken is a fifth of the time that has passed.
   private var restedAt = Deadline(nanoseconds: 0)
 
-  /// Adds the time that messages took. Returns until when the loop reads no further ones; nil if it may read at once.
+  /// Adds the time that messages took. Returns until when the loop reads no further ones; nil if it may at once.
   mutating func add(from start: Deadline, to end: Deadline) -> Deadline? {
     restedAt = max(restedAt, start).advanced(by: end.duration(since: start) * Self.part)
     return restedAt > end.advanced(by: Self.most * (Self.part - 1)) ? restedAt : nil

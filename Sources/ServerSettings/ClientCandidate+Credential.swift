@@ -154,7 +154,7 @@ extension ClientCandidate {
       return nil
     case (false, false):
       guard let issuer else { return nil }
-      do throws(ServiceURL.Invalid) { provider = try ServiceURL(discoveryOf: issuer).origin } catch {
+      do throws(InvalidValue) { provider = try ServiceURL(discoveryOf: issuer).origin } catch {
         reader.missing(
           JWT.jwksURL.path, "is not set",
           remedy:
@@ -181,7 +181,7 @@ extension SettingType where Value == String {
     (text, remedy) throws(InvalidValue) in
     // The log would contain the key with every failed fetch.
     guard !holdsAPIKey(text) else { throw InvalidValue("contains an API key", remedy: remedy) }
-    do throws(ServiceURL.Invalid) { _ = try ServiceURL(text) } catch {
+    do throws(InvalidValue) { _ = try ServiceURL(text) } catch {
       throw InvalidValue("\(quotedURL(text)) \(error)", remedy: remedy)
     }
     return text

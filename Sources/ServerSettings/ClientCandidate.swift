@@ -140,8 +140,8 @@ extension Client {
   }
 }
 
-/// A conflict: one request could match two clients.
-struct ClientConflict {
+/// The conflicts of clients: one request could match two of them.
+enum ClientConflict {
   /// What identifies a client.
   enum Mark: Hashable {
     case id(String)
@@ -150,59 +150,49 @@ struct ClientConflict {
     case origin(OriginPattern)
   }
 
-  /// The path of the conflict, at the second client: `access.clients[3].id`.
-  let path: String
-  let problem: String
-  let remedy: String
-
-  private init(_ index: Int, _ member: String, _ problem: String, remedy: String) {
-    (path, self.problem, self.remedy) = ("\(Self.name(index)).\(member)", problem, remedy)
-  }
-
-  private init(of mark: Mark, _ first: Int, _ second: Int) {
-    let (isTwice, owner) = (first == second, Self.name(first))
-    let repetition = isTwice ? " twice" : ", which \(owner) also has"
-    switch mark {
-    case .id(let id):
-      self.init(
-        second, "id", "\(quoted(id)) is also the id of \(owner)", remedy: "write a different id for each client")
-    case .digest:
-      // The error does not show the digest, because it represents a credential.
-      self.init(
-        second, "apiKey", isTwice ? "has the same key twice" : "is also a key of \(owner)",
-        remedy: isTwice ? "write it once" : "make a separate key for each client")
-    case .name(let name):
-      self.init(second, "clientCertificate.san", "has \(shown("\(name)"))\(repetition)", remedy: "write it once")
-    case .origin(let origin):
-      self.init(second, "origins", "has \(shown("\(origin)"))\(repetition)", remedy: "write it once")
-    }
-  }
-
   private static func name(_ index: Int) -> String { "\(Settings.Access.clients.path)[\(index)]" }
 
-  /// Returns every conflict. Of one provider, clients must differ in audience, or in a claim that both require.
-  static func all(in clients: [ClientCandidate]) -> [ClientConflict] {
+  /// Rejects every conflict. Of one provider, clients must differ in audience, or in a claim that both require.
+  static func rejectAll(in clients: [ClientCandidate], _ reader: inout SettingsReader) {
     var owners: [Mark: Int] = [:]
     var issuers: [String: [(index: Int, rules: JWTRules)]] = [:]
-    var conflicts: [ClientConflict] = []
     for (index, client) in clients.enumerated() {
       for mark in client.marks {
         if let first = owners[mark] {
-          conflicts.append(ClientConflict(of: mark, first, index))
+          reject(mark, first, index, &reader)
         } else {
           owners[mark] = index
         }
       }
       guard let rules = client.rules else { continue }
       if let other = issuers[rules.issuer]?.first(where: { canMeanBoth(rules, $0.rules) }) {
-        conflicts.append(
-          ClientConflict(
-            index, "jwt", "matches tokens that \(name(other.index)) also matches",
-            remedy: "write different audiences, or different values of a claim in requiredClaims"))
+        reader.reject(
+          "\(name(index)).jwt", "matches tokens that \(name(other.index)) also matches",
+          remedy: "write different audiences, or different values of a claim in requiredClaims")
       }
       issuers[rules.issuer, default: []].append((index, rules))
     }
-    return conflicts
+  }
+
+  /// Rejects a mark at the second client, which may be the first one again.
+  private static func reject(_ mark: Mark, _ first: Int, _ second: Int, _ reader: inout SettingsReader) {
+    let (isTwice, owner, place) = (first == second, name(first), name(second))
+    let repetition = isTwice ? " twice" : ", which \(owner) also has"
+    switch mark {
+    case .id(let id):
+      reader.reject(
+        "\(place).id", "\(quoted(id)) is also the id of \(owner)", remedy: "write a different id for each client")
+    case .digest:
+      // The error does not show the digest, because it represents a credential.
+      reader.reject(
+        "\(place).apiKey", isTwice ? "has the same key twice" : "is also a key of \(owner)",
+        remedy: isTwice ? "write it once" : "make a separate key for each client")
+    case .name(let name):
+      reader.reject(
+        "\(place).clientCertificate.san", "has \(shown("\(name)"))\(repetition)", remedy: "write it once")
+    case .origin(let origin):
+      reader.reject("\(place).origins", "has \(shown("\(origin)"))\(repetition)", remedy: "write it once")
+    }
   }
 
   /// A client without an audience takes any.

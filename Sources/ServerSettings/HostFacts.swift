@@ -4,7 +4,8 @@ import Glibc
 
 /// The resources of the machine that defaults and bounds depend on.
 public struct HostFacts: Sendable, Equatable {
-  /// The hard limit of RLIMIT_NOFILE, minus the descriptors that the parent left open besides the standard streams.
+  /// The hard limit of RLIMIT_NOFILE, which the process makes its soft limit, minus the descriptors that the parent left
+  /// open besides the standard streams.
   package var openFiles: Int
   /// The number of cores that this process may use: its affinity within its container's quota, at least 1.
   package var cores: Int
@@ -25,8 +26,11 @@ public struct HostFacts: Sendable, Equatable {
     let isKnown = unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0
     // Three descriptors are the standard streams.
     let openFiles = (isKnown ? Int(clamping: limit.rlim_max) : 1024) - max(0, openDescriptors() - 3)
+    let groups = ControlGroups(
+      membership: text(at: "/proc/self/cgroup") ?? "", mountInfo: text(at: "/proc/self/mountinfo") ?? "")
     return HostFacts(
-      openFiles: openFiles, cores: CPUQuota.usableCores(), memory: MemoryQuota.limit(),
+      openFiles: openFiles, cores: usableCores(groups),
+      memory: groups.least("memory.max", v1: ("memory", "memory.limit_in_bytes"), bytes(inMemoryMax:)),
       logsToTerminal: isatty(STDERR_FILENO) == 1)
   }
 
@@ -41,13 +45,13 @@ public struct HostFacts: Sendable, Equatable {
   }
 }
 
-/// A container with half a core on 64 cores should not run 64 loops. Its cgroup has the quota, not the affinity.
-enum CPUQuota {
-  /// Returns the affinity's cores within all quotas up the cgroup tree, rounded up, at least 1.
-  static func usableCores() -> Int {
-    let quotas = ControlGroups.current.files("cpu.max").compactMap { text(at: $0).flatMap(cores(inCPUMax:)) }
+extension HostFacts {
+  /// Returns the affinity's cores within all quotas up the cgroup tree, rounded up, at least 1. A container with half a
+  /// core on 64 cores should not run 64 loops. Its cgroup has the quota, not the affinity.
+  private static func usableCores(_ groups: ControlGroups) -> Int {
     let affinity = text(at: "/proc/self/status").flatMap(cores(inStatus:))
-    return max(1, min(affinity ?? sysconf(Int32(_SC_NPROCESSORS_ONLN)), quotas.min() ?? .max))
+    let quota = groups.least("cpu.max", cores(inCPUMax:))
+    return max(1, min(affinity ?? sysconf(Int32(_SC_NPROCESSORS_ONLN)), quota ?? .max))
   }
 
   /// Returns the whole cores in cgroup v2's `cpu.max`: 2 for `"150000 100000"`. Returns nil for `max` and invalid text.
@@ -64,17 +68,9 @@ enum CPUQuota {
     let cores = mask.reduce(0) { $0 + ($1.hexDigitValue ?? 0).nonzeroBitCount }
     return cores > 0 ? cores : nil
   }
-}
-
-/// The kernel kills a process that exceeds the limit of its cgroup or of an ancestor, so the smallest one counts.
-enum MemoryQuota {
-  static func limit() -> Int? {
-    ControlGroups.current.files("memory.max", v1: ("memory", "memory.limit_in_bytes"))
-      .compactMap { text(at: $0).flatMap(bytes(in:)) }.min()
-  }
 
   /// Returns the bytes in `memory.max` (v2) or `memory.limit_in_bytes` (v1). Returns nil for no limit and for invalid text.
-  static func bytes(in text: String) -> Int? {
+  static func bytes(inMemoryMax text: String) -> Int? {
     // In v1, "no limit" is the largest multiple of the page size. No machine has this much memory.
     guard let bytes = Int(text.prefix { !$0.isWhitespace }), bytes > 0, bytes < 1 << 60 else { return nil }
     return bytes
@@ -86,8 +82,9 @@ struct ControlGroups {
   let membership: String
   let mountInfo: String
 
-  static var current: ControlGroups {
-    ControlGroups(membership: text(at: "/proc/self/cgroup") ?? "", mountInfo: text(at: "/proc/self/mountinfo") ?? "")
+  /// Returns the smallest limit in ``files(_:v1:)``: the kernel holds a process to those of all ancestors.
+  func least(_ name: String, v1: (controller: String, name: String)? = nil, _ limit: (String) -> Int?) -> Int? {
+    files(name, v1: v1).compactMap { text(at: $0).flatMap(limit) }.min()
   }
 
   /// Returns every file with this name in v2, or this controller and name in v1, the process's own cgroup first.

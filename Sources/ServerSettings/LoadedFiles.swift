@@ -6,7 +6,8 @@ import Glibc
 import HTTPMessages
 package import TLS
 
-/// The files that the settings name. `check-config`, a start and a reload all read them with ``load(resumingTicketsOf:)``.
+/// The files that the settings name. `check-config`, a start and a reload all read them with ``load(resumingTicketsOf:)``,
+/// so all three find the same errors.
 package struct NamedFiles: Sendable {
   var team: TeamID?
   var keys: Settings.MusicKit.Keys?
@@ -19,8 +20,9 @@ package struct NamedFiles: Sendable {
   /// The configuration file, which is read before.
   var configuration: String?
 
-  /// Reads and validates all files. It blocks. The clients of the `previous` TLS context may resume their sessions.
-  package func load(resumingTicketsOf previous: TLSContext? = nil) -> FileParts {
+  /// Reads and validates each file once. It blocks, so no event loop may call it. The clients of the `previous` TLS context
+  /// may resume their sessions.
+  package func load(resumingTicketsOf previous: TLSContext? = nil) -> LoadedFiles {
     var loader = FileLoader()
     let keys = loader.part { loader in self.keys.flatMap { loader.keys(in: $0, team: team) } }
     let context = loader.part { loader in tls.flatMap { loader.context(of: $0, resumingTicketsOf: previous) } }
@@ -39,7 +41,7 @@ package struct NamedFiles: Sendable {
         $0.endpoint.origin.isSecure ? loader.authorities($0.certificate, of: $0.certificateSetting) : nil
       }
     }
-    return FileParts(
+    return LoadedFiles(
       keys: keys, tls: context, upstreamAuthorities: upstream, collectorAuthorities: collector, store: store,
       keySets: keySets, errors: loader.errors, warnings: loader.warnings)
   }
@@ -93,53 +95,28 @@ package struct NamedFiles: Sendable {
   }
 }
 
-/// What could be read of the files. Each part is nil if the settings do not name it, or if one of its files is unusable.
-package struct FileParts: Sendable {
+/// The content of the files. Each is read once, and used exactly as it was validated. A part is nil if the settings do not
+/// name it, or if one of its files is unusable.
+package struct LoadedFiles: Sendable {
   package let keys: (active: SigningKey, next: SigningKey?)?
   package let tls: TLSContext?
+  /// Without a file, the system's.
   package let upstreamAuthorities: TLSClientContext?
   /// The authorities for the collector; a nil inside if it is not reached by TLS.
   package let collectorAuthorities: TLSClientContext??
   package let store: StoreFiles?
   package let keySets: KeySetFiles?
   package let errors: [SettingsError]
-  package let warnings: [String]
-
-  package var whole: LoadedFiles? {
-    guard errors.isEmpty, let keys, let upstreamAuthorities, let keySets else { return nil }
-    return LoadedFiles(
-      key: keys.active, nextKey: keys.next, tls: tls, upstreamAuthorities: upstreamAuthorities,
-      collectorAuthorities: collectorAuthorities ?? nil, store: store, keySets: keySets, warnings: warnings)
-  }
-}
-
-/// The content of the files that the settings name. Each file is read once, and used exactly as it was validated.
-package struct LoadedFiles: Sendable {
-  package let key: SigningKey
-  /// The key that replaces ``key``. Nil without a rotation.
-  package var nextKey: SigningKey?
-  /// Nil if the settings name no certificate.
-  package var tls: TLSContext?
-  /// Without a file, the system's.
-  package let upstreamAuthorities: TLSClientContext
-  /// Nil without a collector that speaks TLS.
-  package var collectorAuthorities: TLSClientContext?
-  /// Nil without a store.
-  package var store: StoreFiles?
-  package var keySets = KeySetFiles()
   /// Oddities of files that are usable nevertheless, each described in one sentence for the operator.
-  package var warnings: [String] = []
-}
-
-extension LoadedFiles {
-  /// Creates files with a key that has no file, and the system's authorities.
-  package init(key: SigningKey) throws(TLSError) { self.init(key: key, upstreamAuthorities: try TLSClientContext()) }
+  package let warnings: [String]
 }
 
 /// The content of the files of identity providers, by path.
 package struct KeySetFiles: Sendable {
   package internal(set) var keys: [String: JSONWebKeySet] = [:]
   package internal(set) var authorities: [String: TLSClientContext] = [:]
+
+  package init() {}
 }
 
 /// A reader of files. It reads each file once, even if several settings name it, and collects the errors.

@@ -62,9 +62,7 @@ extension Settings.Access {
 
   static func readClients(_ reader: inout SettingsReader, within context: ValidationContext) -> [ClientCandidate]? {
     let candidates = reader.readObjects(clients) { ClientCandidate(&$0, within: context) }?.map { $0 ?? .init() }
-    for clash in ClientConflict.all(in: candidates ?? []) {
-      reader.reject(clash.path, clash.problem, remedy: clash.remedy)
-    }
+    ClientConflict.rejectAll(in: candidates ?? [], &reader)
     return candidates
   }
 
@@ -109,7 +107,11 @@ extension Settings.Access {
 
   static func readAnonymous(_ reader: inout SettingsReader, within context: ValidationContext) -> Client? {
     guard let isEmpty = reader.isEmptyObject(anonymousPath) else {
-      refuseSingleSettings(&reader)
+      for setting in known where setting.path.hasPrefix(anonymousPath + ".") && reader.isSet(setting.path) {
+        reader.reject(
+          setting.path, "changes the anonymous policy, which does not exist",
+          remedy: "write access.anonymous in the file, or a whole object such as ACCESS_ANONYMOUS='{ catalog: true }'")
+      }
       return nil
     }
     let origins = reader.read(origins)
@@ -130,14 +132,6 @@ extension Settings.Access {
       id: Client.anonymousID, credential: .anonymous, origins: .only(origins ?? []), token: token, catalog: catalog,
       me: me, ttl: ttl.map { Int($0.components.seconds) }, storefronts: storefronts.map(Set.init), rate: rates?.each,
       totalRate: rates?.total, isStrict: rates?.isStrict ?? false, share: share)
-  }
-
-  private static func refuseSingleSettings(_ reader: inout SettingsReader) {
-    for setting in known where setting.path.hasPrefix(anonymousPath + ".") && reader.isSet(setting.path) {
-      reader.reject(
-        setting.path, "changes the anonymous policy, which does not exist",
-        remedy: "write access.anonymous in the file, or a whole object such as ACCESS_ANONYMOUS='{ catalog: true }'")
-    }
   }
 
   /// Refuses a policy that grants nothing, because the operator must have intended something else.

@@ -180,7 +180,9 @@ extension Settings.MusicKit {
   }
 
   enum KeyRole: String, Sendable, CaseIterable {
-    case active, next, retired
+    case active, next
+    /// It never signs. The server only reports it, and does not read its file.
+    case retired
   }
 
   static let keys = Setting(
@@ -213,7 +215,6 @@ extension Settings.MusicKit {
     let isIDInvalid: Bool
     let notBefore: Int?
 
-    /// The given ID, or the one in the file name.
     var keyID: KeyID? { id ?? file.flatMap(KeyID.init(fileName:)) }
     var key: Settings.MusicKit.Key? { file.map { .init(file: $0, id: id, isInvalid: isIDInvalid) } }
   }

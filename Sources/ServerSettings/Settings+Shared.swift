@@ -60,10 +60,7 @@ package enum StoreAddress: Sendable, Equatable, CustomStringConvertible {
     }
   }
 
-  package var isSecure: Bool {
-    guard case .tcp(_, _, true) = self else { return false }
-    return true
-  }
+  package var isSecure: Bool { if case .tcp(_, _, true) = self { true } else { false } }
 
   /// Whether only this machine can read the connection.
   fileprivate var isLocal: Bool {

@@ -20,14 +20,8 @@ public struct Settings: Sendable {
   /// Settings that a server can start with.
   public struct Loaded: Sendable {
     package let settings: Settings
-    /// The files that the settings name, which nothing has read yet.
-    package let files: NamedFiles
-    /// What the layers have of each setting that needs a restart, as canonical JSON5, in the order of `Settings.known`.
-    package let written: [String?]
-    /// Oddities that do no harm, each described in one sentence.
-    package let warnings: [String]
-    package let proxies: ProxyEnvironment
-    package let entries: [SettingEntry]
+    /// That of the settings, without errors.
+    package let draft: SettingsDraft
   }
 
   /// All settings, in the order of the documents.
@@ -87,7 +81,8 @@ public struct SettingsInput: Sendable {
 /// The host names for which a listener responds. A rebound DNS name can reach a listener on any address through a browser
 /// on the same network. Such a page has no credentials, so only listeners that need none check the name by default.
 extension Settings {
-  /// Nil if all are allowed. The responses to health checks and the description of the API tell a page nothing.
+  /// Nil if all are allowed. Everybody gets the responses to health checks and the description of the API, which tell a
+  /// page nothing.
   package var publicHosts: AllowedHosts? {
     let isGuarded = server.address.isTCP && access.anonymous?.mayHaveAnything ?? false
     return allowed(server.hosts, isGuarded: isGuarded, setting: "server.hosts")

@@ -10,13 +10,10 @@ import Glibc
   public enum Failure: Error, Equatable {
     /// The system's error number.
     case system(Int32)
-    case isDirectory
-    case isNotRegular
-    case isEmpty
-    case isTooLarge
+    case isDirectory, isNotRegular, isEmpty, isTooLarge
   }
 
-  /// The maximum size in bytes: more than any chain or CA bundle, and small enough to read at once.
+  /// The maximum size in bytes: more than any chain or CA bundle.
   static let maximumBytes = 4 * 1024 * 1024
 
   let path: String
@@ -34,11 +31,10 @@ import Glibc
       throw error
     }
     unsafe self.bytes = unsafe bytes
-    self.path = path
-    access = file.access
+    (self.path, access) = (path, file.access)
   }
 
-  /// Reads the whole file, and throws `configuration` with a sentence that names it if it cannot be read.
+  /// Reads the whole file. Throws `configuration` with a sentence that names it if it cannot be read.
   public convenience init(_ path: String) throws(TLSError) {
     do throws(Failure) { try self.init(reading: path) } catch { throw error.of(path) }
   }
@@ -46,29 +42,76 @@ import Glibc
   deinit { unsafe Self.wipe(bytes) }
 
   /// Calls `body` with a BIO that reads the file's bytes.
-  func withBIO<Result>(_ body: (OpaquePointer) throws(TLSError) -> Result) throws(TLSError) -> Result {
+  private func withBIO(_ body: (OpaquePointer) throws(TLSError) -> Void) throws(TLSError) {
     // The size fits, because it was checked. The BIO copies nothing and is freed before the bytes.
     guard let bio = unsafe BIO_new_mem_buf(bytes.baseAddress, Int32(bytes.count)) else {
       throw .internalFailure("The process has no memory to read '\(path)'.")
     }
     defer { unsafe BIO_free(bio) }
-    return unsafe try body(bio)
+    unsafe try body(bio)
   }
 
-  /// The contents as a part of a sentence: the label of the first PEM block, or no PEM block.
-  var contents: String {
-    guard let label = firstLabel else { return "nothing in PEM form (no '-----BEGIN …' line)" }
-    return "a PEM block labelled '\(label)'"
+  /// Calls `body` with every certificate in the file, in order, with its place from 0.
+  /// - Throws: `configuration` if the file contains no certificate or a damaged one; also the errors of `body`.
+  func forEachCertificate(_ body: (Int, consuming Certificate) throws(TLSError) -> Void) throws(TLSError) {
+    unsafe try withBIO { bio throws(TLSError) in
+      var place = 0
+      ErrorQueue.clear()
+      while let certificate = unsafe PEM_read_bio_X509(bio, nil, nil, nil) {
+        unsafe try body(place, Certificate(owning: certificate))
+        place += 1
+      }
+      // Only the end of the file may stop the loop.
+      guard ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE else {
+        throw .configuration("Certificate \(place + 1) in '\(path)' is damaged; copy the file again.")
+      }
+      ErrorQueue.clear()
+      guard place == 0 else { return }
+      throw TLSError(
+        .configuration, "'\(path)' contains no certificate but \(contents); name the PEM certificate chain.")
+    }
   }
 
-  /// The label in the first line `-----BEGIN LABEL-----` (RFC 7468 §2). Labels are public, unlike the data after them.
-  private var firstLabel: String? {
+  /// Calls `body` with the private key in the file.
+  /// - Throws: `configuration` without a usable key; also the errors of `body`.
+  func withPrivateKey(_ body: (OpaquePointer) throws(TLSError) -> Void) throws(TLSError) {
+    unsafe try withBIO { bio throws(TLSError) in
+      var isEncrypted = false
+      ErrorQueue.clear()
+      // Only an encrypted key makes OpenSSL request a passphrase, by default on the terminal.
+      let key = unsafe PEM_read_bio_PrivateKey(
+        bio, nil,
+        { _, _, _, isEncrypted in
+          unsafe isEncrypted?.assumingMemoryBound(to: Bool.self).pointee = true
+          return -1
+        }, &isEncrypted)
+      guard let key = unsafe key else { throw keyError(isEncrypted: isEncrypted) }
+      defer { unsafe EVP_PKEY_free(key) }
+      unsafe try body(key)
+    }
+  }
+
+  private func keyError(isEncrypted: Bool) -> TLSError {
+    guard isEncrypted else {
+      return .configuration(
+        "'\(path)' contains no usable private key but \(contents); name the PEM key of the certificate.")
+    }
+    ErrorQueue.clear()
+    return TLSError(
+      .configuration,
+      "The key in '\(path)' is encrypted; decrypt it with 'openssl pkey -in \(path) -out key.pem' and name that file.")
+  }
+
+  /// The contents as a part of a sentence, with the label of the first PEM block (RFC 7468 §2), which is public.
+  private var contents: String {
     let text = unsafe bytes.bindMemory(to: UInt8.self)
     let opening = Array("-----BEGIN ".utf8)
     let places = 0..<max(0, text.count - opening.count)
-    guard let start = places.first(where: { unsafe text[$0...].starts(with: opening) }) else { return nil }
+    guard let start = places.first(where: { unsafe text[$0...].starts(with: opening) }) else {
+      return "nothing in PEM form (no '-----BEGIN …' line)"
+    }
     let label = unsafe text[(start + opening.count)...].prefix(64).prefix { $0 != UInt8(ascii: "-") }
-    return unsafe String(decoding: label, as: UTF8.self)
+    return unsafe "a PEM block labelled '\(String(decoding: label, as: UTF8.self))'"
   }
 
   private static func check(_ status: stat) throws(Failure) {
@@ -139,57 +182,22 @@ extension PEMFile.Failure {
   }
 }
 
-extension PEMFile {
-  /// Calls `body` with every certificate in the file, in order, with its place from 0.
-  /// - Throws: `configuration` if the file contains no certificate or a damaged one; also the errors of `body`.
-  func forEachCertificate(_ body: (Int, consuming Certificate) throws(TLSError) -> Void) throws(TLSError) {
-    unsafe try withBIO { bio throws(TLSError) in
-      var place = 0
-      ErrorQueue.clear()
-      while let certificate = unsafe PEM_read_bio_X509(bio, nil, nil, nil) {
-        unsafe try body(place, Certificate(owning: certificate))
-        place += 1
-      }
-      // Only the end of the file may stop the loop.
-      guard ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE else {
-        throw .configuration("Certificate \(place + 1) in '\(path)' is damaged; copy the file again.")
-      }
-      ErrorQueue.clear()
-      guard place > 0 else {
-        throw TLSError(
-          .configuration, "'\(path)' contains no certificate but \(contents); name the PEM certificate chain.")
-      }
-    }
-  }
+/// The access of other users to a file with a secret.
+struct FileAccess {
+  let path: String
+  /// The permissions, as in `st_mode`.
+  let mode: mode_t
+  /// Whether the file is on a read-only mount, as an orchestrator's secrets are.
+  let isOnReadOnlyMount: Bool
 
-  /// Calls `body` with the private key in the file.
-  /// - Throws: `configuration` if the file contains no key, or an encrypted or damaged key; also the errors of `body`.
-  func withPrivateKey(_ body: (OpaquePointer) throws(TLSError) -> Void) throws(TLSError) {
-    unsafe try withBIO { bio throws(TLSError) in
-      var isEncrypted = false
-      ErrorQueue.clear()
-      // Only an encrypted key makes OpenSSL request a passphrase. Without this callback it would prompt on the
-      // terminal.
-      let key = unsafe PEM_read_bio_PrivateKey(
-        bio, nil,
-        { _, _, _, isEncrypted in
-          unsafe isEncrypted?.assumingMemoryBound(to: Bool.self).pointee = true
-          return -1
-        }, &isEncrypted)
-      guard let key = unsafe key else { throw keyError(isEncrypted: isEncrypted) }
-      defer { unsafe EVP_PKEY_free(key) }
-      unsafe try body(key)
+  /// Returns a sentence for the operator if all users can read the file, a `kind` such as `key file`.
+  /// - Throws: `configuration` if others can replace the secret.
+  func findings(_ kind: String) throws(TLSError) -> [String] {
+    guard mode & (S_IWGRP | S_IWOTH) == 0 else {
+      throw TLSError(
+        .configuration, "Users other than the owner can write to the \(kind) '\(path)'; run 'chmod 600 \(path)'.")
     }
-  }
-
-  private func keyError(isEncrypted: Bool) -> TLSError {
-    guard isEncrypted else {
-      return .configuration(
-        "'\(path)' contains no usable private key but \(contents); name the PEM key of the certificate.")
-    }
-    ErrorQueue.clear()
-    return TLSError(
-      .configuration,
-      "The key in '\(path)' is encrypted; decrypt it with 'openssl pkey -in \(path) -out key.pem' and name that file.")
+    guard mode & S_IROTH != 0, !isOnReadOnlyMount else { return [] }
+    return ["All users of this machine can read the \(kind) '\(path)'; run 'chmod 600 \(path)'."]
   }
 }

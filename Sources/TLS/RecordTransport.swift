@@ -5,14 +5,10 @@ import COpenSSL
 @safe final class RecordTransport {
   /// The unread rest of the lent ciphertext, valid only during the call that lends it.
   var incoming = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
-
   var unread: Int { unsafe incoming.count }
-
   /// The bytes for the peer: the caller's own array, swapped in during a call.
   var outgoing: [UInt8] = []
-
   private(set) var hasWritten = false
-
   /// The number of protocol messages that application data have not offset: see ``TLSLimits/controlMessages``.
   var controlMessages = 0
   /// The application data that have not offset a message yet.
@@ -86,19 +82,17 @@ import COpenSSL
   }
 
   private static func of(_ bio: OpaquePointer?) -> RecordTransport? {
-    guard let data = unsafe BIO_get_data(bio) else { return nil }
-    return unsafe Unmanaged<RecordTransport>.fromOpaque(data).takeUnretainedValue()
+    unsafe BIO_get_data(bio).map { unsafe Unmanaged.fromOpaque($0).takeUnretainedValue() }
   }
 }
 
 /// A buffer for the incomplete record at the end of the received bytes, and the search for record ends (RFC 8446 §5.1).
 ///
-/// At a record's first byte OpenSSL allocates buffers of tens of kilobytes. This buffer needs about as much memory as
-/// the received bytes. It keeps only bytes that OpenSSL could not process yet, so it delays no error about a peer.
+/// At a record's first byte OpenSSL allocates buffers of tens of kilobytes; this one needs about as much as the received
+/// bytes. It keeps only bytes that OpenSSL could not process yet, so it delays no error about a peer.
 struct PartialRecord {
   /// The received bytes of the record, empty between records.
   private(set) var bytes: [UInt8] = []
-
   /// Whether the peer sent something that is not a record. OpenSSL then gets all further bytes and refuses them.
   private(set) var isOutOfStep = false
 
@@ -131,13 +125,6 @@ struct PartialRecord {
     return unsafe UnsafeRawBufferPointer(rebasing: rest.prefix(end))
   }
 
-  /// Returns how many bytes OpenSSL can process: whole records, or all bytes once the input is not a record.
-  mutating func usableBytes(of ciphertext: UnsafeRawBufferPointer) -> Int {
-    var rest = unsafe ciphertext
-    while unsafe next(from: &rest) != nil {}
-    return ciphertext.count - rest.count
-  }
-
   /// Keeps the beginning of a record.
   mutating func keep(_ rest: UnsafeRawBufferPointer) { unsafe bytes.append(contentsOf: rest) }
 
@@ -147,8 +134,7 @@ struct PartialRecord {
     unsafe rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(part.count))
   }
 
-  /// Returns the size of the record with this header, including the header, or nil if OpenSSL would not wait for the
-  /// rest.
+  /// Returns the size of the record with this header, header included; nil if OpenSSL would not wait for the rest.
   private static func size<Bytes: Collection<UInt8>>(of header: Bytes) -> Int? where Bytes.Index == Int {
     let at = { Int(header[header.startIndex + $0]) }
     // An SSLv2 ClientHello (RFC 5246 appendix E.2) has its length and the message type 1.
@@ -160,7 +146,6 @@ struct PartialRecord {
   }
 
   private static let headerBytes = Int(SSL3_RT_HEADER_LENGTH)
-
   /// The longest record that OpenSSL accepts: 16 KiB, and the overhead of encryption and a MAC in TLS 1.2.
   private static let maximumLength = Int(SSL3_RT_MAX_PLAIN_LENGTH + SSL3_RT_MAX_ENCRYPTED_OVERHEAD)
 }
@@ -168,9 +153,8 @@ struct PartialRecord {
 /// The search for ClientHellos that announce more bytes than a server waits for.
 ///
 /// OpenSSL allocates, and fills, the whole announced length of a ClientHello when its first four bytes arrive: up to
-/// 128 KiB for a peer that then sends nothing. So a server looks at the announced length first. A client sends
-/// ClientHellos unencrypted: first, and in TLS 1.3 once more after a HelloRetryRequest (RFC 8446 §4.1.4). OpenSSL limits
-/// all other messages of a client.
+/// 128 KiB for a peer that then sends nothing. A client sends ClientHellos unencrypted: first, and in TLS 1.3 once more
+/// after a HelloRetryRequest (RFC 8446 §4.1.4). OpenSSL limits all other messages of a client.
 struct ClientHelloLimit {
   /// The bytes of the present message's header (RFC 8446 §4), and how many there are.
   private var header: UInt32 = 0

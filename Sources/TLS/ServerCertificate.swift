@@ -8,16 +8,12 @@ import Glibc
 public final class ServerCertificate: @unchecked Sendable {
   /// The path of the certificate's file.
   public let file: String
-
   /// The expiry time of the certificate, in seconds since 1970.
   public let notAfter: Int
-
   /// The problems of usable files for the operator: one sentence each.
   let findings: [String]
-
   /// The DNS names of the certificate.
   let names: [CertificateName]
-
   /// OpenSSL's place for certificate, chain and key. No session begins with it.
   let handle: TLSContext.Handle
 
@@ -26,9 +22,7 @@ public final class ServerCertificate: @unchecked Sendable {
   public init(certificate: PEMFile, key: PEMFile) throws(TLSError) {
     let handle = unsafe try TLSContext.Handle(TLS_server_method())
     var findings: [String] = []
-    unsafe try TLSContext.applyPolicy(to: handle.pointer)
-    notAfter = unsafe try TLSContext.loadChain(certificate, into: handle.pointer, &findings)
-    unsafe try TLSContext.loadKey(key, of: certificate.path, into: handle.pointer, &findings)
+    notAfter = try handle.load(certificate, key, &findings)
     names = unsafe CertificateName.all(of: handle.pointer)
     guard !names.isEmpty else {
       throw TLSError(
@@ -36,8 +30,7 @@ public final class ServerCertificate: @unchecked Sendable {
         "The certificate in '\(certificate.path)' has no DNS name, so no client can request it; leave it out, or have "
           + "it issued with subject alternative names.")
     }
-    file = certificate.path
-    self.findings = findings
+    (file, self.findings) = (certificate.path, findings)
     self.handle = handle
   }
 
@@ -46,8 +39,7 @@ public final class ServerCertificate: @unchecked Sendable {
     guard let certificate = unsafe SSL_CTX_get0_certificate(handle.pointer),
       let key = unsafe SSL_CTX_get0_privatekey(handle.pointer)
     else { return false }
-    // Otherwise a client that cannot use this certificate's algorithm would get the default certificate, which has
-    // another name.
+    // Otherwise a client that cannot use its algorithm would get the default certificate, with another name.
     unsafe SSL_certs_clear(ssl)
     return unsafe SSL_use_cert_and_key(ssl, certificate, key, SSL_CTX_get0_chain_certs(handle.pointer), 1) == 1
   }
@@ -87,18 +79,15 @@ struct CertificateName: Hashable {
   var text: String { (isWildcard ? "*" : "") + name.text }
 }
 
-/// The choice of a certificate by the name that a client requests (SNI, RFC 6066 §3). The context's own certificate is
-/// the default for all other names, and comes first for its own.
+/// The choice of a certificate by the requested name (SNI, RFC 6066 §3). The context's own is first, and the default.
 ///
-/// A session with another certificate keeps its context. So tickets, their keys, client CAs, ALPN and policy are the
-/// same for all names, and a session may be resumed with any of them: they grant the same.
+/// A session with another certificate keeps its context, so tickets, their keys, client CAs, ALPN and policy are the same
+/// for all names, and a session may be resumed with any of them: they grant the same.
 final class CertificateChoice: Sendable {
   /// The further certificates, each with the name that identifies it in metrics.
   let certificates: [(name: String, certificate: ServerCertificate)]
-
   /// The findings about names in several certificates: one sentence each.
   let findings: [String]
-
   /// The certificate for each name; nil for the default.
   private let table: [CertificateName: ServerCertificate?]
 
@@ -132,8 +121,7 @@ final class CertificateChoice: Sendable {
     (self.table, self.findings, self.certificates) = (table, findings, certificates)
   }
 
-  /// Makes `context` choose the certificate in each full handshake; a resumed one needs none. The context must not
-  /// outlive this object.
+  /// Makes `context`, which must not outlive this object, choose the certificate in each full handshake.
   func decide(on context: OpaquePointer) {
     guard !certificates.isEmpty else { return }
     let opaque = unsafe Unmanaged.passUnretained(self).toOpaque()

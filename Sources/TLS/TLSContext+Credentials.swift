@@ -1,79 +1,106 @@
 import Bytes
 import COpenSSL
 import Glibc
-import Locks
 
-extension TLSContext {
-  /// Loads the certificate and its chain, and returns the expiry time of the certificate.
-  static func loadChain(
-    _ file: PEMFile, into context: OpaquePointer, _ findings: inout [String]
-  ) throws(TLSError) -> Int {
+extension TLSContext.Handle {
+  /// Loads the certificate, its chain and its key, and returns the expiry time of the certificate.
+  func load(_ certificate: PEMFile, _ key: PEMFile, _ findings: inout [String]) throws(TLSError) -> Int {
+    let notAfter = try loadChain(certificate, &findings)
+    try loadKey(key, of: certificate.path, &findings)
+    return notAfter
+  }
+
+  private func loadChain(_ file: PEMFile, _ findings: inout [String]) throws(TLSError) -> Int {
     let path = file.path
     var notAfter: Int?
     var below: Certificate?
     try file.forEachCertificate { place, certificate throws(TLSError) in
       if place == 0 {
-        unsafe try use(certificate, of: path, on: context)
+        try use(certificate, of: path)
         notAfter = certificate.notAfter
-      } else if unsafe SSL_CTX_add1_chain_cert(context, certificate.pointer) != 1 {
+      } else if unsafe SSL_CTX_add1_chain_cert(pointer, certificate.pointer) != 1 {
         throw .configuration("Certificate \(place + 1) in '\(path)' is not usable; have it issued again.")
       }
-      findings += lifetimeFindings(certificate, place, path)
-      if let child = below.take(), !child.isIssued(by: certificate) {
+      findings += Self.lifetimeFindings(certificate, place, path)
+      // By names and key identifiers.
+      if let child = below.take(), unsafe X509_check_issued(certificate.pointer, child.pointer) != X509_V_OK {
         findings.append(
           "Certificate \(place + 1) in '\(path)' did not issue the one before it; put the chain in order, leaf first.")
       }
       below = consume certificate
     }
-    guard let notAfter else {
-      throw TLSError(.configuration, "The certificate in '\(path)' has no valid end date.")
-    }
+    guard let notAfter else { throw TLSError(.configuration, "The certificate in '\(path)' has no valid end date.") }
     return notAfter
   }
 
   /// Loads the private key and checks that it belongs to the certificate loaded before.
-  static func loadKey(
-    _ file: PEMFile, of certificateFile: String, into context: OpaquePointer, _ findings: inout [String]
-  ) throws(TLSError) {
+  private func loadKey(_ file: PEMFile, of certificateFile: String, _ findings: inout [String]) throws(TLSError) {
     let path = file.path
     findings += try file.access.findings("key file")
     unsafe try file.withPrivateKey { key throws(TLSError) in
-      guard let certificate = unsafe SSL_CTX_get0_certificate(context),
+      guard let certificate = unsafe SSL_CTX_get0_certificate(pointer),
         unsafe X509_check_private_key(certificate, key) == 1
       else {
         throw .configuration(
-          "The key in '\(path)' does not belong to the certificate in '\(certificateFile)'; name two files that do."
-        )
+          "The key in '\(path)' does not belong to the certificate in '\(certificateFile)'; name two files that do.")
       }
-      guard unsafe SSL_CTX_use_PrivateKey(context, key) == 1 else {
+      guard unsafe SSL_CTX_use_PrivateKey(pointer, key) == 1 else {
         throw .configuration("The key in '\(path)' is not usable for TLS; use an EC P-256 or an RSA key.")
       }
     }
   }
 
+  private func use(_ certificate: borrowing Certificate, of path: String) throws(TLSError) {
+    guard unsafe SSL_CTX_use_certificate(pointer, certificate.pointer) != 1 else { return }
+    switch ERR_GET_REASON(ERR_peek_last_error()) {
+    case SSL_R_EE_KEY_TOO_SMALL, SSL_R_CA_MD_TOO_WEAK:
+      throw .configuration("The certificate in '\(path)' is too weak; use EC P-256 or RSA of 2048 bits or more.")
+    default:
+      throw .configuration("The certificate in '\(path)' is not usable for TLS; use EC P-256 or RSA.")
+    }
+  }
+
+  private static func lifetimeFindings(_ certificate: borrowing Certificate, _ place: Int, _ path: String) -> [String] {
+    let subject = place == 0 ? "The certificate in '\(path)'" : "Certificate \(place + 1) in '\(path)'"
+    if certificate.isExpired { return ["\(subject) has expired, so clients will refuse it; renew it."] }
+    guard certificate.isNotYetValid else { return [] }
+    let start = certificate.notBefore.map { " before \(CivilTime(secondsSinceEpoch: $0))" } ?? " yet"
+    return ["\(subject) is not valid\(start), so clients refuse it; check the clock and the certificate's dates."]
+  }
+
+  /// Trusts the CAs in a file, for which `accept` returns true.
+  func trust(
+    _ file: PEMFile, as role: String, if accept: (borrowing Certificate) -> Bool = { _ in true }
+  ) throws(TLSError) -> AuthorityLifetimes {
+    var lifetimes = AuthorityLifetimes()
+    try file.forEachCertificate { place, authority throws(TLSError) in
+      lifetimes.note(authority, place)
+      guard unsafe X509_STORE_add_cert(SSL_CTX_get_cert_store(pointer), authority.pointer) == 1, accept(authority)
+      else { throw .configuration("Certificate \(place + 1) in '\(file.path)' is not usable as \(role).") }
+    }
+    return lifetimes
+  }
+
   /// Requests certificates of the file's CAs from clients, and binds session tickets to exactly these CAs.
-  static func acceptClientCertificates(
-    of file: PEMFile?, _ context: OpaquePointer, _ findings: inout [String]
+  func acceptClientCertificates(
+    of file: PEMFile?, _ limits: TLSLimits, _ findings: inout [String]
   ) throws(TLSError) -> (digest: [UInt8], earliestEnd: Int?) {
     // A resumed session carries the client certificate that was verified when it began. The server accepts a ticket only
     // under the session ID context of its issue, this digest, so removing a CA invalidates the sessions that depend on it.
     var digest = [UInt8](repeating: 0, count: Int(SHA256_DIGEST_LENGTH))
     var lifetimes = AuthorityLifetimes()
     if let file {
-      let path = file.path
-      try file.forEachCertificate { place, authority throws(TLSError) in
-        lifetimes.note(authority, place)
-        guard unsafe X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority.pointer) == 1,
-          unsafe SSL_CTX_add_client_CA(context, authority.pointer) == 1, extend(&digest, by: authority)
-        else { throw .configuration("Certificate \(place + 1) in '\(path)' is not usable as a client CA.") }
+      lifetimes = try trust(file, as: "a client CA") { authority in
+        unsafe SSL_CTX_add_client_CA(pointer, authority.pointer) == 1 && Self.extend(&digest, by: authority)
       }
-      findings += lifetimes.findings(path)
+      findings += lifetimes.findings(file.path)
       // A CA is trusted because it is in the file, even if the CA that signed it is not.
-      unsafe X509_STORE_set_flags(SSL_CTX_get_cert_store(context), UInt(X509_V_FLAG_PARTIAL_CHAIN))
-      unsafe SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nil)
-      unsafe dropTicketsOfExpiredCertificates(context)
+      unsafe X509_STORE_set_flags(SSL_CTX_get_cert_store(pointer), UInt(X509_V_FLAG_PARTIAL_CHAIN))
+      unsafe SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER, nil)
+      dropTicketsOfExpiredCertificates()
+      limitClientChain(limits)
     }
-    guard unsafe SSL_CTX_set_session_id_context(context, digest, UInt32(digest.count)) == 1 else {
+    guard unsafe SSL_CTX_set_session_id_context(pointer, digest, UInt32(digest.count)) == 1 else {
       throw .internalFailure("OpenSSL refuses the session ID context.")
     }
     return (digest, lifetimes.earliestEnd)
@@ -89,9 +116,9 @@ extension TLSContext {
 
   /// Drops the tickets of expired client certificates. A resumed session verifies no certificate and creates the next
   /// ticket, so one handshake before the expiry would grant access forever.
-  private static func dropTicketsOfExpiredCertificates(_ context: OpaquePointer) {
+  private func dropTicketsOfExpiredCertificates() {
     unsafe SSL_CTX_set_session_ticket_cb(
-      context, nil,
+      pointer, nil,
       { _, session, _, _, status, _ in
         let certificate = unsafe session.flatMap { unsafe SSL_SESSION_get0_peer($0) }
         let isExpired = unsafe certificate.map { unsafe X509_cmp_current_time(X509_get0_notAfter($0)) < 0 } ?? false
@@ -103,35 +130,12 @@ extension TLSContext {
       }, nil)
   }
 
-  private static func use(
-    _ certificate: borrowing Certificate, of path: String, on context: OpaquePointer
-  ) throws(TLSError) {
-    guard unsafe SSL_CTX_use_certificate(context, certificate.pointer) != 1 else { return }
-    switch ERR_GET_REASON(ERR_peek_last_error()) {
-    case SSL_R_EE_KEY_TOO_SMALL, SSL_R_CA_MD_TOO_WEAK:
-      throw .configuration("The certificate in '\(path)' is too weak; use EC P-256 or RSA of 2048 bits or more.")
-    default:
-      throw .configuration("The certificate in '\(path)' is not usable for TLS; use EC P-256 or RSA.")
-    }
-  }
-
-  private static func lifetimeFindings(_ certificate: borrowing Certificate, _ place: Int, _ path: String) -> [String] {
-    let subject = place == 0 ? "The certificate in '\(path)'" : "Certificate \(place + 1) in '\(path)'"
-    if certificate.isExpired { return ["\(subject) has expired, so clients will refuse it; renew it."] }
-    if certificate.isNotYetValid {
-      let start = certificate.notBefore.map { " before \(CivilTime(secondsSinceEpoch: $0))" } ?? " yet"
-      return ["\(subject) is not valid\(start), so clients refuse it; check the clock and the certificate's dates."]
-    }
-    return []
-  }
-
-  /// Limits the certificates that the clients of `context` may send, and keeps only the first of them after its
-  /// verification.
-  static func limitClientChain(on context: OpaquePointer, _ limits: TLSLimits) {
+  /// Limits the certificates that clients may send, and keeps only the first after its verification.
+  private func limitClientChain(_ limits: TLSLimits) {
     // Before OpenSSL allocates memory for the message.
-    unsafe SSL_CTX_set_max_cert_list(context, limits.certificateListBytes)
+    unsafe SSL_CTX_set_max_cert_list(pointer, limits.certificateListBytes)
     unsafe SSL_CTX_set_cert_verify_callback(
-      context,
+      pointer,
       { store, mostCertificates in
         guard let store = unsafe store, let chain = unsafe X509_STORE_CTX_get0_untrusted(store) else { return 0 }
         guard unsafe OPENSSL_sk_num(chain) <= Int(bitPattern: mostCertificates) else {
@@ -147,83 +151,66 @@ extension TLSContext {
   }
 }
 
-/// The server that a client's session expects, and the result of verifying its certificate.
-final class ServerIdentity {
-  let host: String
-  let context: TLSClientContext
+/// An owned X.509 certificate.
+@safe struct Certificate: ~Copyable {
+  let pointer: OpaquePointer
 
-  /// The reason why the certificate was refused, or nil if it was not.
-  private(set) var refusal: String?
+  init(owning pointer: OpaquePointer) { unsafe self.pointer = pointer }
 
-  init(_ host: String, of context: TLSClientContext) {
-    (self.host, self.context) = (host, context)
+  deinit { unsafe X509_free(pointer) }
+
+  // Times are in seconds since 1970, or nil if the date is invalid.
+  var notAfter: Int? { unsafe Self.notAfter(pointer) }
+  var notBefore: Int? { unsafe Self.seconds(X509_get0_notBefore(pointer)) }
+  /// Returns the expiry time of a certificate of which the caller keeps ownership.
+  static func notAfter(_ certificate: OpaquePointer) -> Int? { unsafe seconds(X509_get0_notAfter(certificate)) }
+
+  static func seconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int? {
+    var date = unsafe tm()
+    guard unsafe ASN1_TIME_to_tm(time, &date) == 1 else { return nil }
+    return unsafe timegm(&date)
   }
 
-  /// Requests the host (RFC 6066 §3) and requires a certificate for it (RFC 9525).
-  /// - Throws: `configuration` if `host` is neither a name nor an address.
-  func expect(on ssl: OpaquePointer) throws(TLSError) {
-    // The session keeps this object as long as it keeps the `SSL`.
-    unsafe SSL_set_ex_data(ssl, Self.dataIndex, Unmanaged.passUnretained(self).toOpaque())
-    let isAddress = unsafe X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1
-    if !isAddress {
-      let flags = UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT)
-      unsafe SSL_set_hostflags(ssl, flags)
-      guard isName, unsafe SSL_set1_host(ssl, host) == 1, unsafe SSL_set_tlsext_host_name(ssl, host) == 1 else {
-        throw .configuration("'\(host)' is neither a host name nor an IP address.")
+  var isExpired: Bool { unsafe X509_cmp_current_time(X509_get0_notAfter(pointer)) < 0 }
+  var isNotYetValid: Bool { unsafe X509_cmp_current_time(X509_get0_notBefore(pointer)) > 0 }
+
+  /// Returns the first bytes that `write` writes to a BIO; none if it fails.
+  static func bytes(atMost limit: Int, _ write: (OpaquePointer) -> Int32) -> ArraySlice<UInt8> {
+    guard let bio = unsafe BIO_new(BIO_s_mem()) else { return [] }
+    defer { unsafe BIO_free(bio) }
+    guard unsafe write(bio) == 1 else { return [] }
+    var bytes = [UInt8](repeating: 0, count: limit)
+    let count = unsafe BIO_read(bio, &bytes, Int32(limit))
+    return bytes.prefix(max(0, Int(count)))
+  }
+}
+
+/// The CAs of a file that are outside their validity period. Certificates that they signed are refused.
+struct AuthorityLifetimes {
+  private var expired: [Int] = []
+  private var early: [Int] = []
+  private var count = 0
+  /// The earliest expiry time of the noted certificates, in seconds since 1970; nil without a valid date.
+  private(set) var earliestEnd: Int?
+
+  /// Checks the certificate at `place`, counted from 0.
+  mutating func note(_ authority: borrowing Certificate, _ place: Int) {
+    count += 1
+    if authority.isExpired { expired.append(place + 1) }
+    if authority.isNotYetValid { early.append(place + 1) }
+    if let end = authority.notAfter { earliestEnd = min(end, earliestEnd ?? end) }
+  }
+
+  /// Returns one sentence for each kind of problem, even if many CAs of a bundle have it.
+  func findings(_ path: String) -> [String] {
+    let kinds = [
+      (expired, "expired, so the server refuses certificates that they signed; renew or remove them"),
+      (early, "a start date in the future; check the clock and their dates"),
+    ]
+    return kinds.compactMap { places, fault in
+      places.first.map { first in
+        "\(places.count) of \(count) CA certificates in '\(path)' have \(fault) (the first is certificate \(first))."
       }
     }
-    unsafe context.tickets.offer(host, on: ssl)
-  }
-
-  /// Whether a certificate could have this host as a DNS name; OpenSSL would accept any text.
-  private var isName: Bool { (1...253).contains(host.utf8.count) && host.utf8.allSatisfy(\.isOfName) }
-
-  /// Makes every session of `context` verify its server, and record the reason of a refusal here.
-  static func verify(on context: OpaquePointer) {
-    unsafe SSL_CTX_set_verify(context, SSL_VERIFY_PEER) { isGood, store in
-      if isGood == 0, let store = unsafe store { unsafe ServerIdentity.note(store) }
-      return isGood
-    }
-  }
-
-  static func of(_ ssl: OpaquePointer) -> ServerIdentity? {
-    guard let data = unsafe SSL_get_ex_data(ssl, dataIndex) else { return nil }
-    return unsafe Unmanaged<ServerIdentity>.fromOpaque(data).takeUnretainedValue()
-  }
-
-  /// The index of OpenSSL's `SSL_get_app_data`, which no library may use.
-  private static let dataIndex: Int32 = 0
-
-  private static func note(_ store: OpaquePointer) {
-    let ssl = unsafe X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx())
-    guard let ssl = unsafe ssl, let server = unsafe of(OpaquePointer(ssl)) else { return }
-    server.refusal = unsafe CertificateRefusal.sentence(store, of: server.host, caSetting: server.context.caSetting)
-  }
-
-  /// Records how long the chain of an established session is valid. A resumed session has none.
-  func noteChain(of ssl: OpaquePointer) {
-    guard let chain = unsafe SSL_get0_verified_chain(ssl) else { return }
-    let ends = unsafe (0..<OPENSSL_sk_num(chain)).compactMap { place in
-      unsafe OPENSSL_sk_value(chain, place).flatMap { unsafe Certificate.notAfter(OpaquePointer($0)) }
-    }
-    if let earliest = ends.min() { context.serverChainEnd.withLock { $0 = earliest } }
-  }
-
-  /// Returns a sentence about OpenSSL's error for the client's operator, or nil if the general sentence fits.
-  func sentence(for cause: TLSError.Cause, _ reason: Int32) -> String? {
-    switch (cause, reason) {
-    case (.certificateOfPeer, _): refusal
-    case (.alertFromPeer, SSL_AD_REASON_OFFSET + SSL_AD_PROTOCOL_VERSION), (_, SSL_R_UNSUPPORTED_PROTOCOL):
-      "\(host) does not speak TLS 1.2 or 1.3; older versions are not safe."
-    case (.alertFromPeer, _): "\(host) ended the TLS session with the alert '\(Self.alert(reason))'."
-    case (.violationByPeer, SSL_R_WRONG_VERSION_NUMBER): "\(host) does not speak TLS on this port."
-    case (.violationByPeer, _): "\(host) broke the TLS protocol."
-    default: nil
-    }
-  }
-
-  /// Returns an alert's name (RFC 8446 §6) for OpenSSL's number.
-  private static func alert(_ reason: Int32) -> String {
-    unsafe SSL_alert_desc_string_long(reason - SSL_AD_REASON_OFFSET).map { unsafe String(cString: $0) } ?? "unknown"
   }
 }

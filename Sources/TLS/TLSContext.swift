@@ -1,10 +1,8 @@
 import COpenSSL
 import Glibc
-import Locks
 
-/// A server's certificate, key and TLS policy, checked and immutable, for any number of sessions on any thread.
-///
-/// To change a certificate, make a new context with `resumingTicketsOf:` and use it for new sessions.
+/// A server's certificate, key and TLS policy, checked and immutable, for any number of sessions on any thread. To change
+/// a certificate, make a new context with `resumingTicketsOf:` and use it for new sessions.
 ///
 /// The policy is Mozilla's *intermediate* policy without finite-field DHE: TLS 1.2 with ECDHE and AEAD ciphers, and TLS
 /// 1.3; no renegotiation, no compression, no early data. Sessions are resumed by stateless tickets.
@@ -14,19 +12,14 @@ import Locks
 public final class TLSContext: @unchecked Sendable {
   /// The problems of usable files for the operator: one sentence each, to be logged once.
   public let findings: [String]
-
   /// The expiry time of the certificate, in seconds since 1970.
   public let certificateNotAfter: Int
-
   /// The further certificates that clients may request by name, each with the name that identifies it.
   public var furtherCertificates: [(name: String, certificate: ServerCertificate)] { choice.certificates }
-
   /// The digest of the client CAs: equal for the same CAs in the same order, and for no CAs.
   public let clientAuthorities: [UInt8]
-
   /// The earliest expiry time of the client CAs, in seconds since 1970; nil without client CAs.
   public let clientAuthoritiesNotAfter: Int?
-
   /// The limits on the cost of a peer.
   public let limits: TLSLimits
 
@@ -40,16 +33,14 @@ public final class TLSContext: @unchecked Sendable {
   ///   - certificate: The server's certificate, then each intermediate certificate that leads up to the root.
   ///   - key: The private key of the first certificate, not encrypted.
   ///   - further: The certificates for clients that request a name in them. All other clients get the first one.
-  ///   - clientCA: The CAs of accepted client certificates. If given, the server requests a client certificate. A
-  ///     client may send no certificate. A certificate that does not verify ends the handshake.
+  ///   - clientCA: The CAs of client certificates, which the server then requests. One that does not verify is refused.
   ///   - applicationProtocols: ALPN names (RFC 7301), best first. A client that offers ALPN but none of these gets a
   ///     fatal `no_application_protocol` (RFC 7301 §3.2). If empty, ALPN is ignored.
   ///   - previous: The context with session tickets that this one accepts if it has all of that context's private keys,
   ///     so that a reload does not cost clients a full handshake. Tickets also become invalid if the client CAs have
   ///     changed, because a resumed session does not verify the certificate again.
-  ///   - sharedTicketKeys: The keys of session tickets from files, instead of the process's own keys and those of
-  ///     `previous`. They stay when a private key is replaced.
-  ///   - now: Returns the time in seconds since 1970, which determines when the process's ticket keys are replaced.
+  ///   - sharedTicketKeys: The keys of session tickets from files. They stay when a private key is replaced.
+  ///   - now: Returns the time in seconds since 1970, for the age of the process's own ticket keys.
   /// - Throws: `TLSError` with the cause `configuration`: a sentence that names the file and the fix.
   public init(
     certificate: PEMFile, key: PEMFile, further: [ServerCertificate] = [], clientCA: PEMFile? = nil,
@@ -60,12 +51,9 @@ public final class TLSContext: @unchecked Sendable {
     let handle = unsafe try Handle(TLS_server_method())
     let protocols = try ApplicationProtocols(applicationProtocols)
     var findings: [String] = []
-    unsafe try Self.applyPolicy(to: handle.pointer)
-    certificateNotAfter = unsafe try Self.loadChain(certificate, into: handle.pointer, &findings)
-    unsafe try Self.loadKey(key, of: certificate.path, into: handle.pointer, &findings)
-    (clientAuthorities, clientAuthoritiesNotAfter) = unsafe try Self.acceptClientCertificates(
-      of: clientCA, handle.pointer, &findings)
-    if clientCA != nil { unsafe Self.limitClientChain(on: handle.pointer, limits) }
+    certificateNotAfter = try handle.load(certificate, key, &findings)
+    (clientAuthorities, clientAuthoritiesNotAfter) =
+      try handle.acceptClientCertificates(of: clientCA, limits, &findings)
     choice = unsafe try CertificateChoice(further, default: handle.pointer, of: certificate.path)
     findings += further.flatMap(\.findings) + choice.findings
     if let sharedTicketKeys {
@@ -80,17 +68,13 @@ public final class TLSContext: @unchecked Sendable {
     unsafe try ticketKeys.use(on: handle.pointer)
     unsafe protocols.select(on: handle.pointer)
     self.handle = handle
-    self.protocols = protocols
-    self.findings = findings
-    self.limits = limits
+    (self.protocols, self.findings, self.limits) = (protocols, findings, limits)
   }
-}
 
-extension TLSContext {
   /// Returns the time in seconds since 1970.
   @Sendable public static func systemTime() -> Int { time(nil) }
 
-  /// An owned `SSL_CTX`.
+  /// An owned `SSL_CTX` with the common policy.
   @safe struct Handle: ~Copyable {
     let pointer: OpaquePointer
 
@@ -99,22 +83,24 @@ extension TLSContext {
       guard let pointer = unsafe SSL_CTX_new(method) else {
         throw .internalFailure("OpenSSL cannot create a TLS context.")
       }
+      do { unsafe try TLSContext.applyPolicy(to: pointer) } catch {
+        unsafe SSL_CTX_free(pointer)
+        throw error
+      }
       unsafe self.pointer = pointer
     }
 
     deinit { unsafe SSL_CTX_free(pointer) }
   }
 
-  /// The ciphers of TLS 1.2: only forward secrecy and AEAD, the cheapest first. TLS 1.3 has no other ciphers by
-  /// definition.
+  /// The ciphers of TLS 1.2: only forward secrecy and AEAD, as all of TLS 1.3's, the cheapest first.
   private static let cipherList = [
     "ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-GCM-SHA256",
     "ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-RSA-AES256-GCM-SHA384",
     "ECDHE-ECDSA-CHACHA20-POLY1305", "ECDHE-RSA-CHACHA20-POLY1305",
   ].joined(separator: ":")
 
-  /// Best first. P-384 is last and for certificates: TLS 1.2 refuses certificates with a curve that is not in this
-  /// list.
+  /// Best first. P-384 is for certificates: TLS 1.2 refuses those with a curve that is not in this list.
   private static let groups = "X25519:P-256:P-384"
 
   /// OpenSSL's own list without SHA-224, which OpenSSL still offers with ECDSA and RSA in TLS 1.2.
@@ -126,15 +112,14 @@ extension TLSContext {
   ].joined(separator: ":")
 
   /// Applies the common policy of servers and clients: versions, ciphers, options, modes, sessions.
-  static func applyPolicy(to context: OpaquePointer) throws(TLSError) {
+  private static func applyPolicy(to context: OpaquePointer) throws(TLSError) {
     // Level 2 is 112 bits: no RSA below 2048, no SHA-1. Set here because distributions differ.
     unsafe SSL_CTX_set_security_level(context, 2)
+    // ChaCha20 has priority for clients that list it first, because they have no AES in hardware.
     unsafe SSL_CTX_set_options(
       context,
-      // ChaCha20 has priority for clients that list it first, because they have no AES in hardware.
       SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION)
-    // An idle connection frees its 2 × 16 KiB of record buffers. Partial writes are not needed: a session's outgoing
-    // array accepts all bytes.
+    // An idle connection frees its 2 × 16 KiB of record buffers.
     unsafe SSL_CTX_set_mode(context, Int(SSL_MODE_RELEASE_BUFFERS))
     unsafe SSL_CTX_set_session_cache_mode(context, Int(SSL_SESS_CACHE_OFF))
     let isAccepted =
@@ -151,14 +136,14 @@ extension TLSContext {
 
   /// Returns whether a new context has all private keys of this one, and so may accept its session tickets. When an
   /// operator replaces a leaked key, sessions and ticket keys of the old key must end with it.
-  fileprivate func hasOnlyKeys(of new: OpaquePointer, _ further: [ServerCertificate]) -> Bool {
+  private func hasOnlyKeys(of new: OpaquePointer, _ further: [ServerCertificate]) -> Bool {
     unsafe Self.haveSameKey(handle.pointer, new)
       && choice.certificates.allSatisfy { old in
         further.contains { unsafe Self.haveSameKey(old.certificate.handle.pointer, $0.handle.pointer) }
       }
   }
 
-  static func haveSameKey(_ old: OpaquePointer, _ new: OpaquePointer) -> Bool {
+  private static func haveSameKey(_ old: OpaquePointer, _ new: OpaquePointer) -> Bool {
     // Compares the public halves. Keys of different kinds are not an error, only unequal.
     let isSameKey = unsafe EVP_PKEY_eq(SSL_CTX_get0_privatekey(old), SSL_CTX_get0_privatekey(new)) == 1
     ErrorQueue.clear()
@@ -171,35 +156,21 @@ extension TLSContext {
 /// OpenSSL itself limits a record (16 KiB and its overhead), 32 empty records in a row, and 5 warning alerts in a row.
 /// The limits here cover the rest, and what OpenSSL limits to more than a client needs.
 public struct TLSLimits: Sendable, Equatable {
-  /// The maximum number of handshake bytes from the peer, over all its flights, including record headers.
-  ///
-  /// 64 KiB: two ClientHellos and the largest list of certificates, and room for extensions to come.
+  /// The maximum number of handshake bytes from the peer, over all its flights, including record headers. 64 KiB: two
+  /// ClientHellos and the largest list of certificates, and room for extensions to come.
   public var handshakeBytes = 64 * 1024
-
-  /// The maximum length of a ClientHello in bytes, for which OpenSSL allocates memory when the length arrives.
-  ///
-  /// 16 KiB: a ClientHello with a post-quantum share is 2 KB. OpenSSL's own limit is 128 KiB.
+  /// The maximum length of a ClientHello in bytes, for which OpenSSL allocates memory when the length arrives. 16 KiB: a
+  /// ClientHello with a post-quantum share is 2 KB. OpenSSL's own limit is 128 KiB.
   public var clientHelloBytes = 16 * 1024
-
-  /// The maximum length in bytes of a client's Certificate message.
-  ///
-  /// 16 KiB: a certificate with RSA-4096 is 2 KB. OpenSSL's own limit is 100 KiB.
+  /// The longest Certificate message of a client in bytes. 16 KiB: one of RSA-4096 is 2 KB. OpenSSL allows 100 KiB.
   public var certificateListBytes = 16 * 1024
-
-  /// The maximum number of certificates in a client's Certificate message.
-  ///
-  /// 8: a client has one or two above its own. A parsed certificate takes 4 kB and more, whatever its length.
+  /// The most certificates of a client. 8: it has one or two above its own. A parsed certificate takes 4 kB and more.
   public var mostCertificates = 8
-
-  /// The excess of TLS protocol messages after the handshake over those that application data offset.
-  ///
-  /// They are KeyUpdates (RFC 8446 §4.6.3) and, in TLS 1.2, attempts to renegotiate, each of which costs a response.
-  /// 32: an honest peer sends one KeyUpdate in 2²⁴ records and never renegotiates.
+  /// The excess of KeyUpdates (RFC 8446 §4.6.3) and, in TLS 1.2, attempts to renegotiate, which cost a response each, over
+  /// those that data offset. 32: an honest peer sends one KeyUpdate in 2²⁴ records and never renegotiates.
   public var controlMessages = 32
-
-  /// The application data in bytes, in either direction, that offset one such message.
-  ///
-  /// 64 KiB: new keys cost as much processor time as the encryption of so much. A single byte must not pay for them.
+  /// The application data in bytes, in either direction, that offset one such message. 64 KiB: new keys cost as much
+  /// processor time as the encryption of so much. A single byte must not pay for them.
   public var dataPerControlMessage = 64 * 1024
 
   /// Creates the default limits.
@@ -234,8 +205,14 @@ public struct TLSLimits: Sendable, Equatable {
       context,
       { _, choice, choiceLength, offer, offerLength, opaque in
         guard let opaque = unsafe opaque else { return SSL_TLSEXT_ERR_ALERT_FATAL }
-        let protocols = unsafe Unmanaged<ApplicationProtocols>.fromOpaque(opaque).takeUnretainedValue()
-        return unsafe protocols.choose(from: offer, offerLength, choice, choiceLength)
+        let wire = unsafe Unmanaged<ApplicationProtocols>.fromOpaque(opaque).takeUnretainedValue().wire
+        var found: UnsafeMutablePointer<UInt8>?
+        let verdict = unsafe SSL_select_next_proto(
+          &found, choiceLength, wire.baseAddress, UInt32(wire.count), offer, offerLength)
+        // Not ERR_NOACK, which would continue without a protocol: RFC 7301 §3.2 requires the server to refuse.
+        guard verdict == OPENSSL_NPN_NEGOTIATED else { return SSL_TLSEXT_ERR_ALERT_FATAL }
+        unsafe choice?.pointee = unsafe UnsafePointer(found)
+        return SSL_TLSEXT_ERR_OK
       }, opaque)
   }
 
@@ -243,114 +220,5 @@ public struct TLSLimits: Sendable, Equatable {
   func offer(on ssl: OpaquePointer) -> Bool {
     // This function returns 0 for success, unlike all others.
     unsafe wire.isEmpty || SSL_set_alpn_protos(ssl, wire.baseAddress, UInt32(wire.count)) == 0
-  }
-
-  private func choose(
-    from offer: UnsafePointer<UInt8>?, _ offerLength: UInt32,
-    _ choice: UnsafeMutablePointer<UnsafePointer<UInt8>?>?, _ choiceLength: UnsafeMutablePointer<UInt8>?
-  ) -> Int32 {
-    var found: UnsafeMutablePointer<UInt8>?
-    let verdict = unsafe SSL_select_next_proto(
-      &found, choiceLength, wire.baseAddress, UInt32(wire.count), offer, offerLength)
-    // Not ERR_NOACK, which would continue without a protocol: RFC 7301 §3.2 requires the server to refuse.
-    guard verdict == OPENSSL_NPN_NEGOTIATED else { return SSL_TLSEXT_ERR_ALERT_FATAL }
-    unsafe choice?.pointee = unsafe UnsafePointer(found)
-    return SSL_TLSEXT_ERR_OK
-  }
-}
-
-/// A client's trusted CAs and the policy of ``TLSContext``, for any number of sessions on any thread. The chain and host
-/// name of every server are verified. The client keeps and offers the latest session ticket of each host.
-///
-/// `@unchecked Sendable`: for the reasons of ``TLSContext``. The tickets have their own lock, and the system's CAs are
-/// read with `lacksSystemStore` locked, before the first session is made.
-public final class TLSClientContext: @unchecked Sendable {
-  /// The limits on the cost of a server.
-  public let limits: TLSLimits
-
-  /// The problems of usable CAs for the operator: one sentence each.
-  public let findings: [String]
-
-  /// The earliest expiry time of the CAs in the file, in seconds since 1970; nil for the system's CAs.
-  public let authoritiesNotAfter: Int?
-
-  let handle: TLSContext.Handle
-  /// The setting that names the CAs, for sentences about an untrusted server.
-  let caSetting: String
-  let tickets: SessionTickets
-  let serverChainEnd = Locked<Int?>(nil)
-  private let lacksSystemStore: Locked<Bool>
-  private let trustsSystem: Bool
-  /// The context in place of this one; nil without one.
-  private let successor = Locked<TLSClientContext?>(nil)
-
-  /// Loads the CAs to trust instead of the system's, which ``loadSystemStore()`` loads. `caSetting` names them in errors.
-  /// - Throws: `TLSError` with the cause `configuration`: a sentence that names the file and the fix.
-  public init(
-    authorities: PEMFile? = nil, caSetting: String = "catalog.caFile", limits: TLSLimits = TLSLimits()
-  ) throws(TLSError) {
-    let handle = unsafe try TLSContext.Handle(TLS_client_method())
-    unsafe try TLSContext.applyPolicy(to: handle.pointer)
-    let lifetimes =
-      if let authorities { unsafe try Self.trust(authorities, handle.pointer) } else { AuthorityLifetimes() }
-    findings = authorities.map { lifetimes.findings($0.path) } ?? []
-    authoritiesNotAfter = lifetimes.earliestEnd
-    self.caSetting = caSetting
-    lacksSystemStore = Locked(authorities == nil)
-    trustsSystem = authorities == nil
-    unsafe ServerIdentity.verify(on: handle.pointer)
-    unsafe SessionTickets.keep(on: handle.pointer)
-    self.handle = handle
-    self.limits = limits
-    tickets = SessionTickets()
-  }
-
-  /// Trusts the authorities of another context from now on, in all new sessions of this one. Tickets of sessions that were
-  /// verified by the former authorities are forgotten. Nothing changes with nil, or if both trust the system's authorities,
-  /// so that they are not read again.
-  public func replace(by newer: TLSClientContext?) {
-    guard let newer, newer !== current, !(newer.trustsSystem && current.trustsSystem) else { return }
-    successor.withLock { $0 = newer }
-  }
-
-  /// The context whose authorities and tickets new sessions use: this one, or what has replaced it.
-  public var current: TLSClientContext { successor.withLock { $0 } ?? self }
-
-  /// Reads the system's certification authorities for the first session, if they are trusted. It takes about 25 ms, once,
-  /// and every start would otherwise wait for it.
-  func loadSystemStore() throws(TLSError) {
-    let isLoaded = lacksSystemStore.withLock { lacksSystemStore in
-      if lacksSystemStore { lacksSystemStore = unsafe SSL_CTX_set_default_verify_paths(handle.pointer) != 1 }
-      return !lacksSystemStore
-    }
-    guard isLoaded else {
-      throw .internalFailure("OpenSSL does not know where this system keeps its certification authorities.")
-    }
-  }
-
-  /// The folders and the file in which OpenSSL looks for the system's certification authorities.
-  package static var systemStore: [String] {
-    let folders = unsafe path(X509_get_default_cert_dir_env(), X509_get_default_cert_dir())
-    let file = unsafe path(X509_get_default_cert_file_env(), X509_get_default_cert_file())
-    return folders.split(separator: ":").map(String.init) + [file]
-  }
-
-  private static func path(_ variable: UnsafePointer<CChar>, _ fallback: UnsafePointer<CChar>) -> String {
-    unsafe String(cString: getenv(variable) ?? UnsafeMutablePointer(mutating: fallback))
-  }
-
-  /// The earliest expiry time in the chain that the last full handshake verified, in seconds since 1970; nil before the
-  /// first. It includes the CA.
-  public var serverChainNotAfter: Int? { serverChainEnd.withLock { $0 } }
-
-  private static func trust(_ file: PEMFile, _ context: OpaquePointer) throws(TLSError) -> AuthorityLifetimes {
-    var lifetimes = AuthorityLifetimes()
-    try file.forEachCertificate { place, authority throws(TLSError) in
-      lifetimes.note(authority, place)
-      guard unsafe X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority.pointer) == 1 else {
-        throw .configuration("Certificate \(place + 1) in '\(file.path)' is not usable as a CA.")
-      }
-    }
-    return lifetimes
   }
 }

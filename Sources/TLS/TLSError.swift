@@ -1,8 +1,6 @@
 import COpenSSL
 
-/// The reason why a TLS context could not be made, or why a session ended.
-///
-/// It is safe to log: it contains file names and OpenSSL's reason, but never a byte of a key or of encrypted data.
+/// The reason why a context could not be made, or a session ended. Safe to log: no byte of a key or of encrypted data.
 public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
   /// The kinds of errors that a caller may handle differently.
   public enum Cause: Sendable, Equatable {
@@ -23,13 +21,10 @@ public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
 
   /// The cause, for programs.
   public let cause: Cause
-
   /// The error for people: one sentence, or two if there is a fix to name.
   public let message: String
-
   /// OpenSSL's own description, if OpenSSL failed.
   public let reason: String?
-
   /// The kind of failure for the server's operator.
   public let failure: TLSFailure
 
@@ -63,7 +58,7 @@ public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
     let isOutOfMemory = ErrorQueue.takeMemoryFailure()
     let cause = isOutOfMemory ? .internalFailure : cause(of: code)
     let sentence = unsafe server?.sentence(for: cause, ERR_GET_REASON(code)) ?? sentence(for: cause, ssl)
-    let failure = isOutOfMemory ? .outOfMemory : TLSFailure(code)
+    let failure = isOutOfMemory ? .outOfMemory : TLSFailure.of(code)
     return TLSError(cause, sentence, reason: reason(of: code), failure: failure)
   }
 
@@ -84,15 +79,15 @@ public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
     switch cause {
     case .plaintextHTTP: "The peer sent a plain HTTP request to a TLS port."
     case .alertFromPeer: "The peer ended the TLS session with an alert."
-    case .certificateOfPeer: unsafe "The peer's certificate is invalid: \(verdict(on: ssl))."
+    case .certificateOfPeer: unsafe "The peer's certificate is invalid: \(verdict(SSL_get_verify_result(ssl)))."
     case .internalFailure: "TLS failed because of an internal error."
     case .configuration, .violationByPeer, .limitExceeded: "The peer's TLS is malformed or not acceptable."
     }
   }
 
-  /// Returns the result of the verification of the peer's certificate, as OpenSSL words it.
-  private static func verdict(on ssl: OpaquePointer) -> String {
-    unsafe X509_verify_cert_error_string(SSL_get_verify_result(ssl)).map { unsafe String(cString: $0) } ?? "unknown"
+  /// Returns the result of a certificate's verification, as OpenSSL words it.
+  static func verdict(_ result: Int) -> String {
+    unsafe X509_verify_cert_error_string(result).map { unsafe String(cString: $0) } ?? "unknown"
   }
 
   private static func reason(of code: UInt) -> String? {
@@ -100,7 +95,7 @@ public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
   }
 }
 
-/// The kinds of failures of a TLS session for an operator. There are few, so that a metric can have a label for each.
+/// The kinds of failures of a TLS session for an operator: few, so that a metric can have a label for each.
 public enum TLSFailure: Sendable, CaseIterable {
   case untrustedCertificate, expiredCertificate, refusedCertificate
   case unsupportedVersion, nothingShared, noApplicationProtocol, notTLS
@@ -111,10 +106,8 @@ public enum TLSFailure: Sendable, CaseIterable {
 
   /// The value of a metric's label.
   public var label: StaticString { words.label }
-
   /// The failure for the server's log: the rest of a sentence.
   public var sentence: StaticString { words.sentence }
-
   /// Whether the server's operator can act on the failure. Any public port gets the other kinds.
   public var isForOperator: Bool { words.isForOperator }
 
@@ -139,45 +132,26 @@ public enum TLSFailure: Sendable, CaseIterable {
     case .internalError: ("internal_error", "OpenSSL failed", true)
     }
   }
-}
 
-extension TLSFailure {
   /// Returns the kind of an OpenSSL error, or nil if only its ``TLSError/Cause`` is known.
-  init?(_ code: UInt) {
-    let number = ERR_GET_REASON(code)
-    if number == ERR_R_MALLOC_FAILURE {
-      self = .outOfMemory
-      return
-    }
-    guard ERR_GET_LIB(code) == ERR_LIB_SSL, let failure = Self.alert(number) ?? Self.refusal(number) else { return nil }
-    self = failure
-  }
-
-  /// Returns the kind of a fatal alert from the peer, which has the number 1000 + that of RFC 8446 §6.
-  private static func alert(_ number: Int32) -> TLSFailure? {
-    switch number - SSL_AD_REASON_OFFSET {
-    case SSL_AD_UNKNOWN_CA: .untrustedCertificate
-    case SSL_AD_CERTIFICATE_EXPIRED: .expiredCertificate
-    case SSL_AD_BAD_CERTIFICATE, SSL_AD_UNSUPPORTED_CERTIFICATE, SSL_AD_CERTIFICATE_REVOKED,
-      SSL_AD_CERTIFICATE_UNKNOWN:
+  fileprivate static func of(_ code: UInt) -> TLSFailure? {
+    guard ERR_GET_LIB(code) == ERR_LIB_SSL else { return nil }
+    // A fatal alert from the peer has the number 1000 + that of RFC 8446 §6.
+    let alert = SSL_AD_REASON_OFFSET
+    return switch ERR_GET_REASON(code) {
+    case alert + SSL_AD_UNKNOWN_CA: .untrustedCertificate
+    case alert + SSL_AD_CERTIFICATE_EXPIRED: .expiredCertificate
+    case alert + SSL_AD_BAD_CERTIFICATE, alert + SSL_AD_UNSUPPORTED_CERTIFICATE, alert + SSL_AD_CERTIFICATE_REVOKED,
+      alert + SSL_AD_CERTIFICATE_UNKNOWN:
       .refusedCertificate
-    case SSL_AD_PROTOCOL_VERSION: .unsupportedVersion
-    case SSL_AD_HANDSHAKE_FAILURE, SSL_AD_INSUFFICIENT_SECURITY: .nothingShared
-    case SSL_AD_NO_APPLICATION_PROTOCOL: .noApplicationProtocol
-    default: nil
-    }
-  }
-
-  /// Returns the kind of a refusal by OpenSSL itself.
-  private static func refusal(_ number: Int32) -> TLSFailure? {
-    switch number {
-    case SSL_R_NO_SHARED_CIPHER, SSL_R_NO_SUITABLE_KEY_SHARE, SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM,
-      SSL_R_NO_SHARED_SIGNATURE_ALGORITHMS, SSL_R_NO_SHARED_GROUPS:
-      .nothingShared
-    case SSL_R_UNSUPPORTED_PROTOCOL, SSL_R_VERSION_TOO_LOW, SSL_R_UNSUPPORTED_SSL_VERSION,
-      SSL_R_INAPPROPRIATE_FALLBACK, SSL_R_NO_PROTOCOLS_AVAILABLE:
+    case alert + SSL_AD_PROTOCOL_VERSION, SSL_R_UNSUPPORTED_PROTOCOL, SSL_R_VERSION_TOO_LOW,
+      SSL_R_UNSUPPORTED_SSL_VERSION, SSL_R_INAPPROPRIATE_FALLBACK, SSL_R_NO_PROTOCOLS_AVAILABLE:
       .unsupportedVersion
-    case SSL_R_NO_APPLICATION_PROTOCOL: .noApplicationProtocol
+    case alert + SSL_AD_HANDSHAKE_FAILURE, alert + SSL_AD_INSUFFICIENT_SECURITY, SSL_R_NO_SHARED_CIPHER,
+      SSL_R_NO_SUITABLE_KEY_SHARE, SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM, SSL_R_NO_SHARED_SIGNATURE_ALGORITHMS,
+      SSL_R_NO_SHARED_GROUPS:
+      .nothingShared
+    case alert + SSL_AD_NO_APPLICATION_PROTOCOL, SSL_R_NO_APPLICATION_PROTOCOL: .noApplicationProtocol
     case SSL_R_HTTP_REQUEST, SSL_R_HTTPS_PROXY_REQUEST, SSL_R_WRONG_VERSION_NUMBER: .notTLS
     case SSL_R_CERTIFICATE_VERIFY_FAILED: .clientCertificate
     default: nil
@@ -187,7 +161,7 @@ extension TLSFailure {
 
 extension TLSError.Cause {
   /// The kind of a failure with no further details.
-  var failure: TLSFailure {
+  fileprivate var failure: TLSFailure {
     switch self {
     case .configuration, .internalFailure: .internalError
     case .plaintextHTTP: .notTLS
@@ -201,8 +175,7 @@ extension TLSError.Cause {
 
 /// The error queue of this thread, which all sessions on it share.
 enum ErrorQueue {
-  /// Empties the queue before a call, so that errors of earlier calls cannot be mistaken for its own: `SSL_get_error`
-  /// treats any entry as a failure of the present session.
+  /// Empties the queue before a call, because `SSL_get_error` treats any entry as a failure of the present session.
   static func clear() {
     // A check costs a fraction of emptying the sixteen entries, which are nearly always empty.
     if ERR_peek_error() != 0 { ERR_clear_error() }
@@ -211,10 +184,8 @@ enum ErrorQueue {
   /// Empties the queue, and returns whether an allocation failed.
   static func takeMemoryFailure() -> Bool {
     var isFound = false
-    var code = ERR_get_error()
-    while code != 0 {
+    while case let code = ERR_get_error(), code != 0 {
       if ERR_GET_REASON(code) == ERR_R_MALLOC_FAILURE { isFound = true }
-      code = ERR_get_error()
     }
     // Frees the texts of the entries, which would otherwise be freed by, and so credited to, another session.
     ERR_clear_error()

@@ -3,11 +3,8 @@ import COpenSSL
 
 /// The TLS of one connection: it maps ciphertext to plaintext and back, without its own socket, clock or thread.
 ///
-/// Confined to one event loop; not `Sendable`. Between calls it keeps neither plaintext nor ciphertext, except the
-/// received part of an incomplete record.
-///
-/// After an error the session is over: send `outgoing`, which contains the alert if there is one, and close the
-/// connection.
+/// Confined to one event loop; not `Sendable`. Between calls it keeps no plaintext, and no ciphertext except a part of
+/// an incomplete record. After an error send `outgoing`, which may contain an alert, and close the connection.
 @safe public final class TLSSession {
   /// The present phase of the session.
   public private(set) var phase = TLSPhase.handshaking
@@ -50,9 +47,7 @@ import COpenSSL
   ///   - host: A DNS name, or an IP address without brackets. The server's certificate must be for it.
   ///   - applicationProtocols: ALPN names to offer (RFC 7301), best first; empty for no ALPN.
   /// - Throws: `TLSError` with the cause `configuration` if no certificate could be for such a host.
-  public convenience init(
-    _ context: TLSClientContext, host: String, applicationProtocols: [String]
-  ) throws(TLSError) {
+  public convenience init(_ context: TLSClientContext, host: String, applicationProtocols: [String]) throws(TLSError) {
     let context = context.current
     try context.loadSystemStore()
     let protocols = try ApplicationProtocols(applicationProtocols)
@@ -71,9 +66,7 @@ import COpenSSL
     guard let ssl = unsafe SSL_new(context) else {
       throw .internalFailure("The process has no memory for a TLS session.")
     }
-    self.owner = owner
-    self.limits = limits
-    self.server = server
+    (self.owner, self.limits, self.server) = (owner, limits, server)
     unsafe self.ssl = ssl
     // From here on `deinit` frees `ssl`, even if this initializer throws.
     guard let bio = unsafe transport.makeBIO() else {
@@ -127,9 +120,7 @@ import COpenSSL
     let before = enter(&outgoing)
     defer { leave(&outgoing, since: before) }
     try recordingFailure { () throws(TLSError) in
-      try unsafe ciphertext.withUnsafeBytes { bytes throws(TLSError) in
-        unsafe try receive(bytes, into: &plaintext)
-      }
+      try unsafe ciphertext.withUnsafeBytes { bytes throws(TLSError) in unsafe try receive(bytes, into: &plaintext) }
     }
     return phase
   }
@@ -194,31 +185,22 @@ import COpenSSL
   private func receive(_ ciphertext: UnsafeRawBufferPointer, into plaintext: inout [UInt8]) throws(TLSError) {
     var rest = unsafe ciphertext
     if !partialRecord.bytes.isEmpty, let record = unsafe partialRecord.complete(from: &rest) {
-      try unsafe record.span.withUnsafeBytes { bytes throws(TLSError) in
-        unsafe try process(bytes, into: &plaintext)
-      }
+      try unsafe record.span.withUnsafeBytes { bytes throws(TLSError) in unsafe try process(bytes, into: &plaintext) }
     }
     // One record at a time, so that a limit and OpenSSL refuse the same bytes in the same order however they arrive.
-    while phase == .handshaking, let record = unsafe partialRecord.next(from: &rest) {
+    // Whole records, the usual case, are read without copying them.
+    while phase != .closedByPeer, let record = unsafe partialRecord.next(from: &rest) {
       unsafe try process(record, into: &plaintext)
-    }
-    if phase == .established {
-      // Whole records, the usual case, are read without copying them.
-      let usable = unsafe partialRecord.usableBytes(of: rest)
-      unsafe try process(UnsafeRawBufferPointer(rebasing: rest.prefix(usable)), into: &plaintext)
-      unsafe rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(usable))
     }
     guard phase != .closedByPeer else { return }
     unsafe partialRecord.keep(rest)
     if phase == .handshaking { try limitHandshake() }
   }
 
-  /// Makes OpenSSL process `records`: a single one during the handshake.
-  private func process(_ records: UnsafeRawBufferPointer, into plaintext: inout [UInt8]) throws(TLSError) {
-    // OpenSSL would allocate its buffers even if there is nothing to read.
-    guard unsafe !records.isEmpty else { return }
-    if phase == .handshaking { try unsafe limitClientHello(in: records) }
-    unsafe transport.incoming = records
+  /// Makes OpenSSL process a record, or what it has to refuse.
+  private func process(_ record: UnsafeRawBufferPointer, into plaintext: inout [UInt8]) throws(TLSError) {
+    if phase == .handshaking { try unsafe limitClientHello(in: record) }
+    unsafe transport.incoming = record
     defer { unsafe transport.incoming = UnsafeRawBufferPointer(start: nil, count: 0) }
     if phase == .handshaking { try handshake() }
     if phase == .established { try decrypt(into: &plaintext) }
@@ -241,8 +223,7 @@ import COpenSSL
 
   /// Refuses a ClientHello that is too long before OpenSSL allocates memory for it.
   private func limitClientHello(in record: UnsafeRawBufferPointer) throws(TLSError) {
-    // In TLS 1.2, only the first message is a ClientHello, and encrypted records look like others. OpenSSL refuses what
-    // is not a record.
+    // In TLS 1.2, only the first message is a ClientHello, and encrypted records look like others.
     guard server == nil, !partialRecord.isOutOfStep, unsafe SSL_version(ssl) != TLS1_2_VERSION,
       unsafe clientHello.isExceeded(by: record, limits.clientHelloBytes)
     else { return }
@@ -294,21 +275,8 @@ import COpenSSL
     default: throw unsafe .failure(of: ssl, server: server)
     }
   }
-}
 
-/// The phase of a session.
-public enum TLSPhase: Sendable, Equatable {
-  /// The handshake is in progress; more messages of the peer are needed.
-  case handshaking
-  case established
-  /// The peer has sent close_notify and sends no more data. It still accepts data from this side (RFC 8446 §6.1).
-  case closedByPeer
-}
-
-/// The end of a handshake, and its results.
-extension TLSSession {
-  /// The error if the peer closes during the handshake. It is nil if the peer never sent a byte, as load balancers do
-  /// that only check whether the port is open.
+  /// The error if the peer closes during the handshake; nil if it sent no byte, as load balancers do to check a port.
   public var unfinishedHandshake: TLSError? {
     guard phase == .handshaking, hasReceived else { return nil }
     return TLSError(.violationByPeer, "The peer closed the connection during the TLS handshake.", failure: .closed)
@@ -334,7 +302,6 @@ extension TLSSession {
 
   /// Whether the handshake has finished and the peer has not closed.
   public var isEstablished: Bool { phase == .established }
-
   /// Whether a ticket of an earlier session replaced the full handshake.
   public var wasResumed: Bool { unsafe SSL_session_reused(ssl) == 1 }
 
@@ -347,8 +314,7 @@ extension TLSSession {
     return unsafe String(decoding: UnsafeBufferPointer(start: name, count: Int(length)), as: UTF8.self)
   }
 
-  /// The client's certificate, verified against the client CAs in this handshake or in that of the resumed session, or
-  /// nil if the client sent none. Each access reads the certificate again.
+  /// The client's certificate, verified in this handshake or that of the resumed session; read again by each access.
   public var clientCertificate: ClientCertificate? {
     unsafe SSL_get0_peer_certificate(ssl).flatMap { unsafe ClientCertificate($0, authorities: authorities) }
   }
@@ -360,4 +326,13 @@ extension TLSSession {
     guard let identity = unsafe SSL_SESSION_get0_id_context(session, &length) else { return [] }
     return unsafe Array(UnsafeBufferPointer(start: identity, count: Int(length)))
   }
+}
+
+/// The phase of a session.
+public enum TLSPhase: Sendable, Equatable {
+  /// The handshake is in progress; more messages of the peer are needed.
+  case handshaking
+  case established
+  /// The peer has sent close_notify and sends no more data. It still accepts data from this side (RFC 8446 §6.1).
+  case closedByPeer
 }

@@ -7,8 +7,7 @@ public struct ThrowawayCertificate: Sendable {
   /// The private key in PEM.
   public let keyPEM: String
 
-  /// Generates a P-256 key and a certificate that is valid from an hour ago for 30 days, for names in OpenSSL's form:
-  /// `DNS:localhost`, `IP:127.0.0.1`.
+  /// Generates a P-256 key and a certificate for 30 days and these names: `DNS:localhost`, `IP:127.0.0.1`.
   public init(for names: [String]) throws(TLSError) {
     let failure = TLSError(
       .internalFailure, "OpenSSL cannot create a certificate for \(names.joined(separator: ", ")).")
@@ -47,11 +46,7 @@ public struct ThrowawayCertificate: Sendable {
   }
 
   private static func text(_ write: (OpaquePointer) -> Int32) -> String? {
-    guard let bio = unsafe BIO_new(BIO_s_mem()) else { return nil }
-    defer { unsafe BIO_free(bio) }
-    guard unsafe write(bio) == 1 else { return nil }
-    var bytes = [UInt8](repeating: 0, count: 8192)
-    let count = unsafe BIO_read(bio, &bytes, Int32(bytes.count))
-    return count > 0 ? String(decoding: bytes.prefix(Int(count)), as: UTF8.self) : nil
+    let bytes = unsafe Certificate.bytes(atMost: 8192, write)
+    return bytes.isEmpty ? nil : String(decoding: bytes, as: UTF8.self)
   }
 }

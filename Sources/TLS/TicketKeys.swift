@@ -2,8 +2,7 @@ import COpenSSL
 import Glibc
 import Locks
 
-/// The keys of a server's session tickets (RFC 5077 §4): one for new tickets, and further ones, which still decrypt
-/// tickets.
+/// The keys of a server's session tickets (RFC 5077 §4): one for new tickets, and further ones, which still decrypt.
 ///
 /// Without key files the server replaces its key after a day, and keeps the previous one. An attacker that learns both
 /// present keys can decrypt at most the resumption secrets of the tickets of two days. OpenSSL's own keys would stay for
@@ -12,24 +11,19 @@ public final class TicketKeys: Sendable {
   /// The seconds for which a key encrypts new tickets.
   static let period = 86_400
 
-  /// The maximum number of key files. 8: a rotation needs 3 (the next, the present and the previous one), and each
-  /// ticket is compared with the name of each key.
+  /// The maximum number of key files. 8: a rotation needs 3, and each ticket is compared with the name of each key.
   public static let mostFiles = 8
 
-  /// Whether the keys are those of files.
   let areFromFiles: Bool
-
   /// The problems of usable files for the operator: one sentence each.
   public let findings: [String]
-
   /// Returns the keys: the one for new tickets, then the further ones.
   private let present: @Sendable () -> [TicketKey]
 
   /// Creates the first key of this process. `now` returns the time in seconds since 1970.
   init(now: @escaping @Sendable () -> Int) throws(TLSError) {
     let pair = Locked(RotatingKeys(current: try TicketKey.random(), madeAt: now()))
-    areFromFiles = false
-    findings = []
+    (areFromFiles, findings) = (false, [])
     present = {
       pair.withLock { pair in
         pair.rotate(now: now())
@@ -49,8 +43,7 @@ public final class TicketKeys: Sendable {
           + "and make each new one with '\(TicketKeyFile.command)'.")
     }
     let keys = files.map(\.key)
-    areFromFiles = true
-    findings = files.flatMap(\.findings)
+    (areFromFiles, findings) = (true, files.flatMap(\.findings))
     present = { keys }
   }
 
@@ -86,8 +79,7 @@ public final class TicketKeys: Sendable {
       && key.authenticate(with: mac) ? 1 : -1
   }
 
-  /// Returns 0 for a full handshake because the key is unknown or too old, 1 to accept the ticket, 2 to accept and
-  /// replace it, or -1 if OpenSSL fails.
+  /// Returns 0 for a full handshake, 1 to accept the ticket, 2 to accept and replace it, or -1 if OpenSSL fails.
   private func decrypt(
     _ name: UnsafeMutablePointer<UInt8>, _ vector: UnsafeMutablePointer<UInt8>, _ cipher: OpaquePointer?,
     _ mac: OpaquePointer?, isTLS13: Bool
@@ -122,8 +114,7 @@ private struct RotatingKeys {
   }
 }
 
-/// A ticket key: its name in tickets, a key for HMAC-SHA-256 and a key for AES-256-CBC, in this order, which is that of
-/// nginx's files. Wiped when freed.
+/// A ticket key, wiped when freed: its name in tickets, a key for HMAC-SHA-256 and one for AES-256-CBC, as in files.
 @safe final class TicketKey: @unchecked Sendable {
   // Safe and Sendable: the memory lives from `init` to `deinit` and only `init` writes it.
   static let nameBytes = 16
@@ -171,53 +162,8 @@ private struct RotatingKeys {
   }
 }
 
-/// A store of the latest resumable session of each host (RFC 8446 §2.2, RFC 5077).
-final class SessionTickets: Sendable {
-  /// An owned reference to a session of OpenSSL.
-  @safe private final class Reference: @unchecked Sendable {
-    // Safe and Sendable: `pointer` keeps the reference until `deinit`, and OpenSSL counts references atomically.
-    let pointer: OpaquePointer
-
-    init(_ pointer: OpaquePointer) { unsafe self.pointer = unsafe pointer }
-
-    deinit { unsafe SSL_SESSION_free(pointer) }
-  }
-
-  private let sessions = Locked<[String: Reference]>([:])
-
-  /// Makes every session of `context` report the tickets that it receives. OpenSSL itself stores none.
-  static func keep(on context: OpaquePointer) {
-    unsafe SSL_CTX_set_session_cache_mode(context, Int(SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL))
-    unsafe SSL_CTX_sess_set_new_cb(context) { ssl, session in
-      guard let ssl = unsafe ssl, let session = unsafe session, let server = unsafe ServerIdentity.of(ssl),
-        unsafe SSL_SESSION_is_resumable(session) == 1
-      else { return 0 }
-      unsafe server.context.tickets.replace(server.host, with: session)
-      return 1  // this object owns the reference now
-    }
-  }
-
-  /// Takes ownership of a reference to the session to resume for `host`, or removes the stored session if it is nil.
-  func replace(_ host: String, with session: OpaquePointer?) {
-    let new = unsafe session.map { unsafe Reference($0) }
-    // The previous session is freed outside of the lock.
-    _ = sessions.withLock { sessions in
-      defer { sessions[host] = new }
-      return sessions[host]
-    }
-  }
-
-  /// Offers the stored session of `host`, if there is one.
-  func offer(_ host: String, on ssl: OpaquePointer) {
-    guard let session = sessions.withLock({ $0[host] }) else { return }
-    // Takes its own reference. If it refuses the session, the handshake is a full one.
-    unsafe SSL_set_session(ssl, session.pointer)
-  }
-}
-
 /// A file with the key of session tickets that several servers share, in the format of nginx's `ssl_session_ticket_key`
-/// for AES-256: 80 random bytes, of which the first 16 are the key's name in tickets, the next 32 the key for
-/// HMAC-SHA-256, and the last 32 the key for AES-256-CBC.
+/// for AES-256: the key's name in 16 bytes, and 32 random bytes each for HMAC-SHA-256 and AES-256-CBC.
 public struct TicketKeyFile: Sendable {
   /// The command that makes such a file. It never contains the path of a wrong file, because it would overwrite it.
   static let command = "openssl rand -out ticket.key \(TicketKey.bytes)"
@@ -253,25 +199,5 @@ public struct TicketKeyFile: Sendable {
       .configuration,
       "'\(path)' has \(status.st_size) bytes\(older), and a ticket key has \(TicketKey.bytes); make one with "
         + "'\(command)'.")
-  }
-}
-
-/// The access of other users to a file with a secret.
-struct FileAccess {
-  let path: String
-  /// The permissions, as in `st_mode`.
-  let mode: mode_t
-  /// Whether the file is on a read-only mount, as an orchestrator's secrets are.
-  let isOnReadOnlyMount: Bool
-
-  /// Returns a sentence for the operator if all users can read the file, a `kind` such as `key file`.
-  /// - Throws: `configuration` if others can replace the secret.
-  func findings(_ kind: String) throws(TLSError) -> [String] {
-    guard mode & (S_IWGRP | S_IWOTH) == 0 else {
-      throw TLSError(
-        .configuration, "Users other than the owner can write to the \(kind) '\(path)'; run 'chmod 600 \(path)'.")
-    }
-    guard mode & S_IROTH != 0, !isOnReadOnlyMount else { return [] }
-    return ["All users of this machine can read the \(kind) '\(path)'; run 'chmod 600 \(path)'."]
   }
 }

@@ -1,7 +1,7 @@
 /// The trace that a request belongs to, and the server's span of the request.
 ///
-/// A caller may choose the trace, because that is only a correlation. What costs something or reaches Apple as the
-/// caller wrote it counts only from trusted proxies: the `sampled` flag and `tracestate`.
+/// A caller may choose the trace, which is only a correlation. What costs something or reaches Apple as the caller wrote it,
+/// the `sampled` flag and `tracestate`, counts only from trusted proxies.
 public struct RequestTrace: Sendable {
   /// The identifier that the server made for the request. It is also the trace, if the request has no parent.
   let own: TraceID
@@ -17,12 +17,10 @@ public struct RequestTrace: Sendable {
 
   /// The trace: the caller's, or a new one.
   public var traceID: TraceID { parent?.traceID ?? own }
-
   /// The server's span of this request.
   public var spanID: SpanID { SpanID(ofRequest: own) }
 
-  /// Returns the server's span, for requests that it causes. Without a sampler, which means that the server exports no
-  /// spans, it passes on the flag of a trusted proxy.
+  /// Returns the server's span, for requests that it causes. Without a sampler it has the flag of a trusted proxy.
   public func context(_ sampler: Sampler? = nil) -> SpanContext {
     let isSampled = sampler?.records(self) ?? (isParentTrusted && parent?.isSampled == true)
     return SpanContext(traceID: traceID, spanID: spanID, isSampled: isSampled, state: parent?.state)

@@ -1,6 +1,5 @@
-/// Decides which spans the server records, by the rules of OpenTelemetry's samplers (OTEL_TRACES_SAMPLER).
-///
-/// The decision depends only on the request and its fields, so every part of the server that asks gets the same one.
+/// Decides which spans the server records, by the rules of OpenTelemetry's samplers (OTEL_TRACES_SAMPLER). The decision
+/// depends only on the request and its fields, so every part of the server gets the same one.
 public struct Sampler: Sendable, Equatable {
   /// The decision about a trace without a decision of its parent.
   public enum Root: Sendable, Equatable {
@@ -22,8 +21,7 @@ public struct Sampler: Sendable, Equatable {
 
   /// Returns whether the server records its spans of the request.
   ///
-  /// Any caller can save the server the work. Only a trusted proxy can cause it: another caller that claims to be
-  /// recorded counts as one that begins a trace.
+  /// Any caller can save the server the work; only a trusted proxy can cause it: for others a trace begins here.
   public func records(_ trace: RequestTrace) -> Bool {
     guard let parent = trace.parent else { return records(trace.own) }
     if isParentBased {

@@ -1,6 +1,6 @@
 import Bytes
 
-/// What one service tells the next about its span (W3C Trace Context): the content of `traceparent` and `tracestate`.
+/// What one service tells the next about its span (W3C Trace Context): `traceparent` and `tracestate`.
 public struct SpanContext: Sendable, Equatable {
   /// The trace.
   public var traceID: TraceID
@@ -16,11 +16,10 @@ public struct SpanContext: Sendable, Equatable {
     (self.traceID, self.spanID, self.isSampled, self.state) = (traceID, spanID, isSampled, state)
   }
 
-  /// Parses the value of the only `traceparent` field of a request, in constant time. Returns nil if the value is
-  /// malformed, because then the server begins a new trace (§4.3).
+  /// Parses the only `traceparent` of a request, in constant time. Nil if it is malformed: a new trace begins (§4.3).
   ///
-  /// Version 00 has exactly 55 bytes. A later version may append more after a dash, which this version ignores, and
-  /// `ff` is invalid (§4.3). Digits are in lower case, and neither identifier is all zero (§3.2.2).
+  /// Version 00 has exactly 55 bytes. A later version may append more after a dash, which is ignored, and `ff` is invalid
+  /// (§4.3). Digits are in lower case, and neither identifier is all zero (§3.2.2).
   public init?(traceparent value: Span<UInt8>) {
     guard value.count >= Self.length, value[2] == Self.dash, value[35] == Self.dash, value[52] == Self.dash,
       let version = value.lowercaseHexadecimal(in: 0..<2), version != 0xFF,
@@ -33,9 +32,7 @@ public struct SpanContext: Sendable, Equatable {
     self.init(traceID: traceID, spanID: spanID, isSampled: flags & 1 == 1)
   }
 
-  /// Appends the value of `traceparent` for requests that this span sends: ``length`` bytes.
-  ///
-  /// Of the flags it has only `sampled`: the others that version 00 of the specification defines are zero (§3.2.2.5).
+  /// Appends a `traceparent` for requests that this span sends: ``length`` bytes, no flag but `sampled` (§3.2.2.5).
   public func appendTraceparent(to value: inout OutputSpan<UInt8>) {
     value.append("00-")
     value.append(traceID)
@@ -46,9 +43,7 @@ public struct SpanContext: Sendable, Equatable {
 
   /// Returns the context of a span that this span causes.
   public func child(_ spanID: SpanID) -> SpanContext {
-    var context = self
-    context.spanID = spanID
-    return context
+    SpanContext(traceID: traceID, spanID: spanID, isSampled: isSampled, state: state)
   }
 
   /// The length of a `traceparent` of version 00: version, trace, span and flags, with a dash between them.
@@ -69,8 +64,7 @@ extension Span<UInt8> {
   }
 }
 
-/// The value of `tracestate`: what tracing systems have attached to a trace (§3.3). This server passes it on unchanged,
-/// without white space and empty members.
+/// What tracing systems have attached to a trace (§3.3), passed on without white space and empty members.
 public struct TraceState: Sendable, Equatable, CustomStringConvertible {
   /// The members, joined by commas.
   public let description: String
@@ -80,7 +74,7 @@ public struct TraceState: Sendable, Equatable, CustomStringConvertible {
   /// The maximum number of members (§3.3.1.1).
   static let maximumCount = 32
 
-  /// A collector of the field lines of a request, which form one list in their order (§3.3.1).
+  /// The field lines of a request, which form one list in their order (§3.3.1).
   public struct Reader {
     private var value: [UInt8] = []
     private var isTooLong = false

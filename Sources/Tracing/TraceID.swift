@@ -29,8 +29,8 @@ public struct SpanID: Sendable, Hashable, CustomStringConvertible {
     self.bits = bits
   }
 
-  /// Creates the identifier of the span that the server makes for the request with this own identifier. Both are a
-  /// bijection of one counter, so no two requests of a generator have the same.
+  /// Creates the identifier of the server's span for the request with this own identifier. Both are a bijection of one
+  /// counter, so no two requests of a generator have the same.
   init(ofRequest own: TraceID) { self.init(generated: SplitMix64.mix(own.low ^ 0x9E37_79B9_7F4A_7C15)) }
 
   fileprivate init(generated bits: UInt64) {
@@ -69,17 +69,16 @@ extension [UInt8] {
 
 /// A generator of identifiers of requests and traces without a lock or a system call. Each event loop has its own.
 ///
-/// The upper 64 bits are random and identify the generator. The lower 64 bits are SplitMix64 from a random start: a
-/// bijection of a counter, so no two are equal, and an ID does not reveal the number of requests.
+/// The upper 64 bits are random and identify it. The lower 64 bits are SplitMix64 from a random start: a bijection of a
+/// counter, so no two are equal, and an ID does not reveal the number of requests.
 public struct TraceIDGenerator: Sendable {
   private let high: UInt64
   private var numbers: SplitMix64
 
-  /// Creates a generator with a start value from the system's random number generator.
+  /// Creates a generator with a random start.
   public init() {
-    var random = SystemRandomNumberGenerator()
     // Never 0, so that no identifier is.
-    self.init(high: random.next() | 1, start: random.next())
+    self.init(high: .random(in: .min ... .max) | 1, start: .random(in: .min ... .max))
   }
 
   init(high: UInt64, start: UInt64) {
@@ -93,13 +92,10 @@ public struct TraceIDGenerator: Sendable {
 
 /// A generator of identifiers of spans without a system call.
 public struct SpanIDGenerator: Sendable {
-  private var numbers: SplitMix64
+  private var numbers = SplitMix64(state: .random(in: .min ... .max))
 
-  /// Creates a generator with a start value from the system's random number generator.
-  public init() {
-    var random = SystemRandomNumberGenerator()
-    numbers = SplitMix64(state: random.next())
-  }
+  /// Creates a generator with a random start.
+  public init() {}
 
   /// Returns the next identifier. 2^64 of them differ.
   public mutating func next() -> SpanID { SpanID(generated: numbers.next()) }

@@ -3,10 +3,9 @@ public import HTTPTypes
 
 /// Stops requests to an upstream or a resource that keeps failing, and then probes it with one request at a time.
 ///
-/// A closed breaker lets all requests pass. It opens after several failures in a row, or if half of the attempts in the
-/// last seconds failed. An open breaker stops all requests for a pause. Then a single request passes, the probe. If it
-/// succeeds, the breaker closes. If it fails, the pause doubles, up to a bound. Outcomes of requests from before the
-/// opening change nothing.
+/// A closed breaker opens after several failures in a row, or if half of the attempts in the last seconds failed. An open
+/// one stops all requests for a pause. Then a single one passes, the probe. If it succeeds, the breaker closes. If it fails,
+/// the pause doubles, up to a bound. Outcomes of requests from before the opening change nothing.
 struct CircuitBreaker: Sendable {
   private enum Position: Sendable {
     case closed
@@ -17,11 +16,10 @@ struct CircuitBreaker: Sendable {
   }
 
   private var position = Position.closed
-  private var window = FailureWindow(CircuitLimits.window)
+  private var window = FailureWindow()
   private var consecutive = 0
   /// The time of the last counted failure. An earlier request that breaks later may have used the same connection.
   private var lastFailure: Duration?
-  /// The present pause before a probe.
   private(set) var pause = CircuitLimits.firstPause
   private var epoch: UInt64 = 0
   /// The time of the last transition from closed to open.
@@ -30,9 +28,7 @@ struct CircuitBreaker: Sendable {
   private(set) var isLearned = false
 
   /// Whether all requests pass.
-  var isClosed: Bool {
-    if case .closed = position { true } else { false }
-  }
+  var isClosed: Bool { if case .closed = position { true } else { false } }
 
   /// Returns how long no request may pass, or nil if one may. Unlike `admit`, changes no state.
   func refusal(now: Duration) -> Duration? {
@@ -54,9 +50,7 @@ struct CircuitBreaker: Sendable {
   /// Records the outcome of a request that passed.
   ///
   /// - Parameter mayOpen: Whether the evidence is sufficient to open a closed breaker.
-  mutating func record(
-    _ outcome: CircuitOutcome, of pass: CircuitPass, mayOpen: Bool = true, now: Duration
-  ) {
+  mutating func record(_ outcome: CircuitOutcome, of pass: CircuitPass, mayOpen: Bool = true, now: Duration) {
     guard pass.epoch == epoch else { return }
     switch position {
     case .closed: count(outcome, of: pass, mayOpen: mayOpen, now: now)
@@ -70,8 +64,7 @@ struct CircuitBreaker: Sendable {
     if !isClosed, pass.began >= opened { close() }
   }
 
-  /// Opens because another replica's breaker is open. Once open, it probes by itself: another replica that has lost its own
-  /// way to the upstream must not hold this one open for good.
+  /// Opens because another replica's is open. Then it probes by itself: that one may have lost its own way.
   mutating func learn(pause: Duration, now: Duration) {
     guard isClosed else { return }
     isLearned = true
@@ -79,7 +72,7 @@ struct CircuitBreaker: Sendable {
     position = .open(until: now + min(pause, CircuitLimits.longestPause * 2))
   }
 
-  /// Another replica's breaker has closed. This one closes as well if it opened only because of others. Otherwise its next
+  /// Another replica's breaker has closed. This one closes too if it opened only because of others. Otherwise its next
   /// request is a probe: the upstream may be unreachable from here alone.
   mutating func learnRecovery(now: Duration) {
     if isLearned { return close() }
@@ -87,13 +80,10 @@ struct CircuitBreaker: Sendable {
   }
 
   private mutating func probed(_ outcome: CircuitOutcome, now: Duration) {
-    switch outcome {
-    case .success: close()
-    case .failure, .broken, .resourceFailure:
-      pause = min(pause * 2, CircuitLimits.longestPause)
-      open(now: now)
-    case .neutral: position = .open(until: now)
-    }
+    if outcome == .success { return close() }
+    guard outcome.isFailure else { return position = .open(until: now) }
+    pause = min(pause * 2, CircuitLimits.longestPause)
+    open(now: now)
   }
 
   private mutating func count(_ outcome: CircuitOutcome, of pass: CircuitPass, mayOpen: Bool, now: Duration) {
@@ -105,13 +95,8 @@ struct CircuitBreaker: Sendable {
       consecutive += 1
       lastFailure = now
     }
-    window.record(failed: outcome != .success, now: now)
-    if mayOpen, consecutive >= CircuitLimits.consecutive || hasFailedTooOften { open(now: now) }
-  }
-
-  private var hasFailedTooOften: Bool {
-    window.attempts >= CircuitLimits.leastAttempts
-      && window.failures * 100 >= window.attempts * CircuitLimits.failurePercent
+    window.record(failed: outcome.isFailure, now: now)
+    if mayOpen, consecutive >= CircuitLimits.consecutive || window.hasFailedTooOften { open(now: now) }
   }
 
   private mutating func open(now: Duration) {
@@ -122,12 +107,8 @@ struct CircuitBreaker: Sendable {
 
   private mutating func close() {
     epoch += 1
-    position = .closed
-    window = FailureWindow(CircuitLimits.window)
-    consecutive = 0
-    lastFailure = nil
-    pause = CircuitLimits.firstPause
-    isLearned = false
+    (position, window, consecutive, lastFailure) = (.closed, FailureWindow(), 0, nil)
+    (pause, isLearned) = (CircuitLimits.firstPause, false)
   }
 }
 
@@ -135,23 +116,16 @@ struct CircuitBreaker: Sendable {
 enum CircuitLimits {
   /// The failures in a row that open the breaker: 5. A healthy service has fewer.
   static let consecutive = 5
-
   /// The fewest attempts in the window that make its failure ratio meaningful: 20.
   static let leastAttempts = 20
-
   /// The failure ratio in the window that opens the breaker, in percent: 50.
   static let failurePercent = 50
-
   /// The time for which an attempt counts: 10 s.
   static let window: Duration = .seconds(10)
-
   /// The pause between the opening and the first probe: 500 ms.
   static let firstPause: Duration = .milliseconds(500)
-
-  /// The longest pause between two probes: 2 s. Each failed probe doubles the pause. So an upstream that has recovered
-  /// is in use within 5 s, including the time to connect.
+  /// The longest pause between two probes: 2 s. So an upstream that has recovered, and connects, is in use within 5 s.
   static let longestPause: Duration = .seconds(2)
-
   /// The time after which another probe may pass: 10 s. The caller of a probe may be gone without recording an outcome.
   static let probeTime: Duration = .seconds(10)
 }
@@ -162,13 +136,14 @@ public enum CircuitOutcome: Sendable, Equatable {
   case success
   /// The attempt failed: 502, 503, 504, timeout, or unreachable upstream.
   case failure
-  /// Only this resource failed: 500 or another 5xx, or a response whose header section is too large. This is no evidence
-  /// about other resources.
+  /// Only this resource failed: another 5xx, or a response whose header section is too large. No evidence about others.
   case resourceFailure
   /// The connection broke. It may have carried a hundred other requests, which are not further evidence.
   case broken
   /// No evidence: this side gave up the attempt.
   case neutral
+
+  var isFailure: Bool { self != .success && self != .neutral }
 
   /// Creates the outcome of a response.
   public init(_ status: HTTPResponse.Status) {
@@ -196,7 +171,6 @@ public enum CircuitOutcome: Sendable, Equatable {
 
 /// The permission to send a request upstream. The outcome is recorded with it.
 struct CircuitPass: Sendable, Equatable {
-  /// Whether the request is the probe that checks whether the upstream has recovered.
   let isProbe: Bool
   /// Whether the request is a second opinion, from a caller that did not cause the failures.
   var isOpinion = false
@@ -208,37 +182,32 @@ struct CircuitPass: Sendable, Equatable {
 /// The attempts and failures of the last seconds, in ten slots that expire one by one.
 struct FailureWindow: Sendable {
   private static let slots = 10
-
-  private let slot: Duration
   private var all = RollingCounts(slots: slots)
   private var failed = RollingCounts(slots: slots)
-
-  init(_ length: Duration) {
-    slot = max(length / Self.slots, .nanoseconds(1))
-  }
 
   var attempts: Int { all.sum(from: 0, through: all.newest) }
   var failures: Int { failed.sum(from: all.kept.lowerBound, through: all.newest) }
 
+  var hasFailedTooOften: Bool {
+    attempts >= CircuitLimits.leastAttempts && failures * 100 >= attempts * CircuitLimits.failurePercent
+  }
+
   mutating func record(failed isFailed: Bool, now: Duration) {
     // A clock that went back counts for the latest slot.
-    let present = max(Int(now / slot), all.newest)
+    let present = max(Int(now / (CircuitLimits.window / Self.slots)), all.newest)
     all.add(in: present)
     if isFailed { failed.add(in: present) }
   }
 }
 
-/// Requests that pass an open circuit because their callers have no failures. Otherwise one caller with failing
-/// requests could keep the circuit open for all, because its frequent requests would become every probe.
+/// Requests that pass an open circuit because their callers have no failures. Otherwise one caller could take every probe.
 struct SecondOpinions: Sendable {
   /// The most second opinions in one period: the concurrent requests of one page.
   static let most = 32
-
   private var began = Duration.zero
   /// The number of opinions of each client in the period.
   private var given: [UInt64: Int] = [:]
   private var total = 0
-
   /// The number of replicas that share the opinions of a period. Each may give at least one.
   var replicas = 1
 
@@ -262,16 +231,13 @@ package struct RollingCounts: Sendable {
   private var counts: [Int32]
   private(set) var newest = 0
 
-  package init(slots: Int) {
-    counts = [Int32](repeating: 0, count: slots)
-  }
+  package init(slots: Int) { counts = [Int32](repeating: 0, count: slots) }
 
   var kept: ClosedRange<Int> { max(newest - counts.count + 1, 0)...newest }
 
   subscript(slot: Int) -> Int { kept.contains(slot) ? Int(counts[slot % counts.count]) : 0 }
 
-  /// Changes the number of a slot. A later one than the newest replaces the oldest ones; one that is not kept any more stays
-  /// forgotten.
+  /// A later slot than the newest replaces the oldest ones; one that is not kept any more stays forgotten.
   package mutating func add(_ change: Int32 = 1, in slot: Int) {
     if slot > newest {
       for stale in max(newest + 1, slot - counts.count + 1)...slot { counts[stale % counts.count] = 0 }

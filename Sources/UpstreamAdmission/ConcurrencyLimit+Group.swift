@@ -11,7 +11,7 @@ extension ConcurrencyLimit {
     var team = TeamQuota()
     team.replicas = max(replicas, 1)
     team.weight = 1 / Double(team.replicas)
-    // A replica that was one of several has its part already. Another one begins with one request at a time.
+    // A replica that was one of several has its part already. Another begins with one request at a time.
     team.inFlight = divisor > 1 || replicas == 1 ? adaptive.value * divisor / max(replicas, 1) : 1
     if let rate = pacing.own.rate {
       team.rate = rate * Double(divisor)
@@ -19,7 +19,7 @@ extension ConcurrencyLimit {
       let pauseEnds = pacing.own.pauseBegan + pacing.own.pauseLength
       team.pausedUntil = Duration(inSeconds: max(pauseEnds, 0))
     }
-    pacing.group = GroupTurns(team, seed: seed, limits: pacingLimits)
+    pacing.group = GroupTurns(team, seed: seed)
     adaptive.use(part: team.inFlight)
     groupLimit = adaptive.value * max(replicas, 1)
   }
@@ -34,20 +34,18 @@ extension ConcurrencyLimit {
     divisor = group.team.replicas
     adaptive.leave(group: max(groupLimit, divisor), of: divisor)
     let part = 1 / Double(divisor)
-    pacing.own = RatePacer(pacingLimits.divided(by: divisor))
+    pacing.own = RatePacer(PacingLimits(replicas: Double(divisor)))
     pacing.own.window = group.team.window
-    refusalsBefore = refusals
+    hasLearned = false
     // After a first 429, the store may not have learned a rate yet. The pause holds even so.
-    if let rate = group.team.rate ?? (group.pausedUntil > self.now ? pacingLimits.unknownRate : nil) {
+    if let rate = group.team.rate ?? (group.pausedUntil > self.now ? PacingLimits().unknownRate : nil) {
       let spread = Double(seed >> 11) * 0x1p-53 / (rate * part)
       pacing.own.adopt(rate: rate * part, pauseEnds: max(group.pausedUntil, self.now) + spread, now: self.now)
     }
     return grants()
   }
 
-  /// Uses what the store has replied, and the turns in it. Returns the waiters that may send now.
-  ///
-  /// - Parameter report: What the settlement has reported.
+  /// Uses the store's reply to a report, and the turns in it. Returns the waiters that may send now.
   public mutating func use(_ reply: QuotaReply, to report: QuotaReport, now: Duration) -> [Grant] {
     self.now = now.inSeconds
     guard pacing.group != nil else { return [] }
@@ -84,11 +82,11 @@ extension ConcurrencyLimit {
     let now = time.inSeconds
     var report = QuotaReport(limits)
     (report.inFlight, report.waiting, report.grown) = (inFlight, waiting, adaptive.grown)
-    report.demands = demands()
+    report.demand = demand()
     guard let (log, last) = pacing.group?.report(now: now), let team = pacing.group?.team else {
       // What this replica has learned alone.
       (report.known, report.window) = ((pacing.own.rate ?? 0) * Double(divisor), pacing.own.window)
-      report.hasLearned = refusals > refusalsBefore
+      report.hasLearned = hasLearned
       return report
     }
     (report.log, report.last, report.part) = (log, last, adaptive.value)
@@ -99,23 +97,9 @@ extension ConcurrencyLimit {
   }
 
   /// The clients with queued requests. Those with the most come first.
-  private func demands() -> [QuotaReport.Demand] {
-    let waiting = clients.lazy.filter { $0.waiting > 0 }.map { client in
-      QuotaReport.Demand(client: client.name.teamNumber, waiting: client.waiting, share: client.share ?? 1)
-    }
-    return Array(waiting.sorted { ($0.waiting, $0.client) > ($1.waiting, $1.client) }.prefix(QuotaReport.mostClients))
-  }
-}
-
-extension PacingLimits {
-  /// The limits of one of several replicas that pace their requests independently.
-  fileprivate func divided(by replicas: Int) -> PacingLimits {
-    var limits = self
-    let replicas = Double(max(replicas, 1))
-    limits.leastRate /= replicas
-    limits.firstRate /= replicas
-    limits.unknownRate /= replicas
-    limits.mostRate /= replicas
-    return limits
+  private func demand() -> String {
+    let waiting = clients.filter { $0.waiting > 0 }.map { ($0.waiting, name: $0.name.teamNumber, share: $0.share ?? 1) }
+    let most = waiting.sorted { ($0.0, $0.name) > ($1.0, $1.name) }.prefix(QuotaReport.mostClients)
+    return most.map { "\(String($1, radix: 16)),\($0),\(Int(min(max($2, 0), 1) * 10_000));" }.joined()
   }
 }

@@ -2,20 +2,18 @@ public import Bytes
 
 // The order of turns.
 extension ConcurrencyLimit {
-  /// Returns whether a client is below its limit of requests in flight, and the pacer allows its next request.
+  /// Whether a client is below its limit of requests in flight, and the pacer allows its next request.
   func mayGo(_ client: Client) -> Bool {
     client.inFlight < adaptive.most(of: client.share) && (!isPaced || client.opening <= now)
   }
 
-  /// Returns whether a caller is below its limit in flight: seven eighths of its client's limit.
+  /// Whether a caller is below its limit in flight: seven eighths of its client's limit.
   func mayGo(_ caller: Caller, of client: Client) -> Bool {
     caller.inFlight < AdaptiveLimit.lessAnEighth(of: adaptive.most(of: client.share))
   }
 
-  /// Gives a turn to a caller with queued requests, and to its client, if their limits allow it.
-  ///
-  /// The function is called whenever a request of the caller arrives or ends, because the limit may have changed since.
-  /// A caller at its limit has a request in flight, so another call will follow.
+  /// Gives a turn to a caller with queued requests, and to its client, if their limits allow it: whenever a request of the
+  /// caller arrives or ends. A caller at its limit has a request in flight, so another call will follow.
   mutating func line(up name: QuotaCaller, _ caller: inout Caller, _ client: inout Client, in slot: Int) {
     if caller.turn == nil, !caller.queue.isEmpty, mayGo(caller, of: client) {
       caller.turn = callerTurns.append(name, to: &client.order)
@@ -105,9 +103,8 @@ extension ConcurrencyLimit {
   }
 
   /// Whether there are too many requests of this client, and one of this caller with this wait is not sent soon. A known
-  /// rate is no overload: the pacer uses all of it only if requests wait.
-  ///
-  /// A caller of which none waits is not the one that sends too many, so its request may wait as long as a burst.
+  /// rate is no overload: the pacer uses all of it only if requests wait. A caller of which none waits is not the one that
+  /// sends too many, so its request may wait as long as a burst.
   private func isLate(_ wait: Duration?, _ request: Request, _ caller: Caller, _ client: Client) -> Bool {
     let ofBurst = limits.burst - request.waited
     let late = caller.queue.isEmpty ? ofBurst : limits.late
@@ -124,9 +121,7 @@ extension ConcurrencyLimit {
   }
 
   /// Returns the approximate wait of a caller's next request if all queued requests stay. Nil before a request has ended,
-  /// unless the rate is known.
-  ///
-  /// Ahead of it are the queued requests of its caller, as many of each other caller of the client, and for each other
+  /// unless the rate is known. Ahead of it are the queued requests of its caller, as many of each other caller of the client, and for each other
   /// client as many as for this client; never more than there are requests, because a request may have several places.
   private func wait(_ caller: Caller, _ client: Client) -> Duration? {
     let own = caller.queue.count + 1
@@ -163,12 +158,12 @@ extension ConcurrencyLimit {
 
 // Requests that several callers wait for.
 extension ConcurrencyLimit {
-  /// Gives a queued request another place, in the queue of a caller that waits for the same request. The place whose turn
-  /// comes first takes it, its caller pays, and the other places are removed. So no caller waits longer than it would
-  /// alone because another caller, whose turns are used up, was the first to send the request.
+  /// Gives a queued request another place, in the queue of a caller that waits for the same request. The first turn takes
+  /// it, its caller pays, and the other places are removed. So no caller waits longer than it would alone because another
+  /// one, whose turns are used up, was the first to send the request.
   ///
-  /// A caller has one place for a request. It gets none if its own request would be refused now. All places of a request
-  /// count as one queued request. Only the queue space counts each, because each takes memory.
+  /// A caller has one place for a request, and none if its own request would be refused now. All places count as one queued
+  /// request, except for the queue space, because each takes memory.
   ///
   /// - Parameter ticket: The ticket that `acquire` returned for the request.
   /// - Returns: The turn if the caller may send at once. Nil if the request waits, or if its turn has already come.
@@ -199,10 +194,10 @@ extension ConcurrencyLimit {
   }
 }
 
-/// Many first-in, first-out queues in one store. Any element can be removed from the middle. All operations take
-/// constant time, and a queue allocates no memory of its own.
+/// Many first-in, first-out queues in one store, with removal from the middle. All operations take constant time, and a
+/// queue allocates no memory of its own.
 struct TicketQueues<Element: Sendable>: Sendable {
-  /// One queue. Valid only together with the store that has its elements.
+  /// Valid only together with the store that has its elements.
   struct Queue: Sendable {
     fileprivate var first: Int?
     fileprivate var last: Int?
@@ -258,9 +253,7 @@ struct TicketQueues<Element: Sendable>: Sendable {
     return QueueTicket(index: index, serial: serial)
   }
 
-  mutating func popFirst(of queue: inout Queue) -> Element? {
-    queue.first.flatMap { remove($0, from: &queue) }
-  }
+  mutating func popFirst(of queue: inout Queue) -> Element? { queue.first.flatMap { remove($0, from: &queue) } }
 
   /// Removes the element of a ticket from its queue, and returns it. Returns nil if it has already left the queue.
   mutating func remove(_ ticket: QueueTicket, from queue: inout Queue) -> Element? {
@@ -288,8 +281,7 @@ public struct QueueTicket: Sendable, Hashable {
 public struct QuotaCaller: Sendable {
   /// The client in the operator's settings.
   public let client: HashedText
-  /// The client's largest part of the limit, above 0 to 1, but at least one request. Nil for the only client, because
-  /// no part is reserved for other clients then.
+  /// The client's largest part of the limit, above 0 to 1, but at least one request. Nil for the only client.
   public let share: Double?
   /// The identity of the caller within its client: an address, or the user that a token names.
   public let identity: ByteString
@@ -304,12 +296,12 @@ public struct QuotaCaller: Sendable {
 }
 
 extension QuotaCaller: Hashable {
-  /// Returns whether both are the same caller of the same client.
+  /// Whether both are the same caller of the same client.
   public static func == (left: QuotaCaller, right: QuotaCaller) -> Bool {
     left.identity == right.identity && left.client == right.client
   }
 
-  /// Feeds the client and the caller.
+  /// Feeds client and caller.
   public func hash(into hasher: inout Hasher) {
     hasher.combine(client)
     hasher.combine(identity)

@@ -1,17 +1,12 @@
 import Bytes
 
 /// Limits the number of concurrent upstream requests, and serves clients and callers by turns. It keeps the team under
-/// its unknown quota, and keeps callers from taking the quota from each other.
+/// its unknown quota, and keeps callers from taking the quota from each other. The limit adapts (``AdaptiveLimit``). Apple
+/// counts the requests of the whole team, so one value serves the process, behind a lock.
 ///
-/// The limit adapts, see `AdaptiveLimit`. Apple counts the requests of the whole team, so one value serves the whole
-/// process, behind a lock.
-///
-/// Clients share the limit by turns, and each client's callers share the client's turns. Each queued client is served one
-/// request a round, however many callers it has. Within the client, each caller is served one, however many requests it
-/// has queued.
-///
-/// A client gets at most its share of the limit, and one caller gets at most seven eighths of that, so that a request
-/// of another caller can be sent at once. A single client may use the whole limit.
+/// Each queued client is served one request a round, however many callers it has. Within the client, each caller is served
+/// one, however many requests it has queued. A client gets at most its share of the limit, a single client all, and one
+/// caller at most seven eighths of that, so that a request of another caller can be sent at once.
 ///
 /// Queued requests also share the queue space. A caller's queue may grow to three times the free space, and a client's
 /// queue to seven times (dynamic thresholds: Choudhury, Hahne 1998). A single caller gets three quarters of the space,
@@ -23,21 +18,18 @@ import Bytes
 /// first queued request may still wait as long as a burst. The wait follows from the number of requests ahead and the
 /// time for which a request is in flight (Little 1961).
 ///
-/// The state is bounded: the limit stores a caller only while one of its requests is in flight or queued, and as many
-/// clients as the operator has named. All operations take constant time. A client or caller at its limit leaves the round,
-/// and returns when one of its requests ends.
+/// A caller is stored only while one of its requests is in flight or queued. All operations take constant time. A client or
+/// caller at its limit leaves the round, and returns when one of its requests ends.
 public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   let limits: ConcurrencyLimits
   var adaptive: AdaptiveLimit
-  var pacing: Pacing
-  let pacingLimits: PacingLimits
+  var pacing = Pacing()
   /// The number of replicas of which each has an equal part, as long as this one is alone.
   var divisor = 1
   /// The most requests in flight of the group, by the last reply of the store.
   var groupLimit = 0
-  /// The number of 429s, and of those before this replica was alone.
-  private(set) var refusals = 0
-  var refusalsBefore = 0
+  /// Whether there was a 429 since this replica was last in a group.
+  var hasLearned = false
   var known: [QuotaCaller: Caller] = [:]
   /// All clients that have sent a request, each in its slot.
   var clients: [Client] = []
@@ -61,11 +53,9 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   private(set) var timeInFlight = TimeInFlight()
 
   /// Creates a limit without requests.
-  public init(_ limits: ConcurrencyLimits = ConcurrencyLimits(), pacing: PacingLimits = PacingLimits()) {
+  public init(_ limits: ConcurrencyLimits = ConcurrencyLimits()) {
     self.limits = limits
     adaptive = AdaptiveLimit(limits)
-    self.pacing = Pacing(own: RatePacer(pacing))
-    pacingLimits = pacing
   }
 
   /// The most requests in flight at present.
@@ -73,21 +63,17 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   /// The number of requests in flight.
   public private(set) var inFlight = 0
   /// The number of queued requests.
-  public var waiting: Int { queues.count - furtherPlaces }
-  /// The number of callers with a request in flight or queued.
-  public var callers: Int { known.count }
-
-  /// The known rate in requests a second that the quota allows: the learned rate, or that of a probe which
-  /// exceeds it and has not been refused. Nil before the first 429.
-  public var rate: Double? { pacing.rate }
-  /// The requests of each client since the start, by its name. Without clients that have sent none.
-  public var clientCounts: [String: ClientCounts] {
+  package var waiting: Int { queues.count - furtherPlaces }
+  /// The learned rate in requests a second, or that of a probe above it without a refusal. Nil before a first 429.
+  package var rate: Double? { pacing.rate }
+  /// The counts of each client that has sent requests, by its name.
+  package var clientCounts: [String: ClientCounts] {
     let counts = clients.lazy.filter { $0.counts.attempts > 0 }.map { ($0.name.text, $0.counts) }
     return Dictionary(uniqueKeysWithValues: counts)
   }
 
-  /// Returns whether all requests pause, after a 429.
-  public func isPaused(now: Duration) -> Bool { pacing.isPaused(now: now.inSeconds) }
+  /// Whether all requests pause, after a 429.
+  package func isPaused(now: Duration) -> Bool { pacing.isPaused(now: now.inSeconds) }
 
   /// Requests a permit.
   ///
@@ -123,9 +109,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   /// Releases a permit. Does nothing if it was already released.
   ///
   /// - Returns: The waiters that may send now.
-  public mutating func release(
-    _ permit: ConcurrencyPermit, _ outcome: ConcurrencyOutcome, now: Duration
-  ) -> [Grant] {
+  public mutating func release(_ permit: ConcurrencyPermit, _ outcome: ConcurrencyOutcome, now: Duration) -> [Grant] {
     begin(now: now)
     guard !permit.isReleased else { return [] }
     let (name, sent, slot) = (permit.caller, permit.sent, permit.slot)
@@ -136,7 +120,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
       adaptive.succeeded(inFlight: inFlight, isWanted: waiting > 0)
       pacing.answered(sentAt: sent, now: self.now)
     case .limited(let retryAfter):
-      refusals += 1
+      hasLearned = true
       client.counts.limited += 1
       pacing.refused(sentAt: sent, retryAfter: retryAfter?.inSeconds, now: self.now)
     case .inconclusive: break
@@ -153,18 +137,14 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   }
 
   /// Counts a request that is sent.
-  public mutating func sent(with permit: ConcurrencyPermit) {
-    clients[permit.slot].counts.attempts += 1
-  }
+  public mutating func sent(with permit: ConcurrencyPermit) { clients[permit.slot].counts.attempts += 1 }
 
   /// Counts against the rate a request that takes no turn, because another request waits for its response.
-  public mutating func sentWithoutTurn(now: Duration) {
-    pacing.sent(now: now.inSeconds, isWanted: false)
-  }
+  public mutating func sentWithoutTurn(now: Duration) { pacing.sent(now: now.inSeconds, isWanted: false) }
 
   /// Records a 429 for a request that took no turn.
   public mutating func refusedWithoutTurn(sentAt: Duration, retryAfter: Duration?, now: Duration) {
-    refusals += 1
+    hasLearned = true
     pacing.refused(sentAt: sentAt.inSeconds, retryAfter: retryAfter?.inSeconds, now: now.inSeconds)
   }
 
@@ -176,8 +156,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
 
   /// When to call `advance`. Nil if no request waits for the pacer.
   ///
-  /// Changes nothing. A getter that may not change the state gets a copy of all of it, which costs each request more than
-  /// the rest.
+  /// Changes nothing. But a getter that may not would get a copy of all of the state, which costs more than the rest.
   public var opening: Duration? {
     mutating get {
       guard isPaced, inFlight < adaptive.value, let opening = pacing.opening else { return nil }
@@ -187,7 +166,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     }
   }
 
-  /// Returns whether the request of a ticket still waits.
+  /// Whether the request of a ticket still waits.
   public func isWaiting(_ ticket: QueueTicket) -> Bool { queues.element(ticket) != nil }
 
   /// Removes a queued request with all its places.
@@ -212,7 +191,6 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     keep(name, caller, at: place, client, in: slot)
   }
 
-  /// Begins an operation.
   mutating func begin(now: Duration) {
     self.now = now.inSeconds
     pacing.group?.advance(now: self.now)
@@ -244,8 +222,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     return clients.count - 1
   }
 
-  /// Stores the changed state. Removes it if it is idle: that of the caller at its place in the dictionary, because another
-  /// look-up takes a hash, which costs more than the work on the state.
+  /// Stores the changed state, or removes it if it is idle. `place` is the caller's, because a look-up takes a hash.
   private mutating func keep(
     _ name: QuotaCaller, _ caller: Caller, at place: Dictionary<QuotaCaller, Caller>.Index?, _ client: Client,
     in slot: Int
@@ -262,7 +239,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   mutating func grants() -> [Grant] {
     lineUpHeld()
     var grants: [Grant] = []
-    while inFlight < adaptive.value, mayPass, let grant = next() {
+    while inFlight < adaptive.value, pacing.mayPass(now: now), let grant = next() {
       removeOtherPlaces(of: grant.number)
       grants.append(grant)
     }
@@ -271,12 +248,12 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
 
   var isPaced: Bool { pacing.isActive(now: now) }
 
-  private var mayPass: Bool { pacing.mayPass(now: now) }
-
   /// Whether a request may overtake the queue: other limits hold the queue back, and none waits for the pacer.
-  private var mayGoAtOnce: Bool { inFlight < adaptive.value && (!isPaced || mayPass && order.isEmpty) }
+  private var mayGoAtOnce: Bool {
+    inFlight < adaptive.value && (!isPaced || pacing.mayPass(now: now) && order.isEmpty)
+  }
 
-  /// The answer to whether a request may be sent now.
+  /// Whether a request may be sent now.
   public enum Acquisition: Sendable {
     /// The request may be sent. The permit must be released when the request has ended.
     case granted(ConcurrencyPermit)
@@ -290,9 +267,9 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   public struct Request: Sendable {
     /// The caller that pays for the request. Its client has the share in this value from now on.
     public var caller: QuotaCaller
-    /// Whether the request was sent before and refused with 429. It then goes to the front of its caller's queue.
+    /// Whether it was sent before and refused with 429. It then goes to the front of its caller's queue.
     public var isRetry = false
-    /// Whether an attempt at the request was made before. It is then not refused because too many requests wait.
+    /// Whether an attempt was made before. The request is then not refused because too many wait.
     public var isRepeated = false
     /// How long the request has waited elsewhere. With this the wait may take as long as a burst.
     public var waited: Duration = .zero
@@ -302,14 +279,12 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     var queuedAs: UInt64?
 
     /// Creates a request of a caller.
-    public init(_ caller: QuotaCaller) {
-      self.caller = caller
-    }
+    public init(_ caller: QuotaCaller) { self.caller = caller }
   }
 
   /// A waiter with a permit.
   public struct Grant: Sendable {
-    /// The permit. Release it when the request has ended, even if the caller that would send the request is gone.
+    /// Release it when the request has ended, even if the caller that would send it is gone.
     public let permit: ConcurrencyPermit
     /// The waiter that gets the permit.
     public let waiter: Waiter
@@ -320,7 +295,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   /// The state of a caller that has a request in flight or queued.
   struct Caller: Sendable {
     var inFlight = 0
-    /// Its place in the round of its client. It has one while one of its requests is queued and its limit allows that.
+    /// Its place in the round of its client, while one of its requests is queued and its limit allows that.
     var turn: QueueTicket?
     var queue = TicketQueues<WaitingRequest>.Queue()
 
@@ -332,7 +307,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     let name: HashedText
     var counts: ClientCounts
     var inFlight = 0
-    /// Its place in the round. It has one while one of its requests is queued and its limits allow that.
+    /// Its place in the round, while one of its requests is queued and its limits allow that.
     var turn: QueueTicket?
     var share: Double?
     /// When the pacer allows its next request, if its share also limits its rate.
@@ -352,12 +327,9 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     /// The callers of the client that have a turn, in order.
     var order = TicketQueues<QuotaCaller>.Queue()
 
-    init(_ name: HashedText, _ counts: ClientCounts = ClientCounts()) {
-      (self.name, self.counts) = (name, counts)
-    }
+    init(_ name: HashedText, _ counts: ClientCounts = ClientCounts()) { (self.name, self.counts) = (name, counts) }
 
-    /// The client's share of the rate. Nil for the whole rate. Requests in flight cannot be revoked, so an eighth of them
-    /// is reserved for other clients. Turns of the pacer come one at a time, so they need no reserve.
+    /// Nil for the whole rate. Turns come one at a time, so they need no reserve for others, as requests in flight do.
     var shareOfRate: Double? { share.flatMap { $0 < QuotaCaller.usualShare ? max($0, 0.001) : nil } }
 
     mutating func joined(now: Double) {
@@ -370,9 +342,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
       if waiting == 0 { waitingSince = nil }
     }
 
-    func isIdle(now: Double) -> Bool {
-      inFlight == 0 && waiting == 0 && opening <= now && rested <= now
-    }
+    func isIdle(now: Double) -> Bool { inFlight == 0 && waiting == 0 && opening <= now && rested <= now }
   }
 
   /// The mean time in seconds for which the last requests were in flight, however they ended.

@@ -33,7 +33,5 @@ public struct ClientCounts: Sendable, Equatable {
   public var limited = 0
 
   /// Creates counts.
-  public init(attempts: Int = 0, limited: Int = 0) {
-    (self.attempts, self.limited) = (attempts, limited)
-  }
+  public init(attempts: Int = 0, limited: Int = 0) { (self.attempts, self.limited) = (attempts, limited) }
 }

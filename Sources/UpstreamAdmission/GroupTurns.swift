@@ -1,64 +1,50 @@
 /// What a replica knows of its team's quota from the store: the pace of all replicas together, and its own part.
-public struct TeamQuota: Sendable, Equatable {
+package struct TeamQuota: Sendable, Equatable {
   /// The learned rate in requests a second. Nil before the first 429.
-  public var rate: Double?
+  var rate: Double?
   /// The present pace of all replicas together.
-  public var pace = 0.0
+  var pace = 0.0
   /// When the pause after the last 429 ends, by this process's clock.
-  public var pausedUntil = Duration.zero
+  var pausedUntil = Duration.zero
   /// This replica's part of the turns by the clients that wait, 0 to 1.
-  public var weight = 1.0
-  /// The requests that this replica may have in flight.
-  public var inFlight = 1
-  /// The most requests in flight of all replicas.
-  public var limit = 1
+  var weight = 1.0
+  /// The requests that this replica may have in flight, and the most of all replicas.
+  var inFlight = 1
+  var limit = 1
   /// The time in which the upstream counts, in seconds.
-  public var window = 1.0
-  /// The number of replicas.
-  public var replicas = 1
-  /// The part of each client's queued requests that wait here, by the hash of its name. A client that is not listed waits
-  /// only here.
-  public var fractions: [UInt64: Double] = [:]
-
-  /// Creates the quota of a group of one, before the first 429.
-  public init() {}
+  var window = 1.0
+  package internal(set) var replicas = 1
+  /// The part of each client's queued requests that wait here, by the hash of its name; all if it is not listed.
+  var fractions: [UInt64: Double] = [:]
 }
 
 /// A question for turns at the store, which gives them to all replicas on one line.
 public struct TurnRequest: Sendable, Equatable {
   /// The most turns.
-  public let count: Int
+  let count: Int
   /// How far ahead of now the turns may be. Zero for a replica that has used up its part: it gets what no other wants.
-  public let ahead: Duration
+  let ahead: Duration
 }
 
 /// Turns from the store.
-public struct TurnLease: Sendable, Equatable {
+struct TurnLease: Sendable, Equatable {
   /// The number of turns; 0 if the line has none so early.
-  public var count: Int
+  let count: Int
   /// The first turn, by this process's clock. Without a turn: the end of the line.
-  public var start: Duration
-  /// The time between two turns.
-  public var spacing: Duration
-
-  /// Creates a lease.
-  public init(count: Int, start: Duration, spacing: Duration) {
-    (self.count, self.start, self.spacing) = (count, start, spacing)
-  }
+  let start: Duration
+  let spacing: Duration
 }
 
 /// The turns of a replica whose group has one pace for all. It takes the place of ``RatePacer``: the store has the pace.
 ///
-/// With a known rate each request has a turn from the store, which hands turns out at the team's pace. The replica asks
-/// for as many as its part of the next tenth of a second. If it has used up its part, it may still take turns that no
-/// other replica wants. Times are seconds of a monotonic clock.
+/// With a known rate each request has a turn from the store. The replica asks for its part of the next tenth of a
+/// second. If it has used it up, it may still take turns that no other wants. Times are seconds of a monotonic clock.
 struct GroupTurns: Sendable {
   /// How far ahead a replica may take turns within its part, in seconds: 0.1, the time between two settlements.
   static let ahead = 0.1
   /// The longest time to wait before the next question, in seconds: 1. The line may be wrong, or the pause may end.
   private static let longestWait = 1.0
-  /// The time for which a replica pauses after a 429 until the store has judged it, in seconds: 0.04. Others report for
-  /// 0.03 what they sent before it.
+  /// The pause until the store has judged a 429, in seconds: 0.04. Others report for 0.03 what they sent before it.
   private static let pauseUntilJudged = 0.04
 
   private(set) var team: TeamQuota
@@ -83,13 +69,14 @@ struct GroupTurns: Sendable {
   /// The turns that this replica may take within its part.
   private var level = 1.0
   private var levelAt = 0.0
-  private let catchUp: Double
   private var random: UInt64
 
-  init(_ team: TeamQuota, seed: UInt64, limits: PacingLimits = PacingLimits()) {
+  private static let catchUp = PacingLimits().catchUp.inSeconds
+  private static let mostRetryAfter = PacingLimits().mostRetryAfter.inSeconds
+
+  init(_ team: TeamQuota, seed: UInt64) {
     self.team = team
     random = seed | 1
-    catchUp = limits.catchUp.inSeconds
     pausedUntil = team.pausedUntil.inSeconds
   }
 
@@ -100,11 +87,9 @@ struct GroupTurns: Sendable {
   var pace: Double { max(team.pace * leastWeight, 0.05) }
 
   /// The pace that this replica may expect once the tests of an upstream that refuses everything have ended.
-  var expectedPace: Double { max(expectedPaceOfTeam * leastWeight, 0.05) }
-
-  private var expectedPaceOfTeam: Double {
-    guard let rate = team.rate, team.pace < rate / 2 else { return team.pace }
-    return rate
+  var expectedPace: Double {
+    guard let rate = team.rate, team.pace < rate / 2 else { return pace }
+    return max(rate * leastWeight, 0.05)
   }
 
   private var leastWeight: Double { max(team.weight, 0.5 / Double(max(team.replicas, 1))) }
@@ -122,13 +107,11 @@ struct GroupTurns: Sendable {
   /// Whether a request may be sent at ``opening``. Otherwise the store is asked then, and its turn is one turn later.
   var opensWithTurn: Bool { team.rate == nil || left > 0 }
 
-  func mayPass(now: Double) -> Bool {
-    now >= pausedUntil && (team.rate == nil || left > 0 && now >= next)
-  }
+  func mayPass(now: Double) -> Bool { now >= pausedUntil && (team.rate == nil || left > 0 && now >= next) }
 
   /// Drops turns that are over.
   mutating func advance(now: Double) {
-    while left > 0, next < now - catchUp {
+    while left > 0, next < now - Self.catchUp {
       left -= 1
       next += spacing
     }
@@ -146,8 +129,7 @@ struct GroupTurns: Sendable {
     log.refused(sentAt: sentAt, retryAfter: retryAfter, now: now)
     isUrgent = true
     pauseForRefusal(now: now)
-    let asked = min(retryAfter ?? 0, PacingLimits().mostRetryAfter.inSeconds)
-    if asked > 0 { pausedUntil = max(pausedUntil, now + asked) }
+    pausedUntil = max(pausedUntil, now + min(retryAfter ?? 0, Self.mostRetryAfter))
   }
 
   /// Pauses until the store has judged a 429, which this replica or another one has met.
@@ -163,19 +145,16 @@ struct GroupTurns: Sendable {
     askAt = max(pausedUntil, now) + jitter() * 0.002
   }
 
-  /// Returns what the store must know, and the number of the last entry.
   mutating func report(now: Double) -> (text: [UInt8], last: Int) {
     isUrgent = false
     return log.report(now: now)
   }
 
-  /// Uses what the group knows from now on.
   mutating func use(_ team: TeamQuota, now: Double) {
     if self.team.rate == nil, team.rate != nil { (level, levelAt) = (1, now) }
-    let end = min(team.pausedUntil.inSeconds, now + PacingLimits().mostRetryAfter.inSeconds + 1)
     self.team = team
     let wasPaused = now < pausedUntil
-    pausedUntil = max(end, heldUntil)
+    pausedUntil = max(min(team.pausedUntil.inSeconds, now + Self.mostRetryAfter + 1), heldUntil)
     if now < pausedUntil || wasPaused { drop(now: now) }
   }
 
@@ -210,7 +189,7 @@ struct GroupTurns: Sendable {
       return misses > 1 ? takeOwn(now: now) : ()
     }
     misses = 0
-    let start = min(max(lease.start.inSeconds, now - catchUp), now + Self.longestWait)
+    let start = min(max(lease.start.inSeconds, now - Self.catchUp), now + Self.longestWait)
     if lease.count > 0 {
       left = lease.count
       next = start

@@ -1,13 +1,11 @@
 /// The rotation from the active signing key to the next one: which of them signs, and when the next proof is due.
 ///
-/// The next key signs only after Apple Music has accepted a token of it, and not before a time that the operator may
-/// set. If Apple Music refuses the next key later, the active key signs again, and the proofs go on. The value has no
-/// clock and does nothing itself: its owner calls ``step(now:wall:)`` every few seconds and does what it returns.
-public struct KeyRotation: Sendable, Equatable {
-  /// The next action of the owner.
-  public enum Step: Sendable, Equatable {
-    /// Test with Apple Music whether it accepts a token of the next key, and report the result with
-    /// ``proved(_:now:wall:)``.
+/// The next key signs only after Apple Music has accepted a token of it, and not before a time that the operator may set. If
+/// Apple Music refuses it later, the active key signs again, and the proofs go on. A value without a clock, whose owner calls
+/// ``step(now:wall:)`` every few seconds and does what it returns.
+package struct KeyRotation: Sendable, Equatable {
+  package enum Step: Sendable, Equatable {
+    /// Test whether Apple Music accepts a token of the next key, and report the result with ``proved(_:now:wall:)``.
     case prove
     /// Let the next key sign.
     case promote
@@ -15,37 +13,36 @@ public struct KeyRotation: Sendable, Equatable {
   }
 
   /// The result of a proof.
-  public enum Change: Sendable, Equatable {
+  package enum Change: Sendable, Equatable {
     /// Apple Music accepts the next key, which does not sign yet.
     case accepted
     /// Apple Music accepts the key that signs, so the suspicion was wrong.
     case confirmed
-    /// Apple Music refuses the next key. The next proof follows after `pause`.
+    /// Apple Music refuses the next key. As below, the next proof follows after `pause`.
     case refused(pause: Duration)
     /// Apple Music refuses the key that signs, so the active key must sign again.
     case fellBack(pause: Duration)
-    /// Apple Music gave no verdict, for example because it cannot be reached. The next proof follows after `pause`.
+    /// Apple Music gave no verdict, for example because it cannot be reached.
     case undecided(pause: Duration)
   }
 
   /// The pause after the first proof that was not accepted: 10 s. Apple's servers may learn of a new key with a delay.
-  public static let firstPause = Duration.seconds(10)
-  /// The longest pause between proofs: 1 h. An operator who has corrected the mistake can reload to try at once.
+  package static let firstPause = Duration.seconds(10)
+  /// The longest pause between proofs: 1 h. An operator who has corrected the mistake can reload.
   static let longestPause = Duration.seconds(3600)
-  /// The time for which an accepted proof dispels every suspicion of the key that signs: 1 min. Otherwise a 401 that
-  /// persists for another reason would cause a proof every few seconds.
+  /// The time for which an accepted proof dispels every suspicion: 1 min. A 401 may persist for another reason.
   static let trust = Duration.seconds(60)
   /// The age in seconds at which a proof no longer counts for a promotion: 1 h. The operator may have revoked the key.
   static let proofLifetime = 3600
 
   /// The state of the next key.
-  public private(set) var state = SigningKeyState.unproved
-  /// The time of the last accepted proof in seconds since 1970. Nil if there was none.
-  public private(set) var lastProof: Int?
+  package private(set) var state = SigningKeyState.unproved
+  /// The time of the last accepted proof in seconds since 1970.
+  package private(set) var lastProof: Int?
   /// The time before which the next key does not sign, in seconds since 1970. Nil if it may sign at once.
-  public private(set) var notBefore: Int?
+  package private(set) var notBefore: Int?
   /// The number of proofs that were due and not accepted, since the rotation began.
-  public private(set) var failures = 0
+  package private(set) var failures = 0
   /// The time of the next proof on the monotonic clock.
   private var proofDue: Duration?
   private var isProving = false
@@ -54,25 +51,25 @@ public struct KeyRotation: Sendable, Equatable {
   /// The time on the monotonic clock before which a suspicion causes no proof.
   private var trustedUntil = Duration.zero
 
-  /// Creates a rotation that begins with a proof.
-  public init(notBefore: Int? = nil, now: Duration) {
+  /// Begins with a proof.
+  package init(notBefore: Int? = nil, now: Duration) {
     self.notBefore = notBefore
     proofDue = now
   }
 
-  /// Returns the next action.
+  /// Returns the next action of the owner.
   ///
   /// - Parameters:
   ///   - now: The time on the monotonic clock.
   ///   - wall: The time in seconds since 1970.
-  public mutating func step(now: Duration, wall: Int) -> Step {
+  package mutating func step(now: Duration, wall: Int) -> Step {
     guard !isProving else { return .wait }
     if let proofDue, now >= proofDue {
       isProving = true
       return .prove
     }
     guard state == .proved, wall >= notBefore ?? wall, let lastProof else { return .wait }
-    // A clock that was set back makes the proof look like one of the future. It is then repeated too.
+    // After a clock was set back, the proof seems to be one of the future, and is repeated too.
     guard (0..<Self.proofLifetime).contains(wall - lastProof) else {
       isProving = true
       return .prove
@@ -82,7 +79,7 @@ public struct KeyRotation: Sendable, Equatable {
   }
 
   /// Records the result of a proof.
-  public mutating func proved(_ verdict: TokenVerdict, now: Duration, wall: Int) -> Change {
+  package mutating func proved(_ verdict: TokenVerdict, now: Duration, wall: Int) -> Change {
     isProving = false
     defer { isEarly = false }
     switch verdict {
@@ -100,20 +97,19 @@ public struct KeyRotation: Sendable, Equatable {
       state = .refused
       let pause = retry(now: now)
       return wasSigning ? .fellBack(pause: pause) : .refused(pause: pause)
-    case .unknown, .abandoned:
-      return .undecided(pause: retry(now: now))
+    case .unknown, .abandoned: return .undecided(pause: retry(now: now))
     }
   }
 
-  /// Requests another proof, because Apple Music has refused a token. It has no effect unless the next key signs.
-  public mutating func suspect(now: Duration) {
+  /// Requests another proof of the next key if it signs, because Apple Music has refused a token.
+  package mutating func suspect(now: Duration) {
     guard state == .signing, proofDue == nil, now >= trustedUntil else { return }
     proofDue = now
   }
 
   /// Adopts the settings of a reload with the same keys. A key without an accepted proof is proved at once, because the
-  /// operator may have corrected the mistake. If that is refused again, the pause afterwards is as long as before.
-  public mutating func reloaded(notBefore: Int?, now: Duration) {
+  /// operator may have corrected the mistake. If it is refused again, the pause is as long as before.
+  package mutating func reloaded(notBefore: Int?, now: Duration) {
     self.notBefore = notBefore
     guard !isProving, state == .unproved || state == .refused else { return }
     proofDue = now
@@ -129,8 +125,7 @@ public struct KeyRotation: Sendable, Equatable {
   }
 }
 
-/// The state of a signing key.
-public enum SigningKeyState: String, Sendable, CaseIterable {
+package enum SigningKeyState: String, Sendable, CaseIterable {
   /// Callers get its tokens.
   case signing
   /// The active key while the next key signs.

@@ -102,20 +102,12 @@ struct TrafficLog: Sendable {
 
 /// What a replica tells the store in each settlement: its requests since the last one, its demand, and what it would like.
 public struct QuotaReport: Sendable, Equatable {
-  /// The queued requests of a client. Clients are known by a hash of their names.
-  struct Demand: Sendable, Equatable {
-    var client: UInt64
-    var waiting: Int
-    /// The client's largest part of the quota, 0 to 1.
-    var share: Double
-  }
-
   /// The most clients in a report: 32. Those with the most queued requests count.
   static let mostClients = 32
 
   var log: [UInt8] = []
   /// The number of the last entry of the log.
-  public internal(set) var last = 0
+  var last = 0
   var inFlight = 0
   var waiting = 0
   /// The requests in flight that the replica may have at present.
@@ -128,32 +120,21 @@ public struct QuotaReport: Sendable, Equatable {
   var hasLearned = false
   /// The time in which the upstream counts, in seconds, and the limit of requests in flight of all, as the replica knows it.
   var window = 1.0
-  var limit = ConcurrencyLimits().initial
-  var maximum = ConcurrencyLimits().maximum
-  var demands: [Demand] = []
+  var limit: Int
+  var maximum: Int
+  /// The clients with queued requests: the hash of the name, their number, and the share in ten-thousandths.
+  var demand = ""
   /// The turns that the replica needs; nil for none.
   public internal(set) var turns: TurnRequest?
 
-  /// Creates a report of a replica that does nothing.
-  public init() {}
+  init(_ limits: ConcurrencyLimits = ConcurrencyLimits()) { (limit, maximum) = (limits.initial, limits.maximum) }
 
-  /// Creates the first report of a replica with these limits.
-  public init(_ limits: ConcurrencyLimits) {
-    (limit, maximum) = (limits.initial, limits.maximum)
-  }
-
-  /// Returns the arguments of ``QuotaScript``.
+  /// The arguments of ``QuotaScript``.
   ///
   /// - Parameters:
-  ///   - message: The message to the other replicas that there is a 429.
+  ///   - message: Tells the other replicas that there is a 429.
   ///   - time: The store's time in seconds in a test; nil for the store's clock.
-  package func arguments(
-    of replica: [UInt8], channel: [UInt8], message: [UInt8], time: Double? = nil
-  ) -> [[UInt8]] {
-    var demand = ""
-    for entry in demands {
-      demand += "\(String(entry.client, radix: 16)),\(entry.waiting),\(Int(min(max(entry.share, 0), 1) * 10_000));"
-    }
+  package func arguments(of replica: [UInt8], channel: [UInt8], message: [UInt8], time: Double? = nil) -> [[UInt8]] {
     let numbers: [String] = [
       "\(known)", hasLearned ? "1" : "0", "\(window)", "\(inFlight)", "\(waiting)", "\(part)", "\(grown)", "\(limit)",
       "\(maximum)", time.map { "\($0)" } ?? "", "\(turns?.count ?? 0)", "\(turns?.ahead.inSeconds ?? 0)", demand,
@@ -165,9 +146,8 @@ public struct QuotaReport: Sendable, Equatable {
 /// What the store replies to a settlement. It comes from outside, so it may be anything; the values here have bounds.
 public struct QuotaReply: Sendable, Equatable {
   /// What the replica has of the team's quota.
-  public private(set) var team = TeamQuota()
-  /// The turns.
-  public private(set) var lease: TurnLease
+  package private(set) var team = TeamQuota()
+  let lease: TurnLease
 
   /// The most replicas, as many as the script remembers: 1,024.
   private static let mostReplicas = 1024
@@ -175,7 +155,8 @@ public struct QuotaReply: Sendable, Equatable {
   /// Reads the numbers of the reply and the parts of clients. Returns nil for anything else.
   ///
   /// - Parameter now: The time at which the store has replied, by this process's clock.
-  public init?(_ numbers: [Int64], parts: [UInt8], now: Duration, limits: PacingLimits = PacingLimits()) {
+  public init?(_ numbers: [Int64], parts: [UInt8], now: Duration) {
+    let limits = PacingLimits()
     guard numbers.count == 11, numbers.allSatisfy({ $0 > -100_000_000 && $0 < 1_000_000_000_000 }) else { return nil }
     func seconds(_ index: Int) -> Double { Double(numbers[index]) / 1e6 }
     lease = TurnLease(

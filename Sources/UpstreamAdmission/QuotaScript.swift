@@ -1,10 +1,9 @@
 /// The script that owns the team's quota at the store, in Lua 5.1: the learned rate and its window, the line of turns, the
-/// pause after a 429, the limit of requests in flight, and what each replica has of these.
+/// pause after a 429, the limit of requests in flight, and what each replica has of these. Each replica runs it every
+/// 100 ms, and when it needs turns or has met a 429.
 ///
-/// Each replica runs it every 100 ms, and when it needs turns or has met a 429. The state is one string in MessagePack. If
-/// the string is not what the script writes, the state begins again from what the replicas know.
-///
-/// Key: the state. Arguments: ``QuotaReport/arguments(of:channel:message:time:)``. Reply: ``QuotaReply``. The script
+/// Key: the state, one string in MessagePack. If the string is not what the script writes, the state begins again from what
+/// the replicas know. Arguments: ``QuotaReport/arguments(of:channel:message:time:)``. Reply: ``QuotaReply``. The script
 /// consists of ``learning`` and ``settlement``.
 package enum QuotaScript {
   /// The state, and what requests and 429s show of the rate.
@@ -213,12 +212,9 @@ package enum QuotaScript {
       s.blocked, s.testing, s.refusals, s.events = 1, 1, count, s.events + 1
       hold(s.streakRate)
       s.level, s.levelAt = 0, now
-      local blocked, length = now - s.streakAt, 0
-      if s.window > 1 then
-        length = clamp(blocked / 4, 0.25, s.window / 16)
-      else
-        length = clamp(math.max(blocked / 32, 2 / s.rate), 0.25, 1)
-      end
+      local blocked = now - s.streakAt
+      local length = s.window > 1 and clamp(blocked / 4, 0.25, s.window / 16)
+        or clamp(math.max(blocked / 32, 2 / s.rate), 0.25, 1)
       pause(math.max(length, 1 / s.rate))
     end
     local function refused(time, asked, count)
@@ -278,11 +274,8 @@ package enum QuotaScript {
         s.streakAt, s.blocked = 0, 0
       end
       if s.testing == 0 or time <= s.pauseBegan then return end
-      s.testing, s.credit, s.strikes = 0, math.max(s.credit, 0), 1
-      if wasBlocked then
-        s.strikes = 0
-        if s.confirmed == 0 and s.window == 1 then s.guess = 1 end
-      end
+      s.testing, s.credit, s.strikes = 0, math.max(s.credit, 0), wasBlocked and 0 or 1
+      if wasBlocked and s.confirmed == 0 and s.window == 1 then s.guess = 1 end
       s.line = math.min(s.line, math.max(now, time + 1 / s.pace))
     end
     if s.window > 1 and now - s.blockEnd > 1800 then s.window, s.suspect = 1, 0 end

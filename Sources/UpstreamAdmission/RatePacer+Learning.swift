@@ -1,6 +1,6 @@
 // What a 429 shows.
 extension RatePacer {
-  /// Learns from the first refusal of an event. The refused request was sent at `time`.
+  /// Learns from the first refusal of an event, of a request that was sent at `time`.
   mutating func learn(at time: Double) {
     let accepted = history.rate(before: time, window: window)
     guard let old = rate else {
@@ -42,8 +42,8 @@ extension RatePacer {
     streak = RefusalStreak(began: firstRefused, rate: known, isBlock: isGuess)
   }
 
-  /// Returns the highest possible quota, if a request sent at `time` was refused: for a window, the requests admitted
-  /// in the second before; for a bucket, empty at the last refusal, the requests admitted since, less one.
+  /// The highest possible quota if a request sent at `time` was refused: for a window, the requests admitted in the second
+  /// before; for a bucket, empty at the last refusal, those admitted since, less one.
   private func highest(at time: Double) -> Double {
     guard time - knowsAllSince >= 1 else { return .infinity }
     let second = history.rate(before: time, window: window)
@@ -109,11 +109,8 @@ extension RatePacer {
     return true
   }
 
-  /// Learns the window from the end of a time in which everything was refused. Returns what was borne before it, in a time
-  /// as long.
-  ///
-  /// The end of such a time may be that of a window, or that of a failure of the upstream. A second one within a window of the
-  /// first shows the window.
+  /// Learns the window from the end of a time in which everything was refused: that of a window, or of a failure of the
+  /// upstream. A second one within a window of the first shows it. Returns what was borne before, in a time as long.
   private mutating func borne(before began: Double, until end: Double) -> Double {
     let length = end - began
     guard let longest = limits.windows.last, length > 1.5 * window || window > 1 && length > 1 else { return .infinity }

@@ -1,12 +1,12 @@
 /// Learns the rate that the upstream's quota allows, and spaces requests evenly below it.
 ///
-/// Apple announces its quota only by a 429. Until the first 429, the pacer does not delay requests. From then on, it
-/// spaces them evenly, a little below the learned rate, which no token bucket, fixed window or sliding window refuses.
-/// At times a probe exceeds the rate a little. A refused probe costs about one 429 and a short pause. A probe without a
-/// refusal continues in growing steps. A 429 also shows the rate: the requests that were not refused before it.
+/// Apple announces its quota only by a 429. Until the first one, nothing is delayed. From then on, requests are spaced
+/// evenly, a little below the learned rate, which no token bucket, fixed window or sliding window refuses. At times a probe
+/// exceeds the rate a little. A refused probe costs about one 429 and a short pause; another continues in growing steps. A
+/// 429 also shows the rate: the requests that were not refused before it.
 ///
-/// The requests sent pay for probes, so that few requests are refused in the long run. After a 429 there is one pause
-/// for all requests. ``QuotaScript`` does the same for a group. Times are seconds of a monotonic clock.
+/// The requests sent pay for probes, so that few are refused in the long run. After a 429 there is one pause for all.
+/// ``QuotaScript`` does the same for a group. Times are seconds of a monotonic clock.
 struct RatePacer: Sendable {
   let limits: PacingLimits
   /// The learned rate in requests a second. Nil before the first 429.
@@ -31,8 +31,6 @@ struct RatePacer: Sendable {
   /// The smoothed number of refusals in an event.
   private var refusalsPerEvent = 1.0
 
-  // The knowledge about the rate.
-
   /// Whether the rate was learned from too little evidence, so that it grows at once.
   var isGuess = false
   /// Whether no probe has been refused since the rate was found, so that the next one is free.
@@ -45,8 +43,6 @@ struct RatePacer: Sendable {
   var window = 1.0
   /// The window that the last such time suggests, and when that time ended.
   var suspected = (window: 0.0, end: -Double.infinity)
-
-  // The last refusals.
 
   /// When the last pause began. Refusals of requests sent before belong to the same event.
   private(set) var pauseBegan = -1.0
@@ -70,9 +66,7 @@ struct RatePacer: Sendable {
   /// Since when the history has all requests.
   private(set) var knowsAllSince = -Double.infinity
 
-  init(_ limits: PacingLimits = PacingLimits()) {
-    self.limits = limits
-  }
+  init(_ limits: PacingLimits = PacingLimits()) { self.limits = limits }
 
   func isPaused(now: Double) -> Bool { rate != nil && now < pauseBegan + pauseLength }
 
@@ -86,8 +80,8 @@ struct RatePacer: Sendable {
     bucket.take(rate: rate, now: now)
     let isOnTime = now - opening < max(limits.catchUp.inSeconds * 0.8, 1 / pace)
     opening = max(opening, now - limits.catchUp.inSeconds) + 1 / pace
-    // An event of refusals is paid for after as many requests as its refusals cost on average. A fixed window refuses one
-    // request of one probe and two of the next. With the average, the time to the next probe is the same after both.
+    // An event is paid for after as many requests as its refusals cost on average: a fixed window refuses one request of
+    // one probe and two of the next, and the time to the next probe is the same after both.
     credit = min(credit + 1 / ((isSlow ? limits.slowPrice : limits.price) * refusalsPerEvent), 1)
     if isTesting { opening = now + max(4 * latency, 0.5, 1 / pace) }
     if isWanted, isOnTime { advance() }
@@ -105,9 +99,7 @@ struct RatePacer: Sendable {
     opening = max(now, sentAt + 1 / pace)
   }
 
-  /// Records a 429.
-  ///
-  /// - Parameter retryAfter: The value of its `Retry-After` in seconds, if it has one.
+  /// Records a 429 with its `Retry-After` in seconds, if it has one.
   mutating func refused(sentAt: Double, retryAfter: Double?, now: Double) {
     history.refuse(sentAt: sentAt)
     if sentAt <= pauseBegan {
@@ -143,9 +135,7 @@ struct RatePacer: Sendable {
     }
   }
 
-  /// Uses a rate that another pacer has learned. Probes begin as after a hold that was refused.
-  ///
-  /// What others have sent is unknown at first, so for a second a 429 is no evidence of a much lower rate.
+  /// Uses the rate of another pacer. What others have sent is unknown, so for a second no 429 shows a much lower one.
   mutating func adopt(rate: Double, pauseEnds: Double, now: Double) {
     knowsAllSince = now
     lastRefusal = nil
@@ -204,14 +194,13 @@ extension RatePacer {
       // The first window, a whole second one, and jitter on the way. At a low rate, until the excess is a whole request.
       let seconds = limits.firstStepInSeconds * window + 0.3 * latency
       guard count >= max(limits.excess / firstExcess, seconds * pace) else { return }
-      // Now every kind of limiter must have refused a request, if the quota is the learned rate. No window has refused
-      // one. A bucket that filled up during the last pause is overdrawn sooner at a higher pace. At a low rate, which is
-      // seldom exact, that pace would exceed a window too far, and its refusals would be weak evidence.
+      // If the quota is the learned rate, every window must have refused a request by now. A bucket that filled up during
+      // the last pause is overdrawn sooner at a higher pace. At a low rate, which is seldom exact, that pace would exceed a
+      // window too far, and its refusals would be weak evidence.
       if window > 1 || bucket.stored <= (isSlow ? -2 : -1) { return begin(step: 2) }
       if let rate, !hasWholeRequests { pace = rate * (1 + limits.overdraft * firstExcess) }
     default:
-      // A window of a minute refuses nothing before it is full. Otherwise the quota may have doubled: there is no time to
-      // wait for the responses of each step.
+      // A window of a minute refuses nothing before it is full. Otherwise there is no time to wait for the responses.
       let seconds = window > 1 ? 1.1 * window : step <= steps.count + 1 ? 0.15 + latency / 2 : 0.25 + latency
       if count >= max(5, seconds * pace) { begin(step: step + 1) }
     }
@@ -240,9 +229,7 @@ extension RatePacer {
     min(max(limits.excess / max((rate ?? 1) * window, 0.001), limits.leastExcess), limits.mostExcess)
   }
 
-  private var steps: [Double] {
-    window > 1 ? limits.longSteps : hasWholeRequests ? limits.slowSteps : limits.steps
-  }
+  private var steps: [Double] { window > 1 ? limits.longSteps : hasWholeRequests ? limits.slowSteps : limits.steps }
 
   /// Returns the pace of a step, as a multiple of the learned rate.
   func factor(_ step: Int) -> Double {
@@ -253,7 +240,6 @@ extension RatePacer {
   }
 
   private var isSlow: Bool { (rate ?? 0) < limits.slowRate }
-
   /// Whether one request is a large part of a second's.
   var hasWholeRequests: Bool { (rate ?? 0) < limits.wholeRequests }
 

@@ -1,11 +1,10 @@
 import DequeModule
-public import HTTPMessages
-public import HTTPTypes
+package import HTTPMessages
+package import HTTPTypes
 
 /// Decides which requests are sent again, and when. A 5xx is never retried, because it is a response of Apple.
-public enum RetryPolicy {
-  /// The decision after an attempt.
-  public enum Decision: Sendable, Equatable {
+package enum RetryPolicy {
+  package enum Decision: Sendable, Equatable {
     /// Send the request again after a pause, on another connection if this one failed.
     case retry(after: Duration)
     /// The same, after a failure of the network or the upstream. After another such failure, the request fails.
@@ -13,25 +12,20 @@ public enum RetryPolicy {
     case giveUp
   }
 
-  /// The most attempts at a request that is refused with 429: 5. The pacer decides when each attempt is sent, and
-  /// refuses an attempt that would be sent too late.
+  /// The most attempts at a request that is refused with 429: 5. The pacer refuses one that would be sent too late.
   static let mostLimited = 5
-
   /// The pause before another attempt to connect: 250 ms. A restarting upstream needs a moment.
   static let reconnectPause: Duration = .milliseconds(250)
-
   /// The most attempts at a request that provably was not processed: 10. An upstream that sends GOAWAY after every
   /// hundred requests, with half as many in flight, rejects a third of them, and a few of them many times.
   static let mostUnprocessed = 10
-
-  /// The free attempts among these: 3. The budget pays for further attempts, so that an upstream that rejects
-  /// everything does not get ten times as many requests.
+  /// The free attempts among these: 3. The budget pays for others, so that an upstream that rejects all gets few more.
   static let freeUnprocessed = 3
 
   /// Decides whether to retry, and withdraws the cost from the budget.
   ///
   /// - Parameter random: Spreads the pauses of concurrent retries by a fifth in either direction.
-  public static func decision(
+  package static func decision(
     after attempt: Attempt, budget: inout RetryBudget, using random: inout some RandomNumberGenerator
   ) -> Decision {
     guard let retry = retry(after: attempt, using: &random), retry.pause < attempt.timeLeft else { return .giveUp }
@@ -59,9 +53,8 @@ public enum RetryPolicy {
   }
 
   /// Returns the retry of a request that provably did not reach Apple. Any method may be sent again (RFC 9110 §9.2.2,
-  /// RFC 9113 §8.7), at once, because the connection was closed or closing (GOAWAY). The first retries are free: they
-  /// cost Apple nothing, and a closing connection must not lose its hundred requests. After a failed connect, one is
-  /// enough.
+  /// RFC 9113 §8.7), at once, because the connection was closed or closing (GOAWAY). The first retries are free: they cost
+  /// Apple nothing, and a closing connection must not lose its hundred requests. After a failed connect, one is enough.
   private static func retry(
     unprocessed cause: UpstreamError.Cause, _ attempt: Attempt, using random: inout some RandomNumberGenerator
   ) -> Retry? {
@@ -89,43 +82,36 @@ public enum RetryPolicy {
   }
 }
 
-/// The budget for retries of the process. It keeps retries from making an outage worse.
+/// The budget for retries of the process, which keeps them from making an outage worse.
 ///
 /// Every request adds a tenth of a retry, and every success another tenth. Each retry costs one. So over any time there
-/// are at most 1.2 attempts per request, and 1.1 while everything fails, plus the initial retries and the retries saved
-/// while all requests succeeded.
+/// are at most 1.2 attempts per request, and 1.1 while everything fails, plus the initial and the saved retries.
 ///
 /// A connection that breaks fails all its requests at once. That is one event and costs one retry, however many of its
 /// requests are sent again. Each of them is retried only once, and the circuit opens when connections break repeatedly.
-public struct RetryBudget: Sendable {
+package struct RetryBudget: Sendable {
   /// The initial number of retries: 10. So a server with little traffic can also retry.
-  public static let initial = 10
-
+  static let initial = 10
   /// The most saved retries: 400, as many as can be in flight (``ConcurrencyLimits/maximum``) and then fail at once.
-  public static let capacity = 400
-
+  static let capacity = 400
   /// The available amount, in tenths of a retry.
   private var tenths = initial * 10
   /// The last connections that have been paid for.
   private var paid: Deque<UInt64> = []
-
   /// The number of connections in `paid`: 64. It exceeds the number that break at once if each loop has four.
   private static let remembered = 64
 
-  /// Creates the initial budget.
-  public init() {}
+  package init() {}
 
-  /// The number of retries that are available now.
-  public var available: Int { tenths / 10 }
+  var available: Int { tenths / 10 }
 
   /// Adds a tenth, for a new request, not for its retries, or for a request that succeeded.
-  public mutating func earn() {
-    tenths = min(tenths + 1, Self.capacity * 10)
-  }
+  package mutating func earn() { tenths = min(tenths + 1, Self.capacity * 10) }
 
   /// Withdraws the cost of a retry. Returns false if too little is left.
+  ///
   /// - Parameter connection: The broken connection. Only the first retry that it causes is charged.
-  public mutating func withdraw(for connection: UInt64? = nil) -> Bool {
+  package mutating func withdraw(for connection: UInt64? = nil) -> Bool {
     if let connection, paid.contains(connection) { return true }
     guard tenths >= 10 else { return false }
     tenths -= 10
@@ -138,34 +124,28 @@ public struct RetryBudget: Sendable {
 }
 
 /// An attempt at a request that failed or was refused.
-public struct Attempt: Sendable {
-  /// The end of an attempt.
-  public enum Ending: Sendable {
+package struct Attempt: Sendable {
+  package enum Ending: Sendable {
     /// The attempt failed without a complete response.
     case failed(UpstreamError)
     case limited
   }
 
-  /// The method of the request.
-  public var method: HTTPRequest.Method
-  /// The end of the attempt.
-  public var ending: Ending
-  /// The number of the attempt. The first is 1.
-  public var number: Int
+  var method: HTTPRequest.Method
+  var ending: Ending
+  /// The first is 1.
+  var number: Int
   /// Whether an earlier attempt has failed, other than by a connection that was closing, or by a 429.
-  public var hasFailed = false
+  package var hasFailed = false
   /// The time left until the caller's deadline.
-  public var timeLeft: Duration
+  var timeLeft: Duration
   /// Whether the request has content that was partly read, so that it cannot be sent again.
-  public var hasReadContent = false
+  package var hasReadContent = false
 
-  /// Creates an attempt.
-  public init(_ method: HTTPRequest.Method, _ ending: Ending, number: Int, timeLeft: Duration) {
+  package init(_ method: HTTPRequest.Method, _ ending: Ending, number: Int, timeLeft: Duration) {
     (self.method, self.ending, self.number, self.timeLeft) = (method, ending, number, timeLeft)
   }
 
   /// The connection that broke and failed several requests. Nil if the request failed alone.
-  var brokenConnection: UInt64? {
-    if case .failed(let error) = ending { error.connection } else { nil }
-  }
+  var brokenConnection: UInt64? { if case .failed(let error) = ending { error.connection } else { nil } }
 }

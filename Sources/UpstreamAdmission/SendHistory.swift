@@ -1,5 +1,4 @@
-/// The number of requests that were sent and not refused in each fiftieth of the last five seconds, and in each of the last
-/// 64 seconds.
+/// The requests sent and not refused in each fiftieth of the last five seconds, and in each of the last 64 seconds.
 struct SendHistory: Sendable {
   private static let slotsPerSecond = 50.0
   /// The longest time of the fine counts, in seconds.
@@ -51,8 +50,7 @@ struct SendHistory: Sendable {
   /// Returns the number of requests ever sent before `end` and not refused. `end` is at most five seconds ago.
   func accepted(before end: Double) -> Int { total - fine.sum(from: Self.slot(end) + 1, through: fine.newest) }
 
-  /// Returns the time until at most `most` requests are in the last second, if no more are sent. Refused requests do
-  /// not count.
+  /// Returns the time until at most `most` requests are in the last second, if no more are sent.
   func timeUntil(atMost most: Int, now: Double) -> Double {
     let first = max(Self.slot(now) - Int(Self.slotsPerSecond) + 1, fine.kept.lowerBound)
     var count = 0
@@ -83,8 +81,8 @@ struct AcceptedPeak: Sendable {
   var leastQuota: Double { Double(highest) / 2 }
 }
 
-/// A simulated token bucket that fills at the learned rate, holds at most the requests of one second, and was empty at
-/// the last 429. If it is overdrawn without a refusal, the quota is no such bucket and allows more.
+/// A simulated token bucket that fills at the learned rate, holds the requests of one second, and was empty at the last 429.
+/// If it is overdrawn without a refusal, the quota is no such bucket and allows more.
 struct ImaginedBucket: Sendable {
   /// The stored requests. Negative if overdrawn.
   private(set) var stored = 0.0
@@ -95,7 +93,5 @@ struct ImaginedBucket: Sendable {
     updated = now
   }
 
-  mutating func empty(now: Double) {
-    (stored, updated) = (0, now)
-  }
+  mutating func empty(now: Double) { (stored, updated) = (0, now) }
 }

@@ -1,17 +1,13 @@
 import DequeModule
 import HTTPTypes
 
-/// Stops requests to an upstream, or to one of its resources, that keeps failing. Single requests probe whether it has
-/// recovered.
+/// Stops requests to an upstream or a resource that keeps failing. Single ones probe whether it has recovered.
 ///
-/// Every failure counts against the requested resource, which is stopped alone if it fails repeatedly. The whole
-/// upstream is stopped only when repeated failures are evidence about the upstream (see ``CircuitOutcome``), and when
-/// the evidence is broad: failures of several clients while no other client's request succeeds, or at several resources
-/// while no other caller's request succeeds. So clients that cause failures do not affect other clients. While the
-/// upstream is stopped, a few requests of callers without failures still pass (``SecondOpinions``). The first one that
-/// succeeds closes the circuit.
-///
-/// A value without a lock and a clock.
+/// Every failure counts against the requested resource, which is stopped alone if it fails repeatedly. The whole upstream is
+/// stopped only when repeated failures are evidence about it (``CircuitOutcome``), and the evidence is broad: failures of
+/// several clients while no other client's request succeeds, or at several resources while no other caller's request
+/// succeeds. So clients that cause failures do not affect others. While the upstream is stopped, a few requests of callers
+/// without failures still pass (``SecondOpinions``). The first one that succeeds closes the circuit.
 public struct UpstreamCircuit: Sendable {
   /// The answer to whether a request may be sent.
   public enum Clearance: Sendable, Equatable {
@@ -31,11 +27,11 @@ public struct UpstreamCircuit: Sendable {
     public var isProbe: Bool { upstream.isProbe }
   }
 
-  /// The refusal of a request, and the time until a retry.
+  /// The refusal of a request.
   public struct Refusal: Sendable, Equatable {
     /// The time until a retry makes sense.
     public let retryAfter: Duration
-    /// Whether the refusal is about this resource alone and not about the upstream.
+    /// Whether the refusal is about this resource alone.
     public let isOfResource: Bool
   }
 
@@ -130,15 +126,12 @@ public enum CircuitNews: Sendable, Equatable {
 
 // The circuit in a group of replicas. Only the circuit of the whole upstream is shared, not those of resources.
 extension UpstreamCircuit {
-  /// The time within which this replica's own success counts for more than another's failures: 1 s. That one may have lost
-  /// its way to the upstream.
+  /// The time within which this replica's success outweighs another's failures: 1 s. That one may have no way there.
   static let contradiction = Duration.seconds(1)
-  /// The time for which the others' failures do not count after the upstream has responded to this replica while its
-  /// circuit was open because of them: 1 min. So a replica without a way to the upstream costs each other one a pause a
-  /// minute at most.
+  /// The time for which the others' failures do not count after the upstream has responded to this replica, whose
+  /// circuit was open because of them: 1 min. So a replica without a way costs each other one a pause a minute at most.
   static let doubt = Duration.seconds(60)
-  /// The time for which a replica's news that its circuit is open counts, unless it says otherwise: 15 s. While it has
-  /// requests, it says so again every few seconds.
+  /// The time for which news of an open circuit counts: 15 s. While a replica has requests, it repeats them more often.
   private static let lifetime = Duration.seconds(15)
   /// The most replicas whose news counts: 1,024.
   private static let mostReplicas = 1024
@@ -149,14 +142,11 @@ extension UpstreamCircuit {
   public var news: CircuitNews { isClosed ? .closed : .open(pause: upstream.pause) }
 
   /// Sets the number of replicas. They share the second opinions.
-  public mutating func use(replicas: Int) {
-    opinions.replicas = max(replicas, 1)
-  }
+  public mutating func use(replicas: Int) { opinions.replicas = max(replicas, 1) }
 
   /// Takes another replica's news.
   ///
-  /// The circuit opens if at least two others, and half of the others, say that theirs is open. A single one may have lost
-  /// its own way to the upstream.
+  /// The circuit opens if at least two others, and half of them, say so. A single one may have lost its way there.
   ///
   /// - Parameter spread: A number from 0 to 1 that differs among replicas and news, so that one of them probes first.
   public mutating func learn(_ news: CircuitNews, of replica: UInt64, spread: Double, now: Duration) {
@@ -181,18 +171,12 @@ extension UpstreamCircuit {
 
 /// The resources that failed recently, each with its own circuit breaker.
 ///
-/// A resource is stored from its first failure until its next success. At most ``most`` are stored. The resource with
-/// the oldest last failure is evicted first.
+/// A resource is stored from its first failure until its next success. The one with the oldest last failure leaves first.
 struct ResourceCircuits: Sendable {
   /// The most stored resources: 256, about 100 kB. If a client makes more fail at once, only the oldest are forgotten.
   static let most = 256
 
-  private struct Entry: Sendable {
-    var breaker: CircuitBreaker
-    var lastFailure: Duration
-  }
-
-  private var entries: [UInt64: Entry] = [:]
+  private var entries: [UInt64: (breaker: CircuitBreaker, lastFailure: Duration)] = [:]
 
   var count: Int { entries.count }
 
@@ -201,26 +185,20 @@ struct ResourceCircuits: Sendable {
     entries.isEmpty ? nil : entries[resource]?.breaker.refusal(now: now)
   }
 
-  /// Admits a request for a resource. Returns nil if the resource is not stored.
+  /// Returns nil if the resource is not stored.
   mutating func admit(_ resource: UInt64, now: Duration) -> CircuitPass? {
     entries.isEmpty ? nil : entries[resource]?.breaker.admit(now: now)
   }
 
-  /// Records the outcome of a request.
   mutating func record(
     _ outcome: CircuitOutcome, at resource: UInt64, of pass: CircuitPass?, began: Duration, now: Duration
   ) {
-    let isFailure =
-      switch outcome {
-      case .failure, .broken, .resourceFailure: true
-      case .success, .neutral: false
-      }
-    guard isFailure || !entries.isEmpty else { return }
-    if isFailure, entries[resource] == nil { insert(resource, now: now) }
+    guard outcome.isFailure || !entries.isEmpty else { return }
+    if outcome.isFailure, entries[resource] == nil { insert(resource, now: now) }
     guard var entry = entries[resource] else { return }
     // The first failures were sent before any failure of the resource was recorded.
     entry.breaker.record(outcome, of: pass ?? CircuitPass(isProbe: false, epoch: 0, began: began), now: now)
-    if isFailure { entry.lastFailure = now }
+    if outcome.isFailure { entry.lastFailure = now }
     entries[resource] = outcome == .success && entry.breaker.isClosed ? nil : entry
   }
 
@@ -228,17 +206,15 @@ struct ResourceCircuits: Sendable {
     if entries.count >= Self.most, let oldest = entries.min(by: { $0.value.lastFailure < $1.value.lastFailure }) {
       entries[oldest.key] = nil
     }
-    entries[resource] = Entry(breaker: CircuitBreaker(), lastFailure: now)
+    entries[resource] = (CircuitBreaker(), now)
   }
 }
 
-/// The client, caller and resource of a request, as hashes with a seed per process that no caller can predict.
+/// A request's client, caller and resource, as hashes with a seed of the process that no caller can predict.
 public struct CircuitSubject: Sendable, Equatable {
-  /// The client in the operator's list.
   package let client: UInt64
-  /// The caller within the client.
   package let caller: UInt64
-  /// The resource. A healthy upstream gives two requests for the same resource the same response.
+  /// A healthy upstream gives two requests for the same resource the same response.
   let resource: UInt64
 
   package init(client: UInt64, caller: UInt64, resource: UInt64) {
@@ -246,20 +222,15 @@ public struct CircuitSubject: Sendable, Equatable {
   }
 }
 
-/// The recent failures by caller and resource, and the callers and clients that succeeded recently. They show whether the
-/// upstream causes the failures, or single clients and callers do.
+/// Recent failures, and who has succeeded recently: whether the upstream causes the failures, or single clients do.
 struct FailureEvidence: Sendable {
   /// The most stored failures, each for a different pair of caller and resource.
   private static let mostFailures = 16
-
   /// The fewest resources at which one client's requests must fail to be evidence about the upstream.
   private static let leastResources = 3
-
   /// The most clients of which successes and failures are known: 16. Those without news for the longest time are forgotten.
   private static let mostClients = 16
-
-  /// The time for which a success counts against failures that began before it: 1 min. Later, clients that still fail may
-  /// be the only ones left, and the upstream fails for all.
+  /// The time for which a success counts against earlier failures: 1 min. Later, it may fail for all that are left.
   private static let contradiction = Duration.seconds(60)
 
   private let window = CircuitLimits.window
@@ -269,11 +240,9 @@ struct FailureEvidence: Sendable {
   private var successes: Deque<(caller: UInt64, time: Duration)> = []
   /// The last success of each client, and when its request was sent.
   private var served: Deque<(client: UInt64, began: Duration, time: Duration)> = []
-  /// The clients whose requests fail, kept also when the upstream responds to others: when the first one failed after the
-  /// last success, and the last one.
+  /// The clients whose requests fail, also while others' do not: when the first since a success failed, and the last.
   private var failing: Deque<(client: UInt64, since: Duration, last: Duration)> = []
 
-  /// Records a failure that is evidence about the upstream.
   mutating func failed(_ subject: CircuitSubject, now: Duration) {
     failures.append((subject, now), most: Self.mostFailures) { $0.subject == subject || now - $0.time > window }
     let known = failing.first { $0.client == subject.client && now - $0.last <= window }
@@ -287,10 +256,8 @@ struct FailureEvidence: Sendable {
     if !failing.isEmpty { failing.removeAll { $0.client == subject.client } }
   }
 
-  /// Discards the failures, because the upstream responds again. Keeps the successes, which keep the upstream in use.
-  mutating func forgetFailures() {
-    failures = []
-  }
+  /// Discards the failures when the upstream responds again. The successes keep it in use.
+  mutating func forgetFailures() { failures = [] }
 
   /// Returns how many second opinions a client may give in a period (see ``SecondOpinions``): none for a caller that
   /// failed at several resources. If several clients fail, each of them may give one, and a client without failures may
@@ -307,9 +274,8 @@ struct FailureEvidence: Sendable {
     return SecondOpinions.most / (1 + callers.count)
   }
 
-  /// Returns whether the failures are evidence about the upstream: several clients failed at several resources, and no
-  /// other client has succeeded since, or there were failures at three or more resources while no other caller's request
-  /// succeeded.
+  /// Whether the failures are evidence about the upstream: several clients failed at several resources, and no other
+  /// has succeeded since, or there were failures at three or more resources while no other caller's request succeeded.
   func isBroad(now: Duration) -> Bool {
     guard failures.count > 1 else { return false }
     let recent = failures.filter { now - $0.time <= window }

@@ -16,11 +16,9 @@ public struct WebFile: Sendable {
     // Safe: the bytes are as many as the function states, for as long as the program runs.
     content = unsafe Array(UnsafeBufferPointer(start: cembedded_file(name, &count), count: count))
   }
-}
 
-/// The files of the page, of the recipes and of the module. Each is a file of this folder or of `docs/recipes`, which
-/// the build embeds.
-extension WebFile {
+  // The files of this folder and of `docs/recipes`, which the build embeds.
+
   /// The document.
   public static let page = WebFile("/", "text/html; charset=utf-8", "page.html")
 
@@ -41,17 +39,16 @@ extension WebFile {
     recipe("/page/recipes/recipe.kt"),
   ]
 
+  /// The parts of `/openapi.json` that no setting changes.
+  public static let openAPI = WebFile("/openapi.json", "application/json", "openapi.json")
+
   /// The module for web apps, and its types for TypeScript.
   public static let module = [
-    script("/musickit-token.js"),
-    WebFile("/musickit-token.d.ts", "text/plain; charset=utf-8", "musickit-token.d.ts"),
+    script("/musickit-token.js"), WebFile("/musickit-token.d.ts", "text/plain; charset=utf-8", "musickit-token.d.ts"),
   ]
 
-  private static func recipe(_ path: StaticString) -> WebFile {
-    WebFile(path, "text/plain; charset=utf-8", "\(path)")
-  }
+  private static func recipe(_ path: StaticString) -> WebFile { WebFile(path, "text/plain; charset=utf-8", "\(path)") }
 
-  /// Creates a script with the last part of its path as its name.
   private static func script(_ path: StaticString) -> WebFile {
     WebFile(path, "text/javascript; charset=utf-8", "\(path.description.split(separator: "/").last ?? "")")
   }

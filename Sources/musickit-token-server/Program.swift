@@ -9,9 +9,9 @@ import TokenServer
 @main
 enum Program {
   static func main() {
-    ProcessSetup.prepare()
+    prepare()
     var arguments = ProgramArguments.list
-    Self.adaptToContainer(&arguments)
+    adaptToContainer(&arguments)
     // This check precedes the parser, which quotes arguments that it does not understand.
     if let refusal = MisplacedKey.refusal(of: arguments) {
       CommandResult.print(refusal.diagnostics, to: STDERR_FILENO)
@@ -21,9 +21,7 @@ enum Program {
       var command = try MusicKitTokenServer.parseAsRoot(arguments == ["-V"] ? ["--version"] : arguments)
       if !ProgramCommands.serves(command) { ProcessSignals.release() }
       try command.run()
-    } catch {
-      end(after: error)
-    }
+    } catch { end(after: error) }
   }
 
   /// Acts on the first argument of the image's ENTRYPOINT: in a container, loopback is reachable from nowhere, so the demo
@@ -44,26 +42,13 @@ enum Program {
     do throws(ExitCode) {
       try CommandResult(.good, output: [text]).finish()
       exit(EXIT_SUCCESS)
-    } catch {
-      exit(error.rawValue)
-    }
+    } catch { exit(error.rawValue) }
   }
-}
 
-struct MusicKitTokenServer: ParsableCommand {
-  static let configuration = CommandConfiguration(
-    commandName: "musickit-token-server",
-    abstract: "Serves Apple Music developer tokens, and Apple's catalog without one.",
-    version: "\(Release.version) (\(unsafe String(cString: source_revision())))",
-    subcommands: ProgramCommands.all, defaultSubcommand: ProgramCommands.usual)
-}
-
-/// The setup of the process at the start, while there is one thread.
-enum ProcessSetup {
-  /// Prepares the process. It opens the missing standard streams, blocks signals until a command handles them, and
-  /// protects the memory for keys. A write to a closed pipe, or beyond the allowed file size, becomes an error instead
-  /// of ending the process. The limit of descriptors rises to the maximum that the system grants.
-  static func prepare() {
+  /// Opens the missing standard streams, blocks signals until a command handles them, and protects the memory for keys,
+  /// while there is one thread. A write to a closed pipe, or beyond the allowed file size, becomes an error instead of
+  /// ending the process. The limit of descriptors rises to the maximum that the system grants.
+  private static func prepare() {
     openStandardStreams()
     ProcessSignals.hold()
     _ = SecureMemory.protect()
@@ -76,9 +61,8 @@ enum ProcessSetup {
     unsafe setrlimit(descriptors, &limit)
   }
 
-  /// Opens /dev/null for each closed descriptor of 0 to 2. Otherwise the system would give that number to the next
-  /// socket or pipe of the server, and the server would write its log there. Writing to standard output still fails,
-  /// because a result that is lost is a failure.
+  /// Opens /dev/null for each closed descriptor of 0 to 2. Otherwise the next socket or pipe would get the number, and the
+  /// log. Writing to standard output still fails, because a result that is lost is a failure.
   private static func openStandardStreams() {
     for number in STDIN_FILENO...STDERR_FILENO where fcntl(number, F_GETFD) < 0 {
       if unsafe open("/dev/null", number == STDOUT_FILENO ? O_RDONLY : O_RDWR) < 0 {
@@ -87,4 +71,12 @@ enum ProcessSetup {
       }
     }
   }
+}
+
+struct MusicKitTokenServer: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "musickit-token-server",
+    abstract: "Serves Apple Music developer tokens, and Apple's catalog without one.",
+    version: "\(Release.version) (\(unsafe String(cString: source_revision())))",
+    subcommands: ProgramCommands.all, defaultSubcommand: ProgramCommands.usual)
 }

@@ -47,8 +47,7 @@ struct GivenUpTests {
     let target = try CatalogTarget(
       path: Array("/v1/catalog/us/songs/1".utf8).span, query: nil, allowsMe: false, hasUserToken: false)
     let call = CatalogCall(
-      .get, target, caller: QuotaCaller(client: "a", share: nil, identity: "b"), directives: RequestDirectives(),
-      preconditions: Preconditions(), coding: .identity, fields: [:])
+      .get, target, directives: RequestDirectives(), preconditions: Preconditions(), coding: .identity, fields: [:])
     let upstream = ClosedUpstream(event: event)
     return await proxy.respond(call, by: UpstreamRoute(upstream, executor: globalConcurrentExecutor))
   }

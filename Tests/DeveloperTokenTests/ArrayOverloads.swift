@@ -12,12 +12,8 @@ extension ECDSASignature {
 
 extension VerificationKey {
   /// Creates a key from the coordinates of a point.
-  convenience init?(x: [UInt8], y: [UInt8]) { self.init(subjectPublicKeyInfo: (Self.spkiPrefix + x + y).span) }
+  convenience init?(x: [UInt8], y: [UInt8]) { self.init(subjectPublicKeyInfo: (ECDSASignature.keyPrefix + x + y).span) }
   func verifies(_ signature: ECDSASignature, of input: [UInt8]) -> Bool { verifies(signature, of: input.span) }
-}
-
-extension Signer {
-  func signature(of input: [UInt8]) throws(CryptographyError) -> ECDSASignature { try signature(of: input.span) }
 }
 
 extension JWS {

@@ -95,7 +95,7 @@ final class ScriptedAgent: Sendable {
 
   /// A response with the signature of a key.
   static func response(_ data: [UInt8], by key: SigningKey) throws -> [UInt8] {
-    let raw = try key.makeSigner().signature(of: data.span).bytes
+    let raw = try key.signature(of: data).bytes
     func number(_ half: ArraySlice<UInt8>) -> [UInt8] {
       let digits = Array(half.drop { $0 == 0 })
       return (digits.first ?? 0) >= 0x80 ? [0] + digits : digits

@@ -61,11 +61,10 @@ struct SignatureTests {
   @Test("with a short r or s verifies")
   func shortOnesVerify() throws {
     let key = try Samples.key()
-    let signer = try key.makeSigner()
     var (shortR, shortS) = (0, 0)
     for count in 0..<20_000 where shortR == 0 || shortS == 0 {
       let input = Array("\(count)".utf8)
-      let signature = try signer.signature(of: input)
+      let signature = try key.signature(of: input)
       (shortR, shortS) = (shortR + (signature.raw[0] == 0 ? 1 : 0), shortS + (signature.raw[32] == 0 ? 1 : 0))
       guard signature.raw[0] == 0 || signature.raw[32] == 0 else { continue }
       #expect(key.verificationKey.verifies(signature, of: input))
@@ -78,7 +77,7 @@ struct SignatureTests {
     let key = try Samples.key()
     let input: [UInt8] = [7]
     var output: [UInt8] = [1, 2, 3]
-    try key.makeSigner().sign(input.span, appendingTo: &output)
+    try key.sign(input.span, appendingTo: &output)
     #expect(output.count == 67 && output.prefix(3) == [1, 2, 3])
     let signature = try #require(ECDSASignature(raw: Array(output[3...])))
     #expect(key.verificationKey.verifies(signature, of: [7]))

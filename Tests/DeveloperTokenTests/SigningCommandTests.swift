@@ -51,7 +51,7 @@ struct SigningCommandTests {
   @Test("prints 64 bytes, or base64 of them")
   func raw() throws {
     let input: [UInt8] = [1, 2, 3]
-    let signature = try key.makeSigner().signature(of: input.span)
+    let signature = try key.signature(of: input)
     let text = Base64.encode(signature.raw.span)
     for output in [signature.bytes, Array(text.utf8), Array("\(text)\r\n".utf8), signature.der] {
       let read = SigningCommand.signatures(in: output)

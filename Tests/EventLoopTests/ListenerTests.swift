@@ -408,11 +408,12 @@ private final class Host: Sendable {
       peers.add(peer)
     }
 
-    func freeDescriptor(for listener: Listener) -> Bool { false }
+    func listener(_ listener: Listener, cannotAccept error: SocketError) -> Bool {
+      pauses.add(error)
+      return false
+    }
 
     func takeBackDescriptor(from listener: Listener) {}
-
-    func listener(_ listener: Listener, pausedAfter error: SocketError) { pauses.add(error) }
   }
 }
 

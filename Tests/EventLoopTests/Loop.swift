@@ -63,7 +63,7 @@ final class Pair: Sendable {
     channel = try loop.get {
       loop.loop.deadlineCount.isFatal = isFatal
       let descriptor = Descriptor(owning: own)
-      return isConnection ? loop.loop.openConnection(descriptor) : loop.loop.open(descriptor)
+      return loop.loop.open(descriptor, isConnection: isConnection)
     }
     self.other = other
   }

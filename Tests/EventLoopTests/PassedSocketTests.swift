@@ -105,9 +105,7 @@ private final class Acceptor: Listener.Owner, Sendable {
     peers.add(peer)
   }
 
-  func freeDescriptor(for listener: Listener) -> Bool { false }
+  func listener(_ listener: Listener, cannotAccept error: SocketError) -> Bool { false }
 
   func takeBackDescriptor(from listener: Listener) {}
-
-  func listener(_ listener: Listener, pausedAfter error: SocketError) {}
 }

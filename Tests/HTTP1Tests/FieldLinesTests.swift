@@ -21,7 +21,6 @@ struct FieldLinesTests {
     #expect(fields[values: .vary] == ["a", "b"])
     #expect(fields[.vary] == "a, b")
     #expect(fields.text(of: "vary") == "a, b")
-    #expect(HTTPFields(fields).map(\.value) == ["a", "\"1\"", "b"])
   }
 
   @Test("find a field in any case, and tell one line from several")
@@ -59,7 +58,7 @@ struct FieldLinesTests {
     #expect(Array(fields.bytes[fields.lines[0].value]) == [0x61, 0xE9, 0xFF])
     var section = FieldSection.empty
     section.append(fields) { _, _ in true }
-    #expect(section == FieldSection(HTTPFields(fields)))
+    #expect(section.bytes == Array("X-A: a".utf8) + [0xE9, 0xFF] + Array("\r\n".utf8))
   }
 
   @Test("removed lines and lines that are filtered out leave no bytes in a copy")
@@ -95,7 +94,6 @@ struct FieldLinesTests {
     var fields = FieldLines(HTTPFields([secret, HTTPField(name: .accept, value: "b")]))
     fields.append("traceparent", Array("c".utf8).span, isUnindexed: true)
     #expect(fields.lines.map(\.isUnindexed) == [true, false, true])
-    #expect(HTTPFields(fields).map { $0.indexingStrategy == .disallow } == [true, false, true])
   }
 
   @Test("become a section and are read from it, and only from a whole one")

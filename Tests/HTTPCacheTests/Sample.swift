@@ -24,7 +24,7 @@ enum Sample {
     delay: Int = 0
   ) -> ReceivedResponse {
     ReceivedResponse(
-      status: status, fields: fields, downstream: fields, sent: sent, requestedAt: time(seconds - delay),
+      status: status, fields: fields, sent: sent, requestedAt: time(seconds - delay),
       receivedAt: time(seconds))
   }
 

@@ -253,7 +253,7 @@ struct SharedCacheTests {
     Wrong(testDescription: "an entry of another key") { store, key, other in
       try store.run("COPY", other, key, "REPLACE")
     },
-    Wrong(testDescription: "a newer version") { store, key, _ in try store.run("SETRANGE", key, "32", "\u{2}") },
+    Wrong(testDescription: "a newer version") { store, key, _ in try store.run("SETRANGE", key, "32", "\u{3}") },
     Wrong(testDescription: "an entry with more bytes") { store, key, _ in try store.run("APPEND", key, "x") },
     Wrong(testDescription: "two megabytes, more than any entry has", isRead: false) { store, key, _ in
       try store.run("SETRANGE", key, "2000000", "x")

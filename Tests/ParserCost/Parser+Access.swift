@@ -24,7 +24,7 @@
           { judge($0, lent) })
       }
         + [
-          Parser("accept", { _ = TokenResponse.Form(accept: $0[...]) }),
+          Parser("accept", { _ = TokenForm(accept: $0[...]) }),
           Parser("request-id", { _ = RequestID(String(decoding: $0, as: UTF8.self)) }),
           Parser("traceparent", { _ = SpanContext(traceparent: $0.span) }),
           Parser(
@@ -51,7 +51,7 @@
       request.reset()
       guard (try? request.parser.parse(bytes.span)) != nil else { return }
       request.keep(bytes.span)
-      let presented = PresentedCredentials(request, to: policy, authorities: nil)
+      let presented = PresentedCredentials(request, to: policy, certificate: nil)
       _ = policy.identify(presented, now: 1_795_000_000) { _ in nil }
       var response = Response(.ok)
       crossOrigin.finish(&response, request)

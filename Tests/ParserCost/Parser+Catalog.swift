@@ -86,7 +86,7 @@ import HTTPCache
     private static func respond(_ fields: FieldLines) -> StoredResponse? {
       try? StoredResponse(
         ReceivedResponse(
-          status: .ok, fields: fields, downstream: fields, requestedAt: now, receivedAt: now),
+          status: .ok, fields: fields, requestedAt: now, receivedAt: now),
         body: Array("{}".utf8), settings: CacheSettings())
     }
   }

@@ -30,7 +30,7 @@ struct HostileServerTests {
     let connection = try Self.greet(peer)
     client.waitUntilReady()
     connection.send(bytes + (bytes == "x" ? "\r\n" : ""))
-    wait(for: "the end of the connection") { client.availabilities.contains(.unavailable(reason: reason)) }
+    wait(for: "the end of the connection") { client.problems.contains(reason) }
     #expect(connection.waitForEnd())
   }
 
@@ -92,7 +92,7 @@ struct HostileServerTests {
     }
     wait(for: "a pause") { client.onLoop { $0.connection?.transport.isReading == false } }
     wait(for: "all messages") { client.messages.count == 2 * count }
-    #expect(client.availabilities == [.ready])
+    #expect(client.problems == [nil])
   }
 
   @Test("does not wait for a greeting that does not come")

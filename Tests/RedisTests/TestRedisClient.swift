@@ -13,7 +13,7 @@ final class TestRedisClient: Sendable {
   private let log = Locked(Log())
 
   private struct Log {
-    var availabilities: [RedisClient.Availability] = []
+    var problems: [String?] = []
     var messages: [String] = []
   }
 
@@ -27,7 +27,7 @@ final class TestRedisClient: Sendable {
     loop = try IOLoop.start(label: "test.redis")
     client = RedisClient(configuration, loop: loop)
     loop.post { [client, log] in
-      client.onChange = { new in log.withLock { $0.availabilities.append(new) } }
+      client.onChange = { problem in log.withLock { $0.problems.append(problem) } }
       client.onMessage = { text in log.withLock { $0.messages.append(String(decoding: text, as: UTF8.self)) } }
       client.start()
     }
@@ -38,7 +38,8 @@ final class TestRedisClient: Sendable {
     loop.stop()
   }
 
-  var availabilities: [RedisClient.Availability] { log.withLock { $0.availabilities } }
+  /// What it has reported; nil when it was ready.
+  var problems: [String?] { log.withLock { $0.problems } }
   var messages: [String] { log.withLock { $0.messages } }
   var isReady: Bool { onLoop { $0.isReady } }
 
@@ -48,7 +49,7 @@ final class TestRedisClient: Sendable {
   func reason() -> String {
     var reason = ""
     wait(for: "a client that is not ready") {
-      guard case .unavailable(let text)? = availabilities.last else { return false }
+      guard let text = problems.last ?? nil else { return false }
       reason = text
       return true
     }

@@ -17,10 +17,10 @@ import HTTPMessages
     let admin: String
 
     init() throws {
-      let snapshot = try Self.snapshot()
+      let routers = try Self.snapshot().routers()
       // The last pattern of the router is the description itself.
-      `public` = Self.table(of: snapshot.publicRouter.patterns)
-      admin = Self.table(of: snapshot.adminRouter.patterns)
+      `public` = Self.table(of: routers.public.patterns)
+      admin = Self.table(of: routers.admin.patterns)
     }
 
     private static func table(of patterns: [RoutePattern]) -> String {
@@ -53,14 +53,14 @@ import HTTPMessages
       let loaded = try Settings.load(input)
       let settings = loaded.settings
       let source = try RuntimeSnapshot.Source(
-        settings: settings, key: .generate(keyID: try KeyID("ABC1234567")), warnings: [], proxies: loaded.proxies)
+        settings: settings, key: .generate(keyID: try KeyID("ABC1234567")), warnings: [], proxies: loaded.draft.proxies)
       let logger = Logger(label: "tables") { _ in SwiftLogNoOpLogHandler() }
       let sink = LogSink(descriptor: STDERR_FILENO, format: .json)
       let access = try AccessService(settings.audit, loops: [], sink: sink, logger: logger)
       let memory = MemoryBudget(limit: settings.server.limits.memory)
       let catalog = try settings.catalog.map {
         try CatalogService(
-          $0, authorities: source.files.upstreamAuthorities, connectionsPerLoop: 1,
+          $0, authorities: source.upstreamAuthorities, connectionsPerLoop: 1,
           burst: settings.server.limits.burst, loops: [], memory: memory, logger: logger)
       }
       return try RuntimeSnapshot(
@@ -86,7 +86,7 @@ import HTTPMessages
     static var text: String {
       var table = MarkdownTable("metric", "labels", "meaning")
       for metric in ServerMetrics.all {
-        let labels = metric.labels + (metric.kind == .histogram ? ["le"] : [])
+        let labels = metric.labels + (metric.isHistogram ? ["le"] : [])
         let sentence = metric.help.split(separator: ". ").first ?? ""
         let meaning = sentence.hasSuffix(".") ? "\(sentence)" : "\(sentence)."
         table.add(metric.name.code, labels.map(\.code).joined(separator: ", "), meaning)

@@ -76,7 +76,7 @@ struct AuditFileTests {
     try #require(unsafe rmdir(ground.directory.path) == 0)
     for _ in 0..<3 { try audit.writeNow("lost", .refused) }
     try audit.writeNow("kept")
-    #expect(audit.lostLines == 3 && audit.unrecordedGrants == 0 && audit.state.isFailing)
+    #expect(audit.lostLines == 3 && audit.state.unrecorded == 0 && audit.state.isFailing)
     try #require(unsafe mkdir(ground.directory.path, 0o700) == 0)
     try audit.writeNow("c")
     #expect(ground.clients() == ["kept", "c", "?"])
@@ -113,7 +113,7 @@ struct AuditFileTests {
     #expect(audit.write(grant), "the failure is not known yet")
     #expect(audit.flush(timeout: .seconds(60)))
     #expect(!audit.write(grant))
-    #expect(audit.unrecordedGrants == 0, "it is not given either")
+    #expect(audit.state.unrecorded == 0, "it is not given either")
     try #require(unsafe unlink(ground.path) == 0)
     try audit.writeNow("refusal", .refused)
     #expect(audit.write(grant))

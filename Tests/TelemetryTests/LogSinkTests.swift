@@ -168,7 +168,7 @@ struct LogSinkTests {
       if number % 200 == 0 { #expect(audit.write(try AuditRecordTests.record(client: "g\(number)", .granted))) }
     }
     audit.write(KeyAuditRecord(event: "key_promoted", keyID: "ABC1234567", fingerprint: "f"))
-    #expect(sink.lostLines > 10_000 && audit.unrecordedGrants == 0)
+    #expect(sink.lostLines > 10_000 && audit.state.unrecorded == 0)
     var text = ""
     wait(for: "the sink to have written all lines") {
       text += pipe.readAvailable()
@@ -191,7 +191,7 @@ struct LogSinkTests {
     #expect(sink.lostLines > 0 && audit.state.sinceLost == nil)
     let refusal = try AuditRecordTests.record(.refused)
     while audit.write(refusal) {}
-    #expect(audit.state.sinceLost != nil && audit.unrecordedGrants == 0)
+    #expect(audit.state.sinceLost != nil && audit.state.unrecorded == 0)
     wait(for: "the sink to have written all lines") {
       _ = pipe.readAvailable()
       return sink.flush(timeout: .milliseconds(1))
@@ -210,7 +210,7 @@ struct LogSinkTests {
     var taken = 0
     while taken < 100, audit.write(grant) { taken += 1 }
     #expect((1..<100).contains(taken))
-    #expect(audit.unrecordedGrants == 1)
+    #expect(audit.state.unrecorded == 1)
     #expect(try #require(audit.state.sinceUnrecorded) < .seconds(60) && !audit.state.isFailing)
     wait(for: "the sink to have written all lines") {
       _ = pipe.readAvailable()

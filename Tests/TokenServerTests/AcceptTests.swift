@@ -4,14 +4,14 @@ import Testing
 
 @Suite("The Accept field")
 struct AcceptTests {
-  private static func form(_ accept: String) -> TokenResponse.Form {
-    TokenResponse.Form(accept: Array(accept.utf8)[...])
+  private static func form(_ accept: String) -> TokenForm {
+    TokenForm(accept: Array(accept.utf8)[...])
   }
 
   @Test(
     "selects the best available form of the token",
     arguments: [
-      ("text/plain", TokenResponse.Form.text), ("text/*", .text), ("TEXT/PLAIN", .text), ("application/jwt", .jwt),
+      ("text/plain", TokenForm.text), ("text/*", .text), ("TEXT/PLAIN", .text), ("application/jwt", .jwt),
       ("*/*", .json), ("application/*", .json), ("image/png", .json), ("", .json), (",,", .json), (" , \t", .json),
       ("image/png , text/plain", .text), ("text/plain;charset=utf-8", .text),
       ("text/plain ; charset=utf-8 ; q=1", .text),
@@ -19,7 +19,7 @@ struct AcceptTests {
       ("text/plain;q=0.5, application/jwt", .jwt), ("text/plain;q=0.5,application/jwt;q=0.500", .text),
       ("application/jwt;q=0.2, application/json;q=0.3", .json), ("text/plain;a=\"", .text), ("text/plainx", .json),
     ])
-  func forms(_ accept: String, _ form: TokenResponse.Form) {
+  func forms(_ accept: String, _ form: TokenForm) {
     #expect(Self.form(accept) == form)
   }
 

@@ -14,7 +14,7 @@ struct OpenAPITests {
 
   private static func document(_ environment: [String: String] = [:], unsafeAllow: Bool = false) throws -> JSONValue {
     let generation = try GenerationFixture.make(environment, unsafeAllow: unsafeAllow)
-    return try #require(JSONReader.read(generation.openAPI.document))
+    return try #require(JSONReader.read(generation.routers().openAPI.document))
   }
 
   @Test(
@@ -22,11 +22,12 @@ struct OpenAPITests {
     arguments: [[:], me, ["CATALOG_ENABLED": "false"]])
   func paths(_ environment: [String: String]) throws {
     let generation = try GenerationFixture.make(environment)
-    let document = try #require(JSONReader.read(generation.openAPI.document))
+    let routers = generation.routers()
+    let document = try #require(JSONReader.read(routers.openAPI.document))
     let names: [RequestHead.Method: String] = [
       .get: "get", .post: "post", .put: "put", .patch: "patch", .delete: "delete",
     ]
-    let served = generation.publicRouter.patterns.flatMap { pattern in
+    let served = routers.public.patterns.flatMap { pattern in
       pattern.methods.map { "\(names[$0] ?? "?") \(pattern.path)" }
     }
     let described = try #require(document["paths"]).members.flatMap { path in

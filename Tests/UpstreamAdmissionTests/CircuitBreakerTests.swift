@@ -185,7 +185,7 @@ import Testing
   @Test("a window has the counts of a list of all attempts", arguments: 1...5)
   func oracle(seed: UInt64) {
     var random = SplitMix(seed: seed)
-    var window = FailureWindow(.seconds(10))
+    var window = FailureWindow()
     var all: [(slice: Int, failed: Bool)] = []
     var now = 0
     for _ in 0..<2000 {

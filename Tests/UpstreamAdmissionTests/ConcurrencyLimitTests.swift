@@ -79,7 +79,7 @@ import Testing
     #expect(gate.end() == [numbers[1]] && gate.end() == [numbers[3]])
     #expect(gate.limit.cancel(last) == nil, "a ticket is not used again")
     gate.end()
-    #expect(gate.limit.inFlight == 0 && gate.limit.waiting == 0 && gate.limit.callers == 0)
+    #expect(gate.limit.inFlight == 0 && gate.limit.waiting == 0 && gate.limit.known.count == 0)
   }
 
   @Test("a caller whose only request is cancelled loses its turn")
@@ -90,7 +90,7 @@ import Testing
     let ticket = try #require(gate.tickets[number])
     let next = gate.ask("c").number
     _ = gate.limit.cancel(ticket)
-    #expect(gate.limit.callers == 2)
+    #expect(gate.limit.known.count == 2)
     #expect(gate.end() == [next])
   }
 
@@ -181,7 +181,7 @@ import Testing
       gate.end()
       served += 1
     }
-    #expect(served == 10_200 && gate.limit.callers == 0)
+    #expect(served == 10_200 && gate.limit.known.count == 0)
   }
 
   @Test("a full waiting room refuses with a time to retry")
@@ -408,6 +408,6 @@ import Testing
       #expect(gate.limit.waiting == waiting.count && gate.limit.inFlight == gate.underWay.count)
     }
     while gate.limit.inFlight > 0 { for number in gate.end() { waiting.remove(number) } }
-    #expect(waiting.isEmpty && gate.limit.callers == 0)
+    #expect(waiting.isEmpty && gate.limit.known.count == 0)
   }
 }

@@ -9,9 +9,9 @@ import Testing
       (1000, 1000, .unknown), (nil, 1000, .unknown), (971, 1000, .unknown), (970, 1000, .clockAhead(seconds: 30)),
       (1030, 1000, .clockBehind(seconds: 30)), (0, 1_795_000_000, .clockAhead(seconds: 1_795_000_000)),
       (.max, -2, .unknown), (.max, -1, .clockBehind(seconds: .max)),
-    ] as [(Int?, Int, TokenRejection.Reason)])
-  func reason(upstream: Int?, now: Int, reason: TokenRejection.Reason) {
-    #expect(TokenRejection(upstreamDate: upstream, now: now).reason == reason)
+    ] as [(Int?, Int, TokenRejection)])
+  func reason(upstream: Int?, now: Int, reason: TokenRejection) {
+    #expect(TokenRejection(upstreamDate: upstream, now: now) == reason)
   }
 
   @Test("the description of each reason names the problem or its remedy")

@@ -111,7 +111,7 @@ private let settings = {
 
 private func makeResponse(_ fields: FieldLines) -> StoredResponse {
   let received = ReceivedResponse(
-    status: .ok, fields: fields, downstream: fields, requestedAt: moment(0), receivedAt: moment(0))
+    status: .ok, fields: fields, requestedAt: moment(0), receivedAt: moment(0))
   do { return try StoredResponse(received, body: Array("{}".utf8), settings: settings) } catch {
     preconditionFailure("\(error)")
   }

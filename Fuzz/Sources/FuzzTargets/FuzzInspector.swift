@@ -37,7 +37,7 @@ private struct Keys {
   func token(claims: [UInt8]) throws -> [UInt8] {
     let input = base64URL(header) + [UInt8(ascii: ".")] + base64URL(claims)
     var signature: [UInt8] = []
-    try key.makeSigner().sign(input.span, appendingTo: &signature)
+    try key.sign(input.span, appendingTo: &signature)
     return input + [UInt8(ascii: ".")] + base64URL(signature)
   }
 }

@@ -1,11 +1,9 @@
 public import Bytes
 public import HTTPTypes
 
-/// The target of a request under `/v1`, validated once, before the proxy forwards any part of it.
-///
-/// The path is split into segments, which are decoded. The proxy sends exactly what it has validated: the same segments
-/// without escapes and without a slash at the end. It sends the query byte for byte, except for characters that only
-/// need encoding.
+/// The target of a request under `/v1`, validated once, before the proxy forwards any part of it. The proxy sends exactly
+/// what it has validated: the segments of the path without escapes and without a slash at the end, and the query byte for
+/// byte, except for characters that only need encoding.
 public struct CatalogTarget: Sendable {
   /// The kind of the resource.
   public let kind: Kind
@@ -13,12 +11,10 @@ public struct CatalogTarget: Sendable {
   public let route: StaticString
   /// The target to send upstream, in origin form (RFC 9112 §3.2.1).
   public let bytes: [UInt8]
-  /// The key for the cache: the path, and the query in a normal form. Its order and spelling do not matter to Apple.
-  /// Targets that may differ in meaning have different keys.
+  /// The key for the cache: the path, and the query in a normal form. Targets that may differ in meaning have different keys.
   public let cacheKey: [UInt8]
   /// Whether the response is one user's: everything under `/v1/me`, and a request that has a music user token and selects
-  /// more than what is known to be the same for all users. The proxy forwards the token, and never stores or shares such
-  /// a response.
+  /// more than what is known to be the same for all users. The proxy forwards the token, and never stores or shares it.
   public let wantsUserToken: Bool
   /// Whether the target has neither a query nor anything behind an ID. Such a resource is the same for all users.
   private let isPlain: Bool
@@ -45,8 +41,7 @@ public struct CatalogTarget: Sendable {
     isPlain = query == nil && path.depth <= 5
   }
 
-  /// Whether the request asks for something of a user's, with or without a music user token. Reads the target again,
-  /// because only a 401 makes a difference between the two.
+  /// Whether the request asks for something of a user's, with or without a music user token.
   var asksForUser: Bool {
     if wantsUserToken { return true }
     let mark = bytes.firstIndex(of: UInt8(ascii: "?")) ?? bytes.endIndex
@@ -114,10 +109,8 @@ public struct CatalogTarget: Sendable {
   ]
 }
 
-/// The validated path of a request under `/v1`. It suffices to find the permission that the request needs.
-///
-/// The length of the path bounds its cost. The query and the fields cost more, so the server processes them only for
-/// callers with permission. Then the request becomes a ``CatalogTarget``.
+/// The validated path of a request under `/v1`. It suffices to find the permission that the request needs. The query and the
+/// fields cost more, so the server processes them only for callers with permission: then it becomes a ``CatalogTarget``.
 public struct CatalogPath: Sendable {
   /// The kind of the resource.
   public let kind: CatalogTarget.Kind
@@ -290,19 +283,14 @@ struct PathSegments {
   }
 }
 
-/// The bounds of a request target that goes upstream, each with default, unit and reason. The bound of the whole
-/// request line also applies, 8 KiB by default.
+/// The bounds of a request target that goes upstream. That of the whole request line also applies, 8 KiB by default.
 enum TargetLimits {
   /// The maximum length of a path as received, in bytes: 2048. The longest that Apple documents has about 100.
   static let path = 2048
-
-  /// The maximum length of a decoded path segment, in bytes: 256. Apple's longest identifiers, those of stations and
-  /// library items, are shorter than 100.
+  /// The maximum length of a decoded path segment, in bytes: 256. Apple's longest identifiers are shorter than 100.
   static let segment = 256
-
   /// The maximum number of path segments: 16. Apple's deepest paths have eight.
   static let segments = 16
-
   /// The maximum number of query parameters: 128. The cache key sorts them. A list such as `ids` is one parameter.
   static let parameters = 128
 }

@@ -1,7 +1,7 @@
 import Bytes
-public import HTTP1
+package import HTTP1
 import HTTPCache
-public import HTTPMessages
+package import HTTPMessages
 import HTTPTypes
 import Tracing
 
@@ -14,12 +14,11 @@ import Tracing
 ///
 /// **To the caller** the proxy sends the fields that describe the representation, and those that developers need for
 /// Apple's support. It does not send `Cache-Control`, `Age`, `Expires`, `Date` and `Vary`: the server writes its own.
-public final class HeaderPolicy: Sendable {
+package final class HeaderPolicy: Sendable {
   /// The maximum length of `Music-User-Token` in bytes: 4 KiB. The known tokens are shorter than 400.
-  public static let longestUserToken = 4096
-
+  static let longestUserToken = 4096
   /// The maximum length of the other forwarded values in bytes: 1 KiB.
-  public static let longestValue = 1024
+  static let longestValue = 1024
 
   let origin: UpstreamOrigin
   /// The name in `Via` and `User-Agent`: a token (RFC 9110 §5.6.2).
@@ -31,24 +30,21 @@ public final class HeaderPolicy: Sendable {
   private let gzipFields = HeaderPolicy.ownFields(accepting: "gzip")
   private let identityFields = HeaderPolicy.ownFields(accepting: "identity")
 
-  /// Creates the policy for an upstream.
-  public init(upstream: String) { origin = UpstreamOrigin(upstream) }
+  package init(upstream: String) { origin = UpstreamOrigin(upstream) }
 
-  /// Returns the end-to-end fields to send upstream, without the credential. Throws if the caller's fields do not allow the
-  /// request to be forwarded.
-  public func requestFields(
+  /// Returns the end-to-end fields to send upstream, without the credential. Throws if the caller's do not allow that.
+  package func requestFields(
     for target: CatalogTarget, from caller: some RequestFields, hasContent: Bool = false, acceptsGzip: Bool = true
   ) throws(FieldRefusal) -> FieldLines {
     var fields = acceptsGzip ? gzipFields : identityFields
     guard target.wantsUserToken else { return fields }
-    let copier = FieldCopier(caller)
-    try copier.copyUserToken(to: &fields)
+    try caller.copyUserToken(to: &fields)
     guard target.kind == .me else { return fields }
-    for name in Self.preconditions { try copier.copy(name, upTo: Self.longestValue, to: &fields) }
+    for name in Self.preconditions { try caller.copy(name, upTo: Self.longestValue, to: &fields) }
     guard hasContent else { return fields }
     // A part of a representation (RFC 9110 §14.5).
-    guard copier.isAbsent("content-range") else { throw .unsupported("content-range") }
-    for name in Self.contentFields { try copier.copy(name, upTo: Self.longestValue, to: &fields) }
+    guard caller.isAbsent("content-range") else { throw .unsupported("content-range") }
+    for name in Self.contentFields { try caller.copy(name, upTo: Self.longestValue, to: &fields) }
     return fields
   }
 
@@ -60,16 +56,14 @@ public final class HeaderPolicy: Sendable {
     ]
   }
 
-  /// Returns the field with a developer token, which the server sends after all others. A compression table must not help
-  /// an attacker to guess it (RFC 7541 §7.1.3).
+  /// Returns the field with a developer token. A compression table must not help to guess it (RFC 7541 §7.1.3).
   static func credential(_ token: String) -> FieldLines {
     var fields = FieldLines()
     fields.append("Authorization", Array("Bearer \(token)".utf8).span, isUnindexed: true)
     return fields
   }
 
-  /// Sets the trace context (W3C Trace Context) of one attempt. It is different in each attempt, so HPACK must not index
-  /// it.
+  /// Adds the trace context (W3C Trace Context) of one attempt. It differs in each, so HPACK must not index it.
   static func trace(_ fields: inout FieldLines, as span: SpanContext) {
     fields.reserveCapacity(fields.count + 2, bytes: fields.bytes.count + roomForTrace)
     fields.append("traceparent", count: SpanContext.length, isUnindexed: true) { span.appendTraceparent(to: &$0) }
@@ -87,8 +81,14 @@ public final class HeaderPolicy: Sendable {
   private static let contentFields: [StaticString] = ["content-type", "content-encoding", "content-language"]
 
   /// Returns those end-to-end fields of an upstream response that the caller gets, and `Via` with its version, `2` or `1.1`.
-  public func responseFields(_ upstream: FieldLines, version: StaticString = "2") -> FieldLines {
-    var fields = upstream.filter(Self.passes)
+  /// `isForCache`: those as well by which the cache judges the response.
+  package func responseFields(
+    _ upstream: FieldLines, version: StaticString = "2", isForCache: Bool = false
+  ) -> FieldLines {
+    var fields =
+      isForCache
+      ? upstream.filter { Self.passes($0, in: $1) || ReceivedResponse.isForCacheOnly($0, in: $1) }
+      : upstream.filter(Self.passes)
     if let location = fields.text(of: "location") {
       // A URI consists of visible ASCII (RFC 3986 §2); two recipients could parse other characters in two ways.
       let isURI = location.utf8.allSatisfy { (0x21...0x7E).contains($0) }
@@ -102,8 +102,6 @@ public final class HeaderPolicy: Sendable {
   /// `Set-Cookie` and `Access-Control-*`, which would apply to this origin; `Strict-Transport-Security`, `Alt-Svc` and
   /// `Server`, which describe Apple's hosts; `Link`, which makes browsers fetch; `Accept-Ranges`, because the proxy
   /// forwards no range.
-  ///
-  /// The length comes first, because it excludes most other names without a comparison.
   private static func passes(_ name: Range<Int>, in bytes: Span<UInt8>) -> Bool {
     func isNamed(_ other: StaticString) -> Bool { bytes.equalsIgnoringCase(name, other) }
     return switch name.count {
@@ -123,91 +121,82 @@ public final class HeaderPolicy: Sendable {
   }
 }
 
-/// A copier of fields by name from a caller's request, except for fields that the request's `Connection` names.
-struct FieldCopier<Fields: RequestFields> {
-  private let caller: Fields
-  private let connection: FieldOccurrence<ArraySlice<UInt8>>
+/// The header fields of a caller's request, by name. A field that the proxy does not look up cannot reach the upstream.
+package protocol RequestFields {
+  /// Returns the value of the field with this name, which is in lower case.
+  func field(_ name: StaticString) -> FieldOccurrence<ArraySlice<UInt8>>
+}
 
-  init(_ caller: Fields) {
-    (self.caller, connection) = (caller, caller.field("connection"))
-  }
-
+/// Copies of single fields, except for those that the request's `Connection` names.
+extension RequestFields {
   /// Copies the music user token, which may have its older name. Apple gets it by the documented one. Throws if both names
   /// occur, with different values: one server could choose one, and Apple the other.
-  func copyUserToken(to fields: inout FieldLines) throws(FieldRefusal) {
+  fileprivate func copyUserToken(to fields: inout FieldLines) throws(FieldRefusal) {
     let (present, older): (StaticString, StaticString) = ("music-user-token", "media-user-token")
     let isOlder = isAbsent(present)
-    guard isOlder || isAbsent(older) || caller.field(present) == caller.field(older) else {
+    guard isOlder || isAbsent(older) || field(present) == field(older) else {
       throw .different(present, older)
     }
     try copy(isOlder ? older : present, as: present, upTo: HeaderPolicy.longestUserToken, isSecret: true, to: &fields)
   }
 
-  func isAbsent(_ name: StaticString) -> Bool {
-    caller.field(name) == .absent
-  }
+  fileprivate func isAbsent(_ name: StaticString) -> Bool { field(name) == .absent }
 
   /// Copies the field with this lower-case name, if the request has one, under the same or a new name. Throws if there are
   /// several, or the value is malformed. A secret must have no spaces, and HPACK must not index it (RFC 7541 §7.1.3).
-  func copy(
+  fileprivate func copy(
     _ name: StaticString, as newName: StaticString? = nil, upTo limit: Int, isSecret: Bool = false,
     to fields: inout FieldLines
   ) throws(FieldRefusal) {
-    switch caller.field(name) {
+    switch field(name) {
     case .absent: return
     case .repeated: throw .repeated(name)
     case .single(let value):
-      let options = try options()
+      let isForThisHop = try isForThisHop(name)
       let lowest: UInt8 = isSecret ? 0x21 : 0x20
       guard !value.isEmpty, value.count <= limit, value.allSatisfy({ $0 >= lowest && $0 < 0x7F }) else {
         throw .malformed(name)
       }
-      guard !Self.contains(name, options.span) else { return }
-      fields.append(newName ?? name, value.span, isUnindexed: isSecret)
+      if !isForThisHop { fields.append(newName ?? name, value.span, isUnindexed: isSecret) }
     }
   }
 
-  private func options() throws(FieldRefusal) -> ArraySlice<UInt8> {
-    switch connection {
-    case .absent: return []
+  /// Returns whether `Connection` names a field, which must not be forwarded then (RFC 9110 §7.6.1). Scans the options in
+  /// place, because they may be all commas.
+  private func isForThisHop(_ name: StaticString) throws(FieldRefusal) -> Bool {
+    let options: ArraySlice<UInt8>
+    switch field("connection") {
+    case .absent: return false
     // The options of several fields are not available. A guess could forward a field meant for this hop.
     case .repeated: throw .repeated("connection")
-    case .single(let options):
-      guard options.count <= HeaderPolicy.longestValue else { throw .malformed("connection") }
-      return options
+    case .single(let value): options = value
     }
-  }
-
-  /// Returns whether the options of `Connection` name a field. It is then for the next hop only, and the proxy must not
-  /// forward it (RFC 9110 §7.6.1). Each look-up scans them in place, because there are few, and the options may be all
-  /// commas.
-  private static func contains(_ name: StaticString, _ options: Span<UInt8>) -> Bool {
+    guard options.count <= HeaderPolicy.longestValue else { throw .malformed("connection") }
+    let bytes = options.span
     var scanner = FieldScanner()
-    while !scanner.isAtEnd(in: options) {
-      scanner.skipWhitespace(in: options)
-      if options.equalsIgnoringCase(scanner.token(in: options), name) { return true }
-      _ = scanner.skip(past: ",", in: options)
+    while !scanner.isAtEnd(in: bytes) {
+      scanner.skipWhitespace(in: bytes)
+      if bytes.equalsIgnoringCase(scanner.token(in: bytes), name) { return true }
+      _ = scanner.skip(past: ",", in: bytes)
     }
     return false
   }
 }
 
 /// The reason why the header fields of a request do not allow it to be forwarded.
-public enum FieldRefusal: Error, Sendable, Equatable {
+package enum FieldRefusal: Error, Sendable, Equatable {
   /// A field that may occur only once occurs several times. Two servers could choose different ones.
   case repeated(StaticString)
-  /// Two names of one field have different values.
   case different(StaticString, StaticString)
   /// A value is empty, too long, or contains something other than visible ASCII.
   case malformed(StaticString)
   /// The proxy does not forward this field, which would change the effect of the request.
   case unsupported(StaticString)
 
-  /// The response to the caller.
-  public var response: ErrorResponse { ErrorResponse(.malformedRequest, detail) }
+  package var response: ErrorResponse { ErrorResponse(.malformedRequest, detail) }
 
-  /// The `detail` of the error object: one sentence for the caller, which does not contain the field's value.
-  public var detail: String {
+  /// The `detail` of the error object: one sentence, which does not contain the field's value.
+  var detail: String {
     switch self {
     case .repeated(let name): "The request has the field \(name) several times."
     case .different(let name, let older):
@@ -218,16 +207,9 @@ public enum FieldRefusal: Error, Sendable, Equatable {
     }
   }
 
-  /// Returns whether two refusals are the same.
-  public static func == (left: FieldRefusal, right: FieldRefusal) -> Bool {
+  package static func == (left: FieldRefusal, right: FieldRefusal) -> Bool {
     left.detail == right.detail
   }
-}
-
-/// The header fields of a caller's request, by name. A field that the proxy does not look up cannot reach the upstream.
-public protocol RequestFields {
-  /// Returns the value of the field with this name, which is in lower case.
-  func field(_ name: StaticString) -> FieldOccurrence<ArraySlice<UInt8>>
 }
 
 /// Scheme and authority of the upstream, to recognize them in a `Location`.
@@ -250,10 +232,9 @@ struct UpstreamOrigin: Sendable {
     beginnings = starts.flatMap { start in [authority, other].map { Array(start + $0) + [UInt8(ascii: "/")] } }
   }
 
-  /// Returns a `Location` (RFC 9110 §10.2.2) for the caller. A URI of the upstream becomes a path, so that a caller
-  /// that follows it sends the request to this server, which has the token. Any other URI stays as it is.
-  ///
-  /// It compares bytes, so that a combining character after a slash does not hide the slash.
+  /// Returns a `Location` (RFC 9110 §10.2.2) for the caller. A URI of the upstream becomes a path, so that a caller that
+  /// follows it sends the request to this server, which has the token. It compares bytes, so that a combining character
+  /// after a slash does not hide the slash.
   func localized(_ location: String) -> String {
     let bytes = Array(location.utf8)
     let lowercase = bytes.map(\.lowercased)

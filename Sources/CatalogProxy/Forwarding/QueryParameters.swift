@@ -3,7 +3,6 @@ import Bytes
 /// The parameters of a validated query, which the proxy forwards as received. Their normal form is only a key for the cache:
 /// equal for queries that certainly mean the same to Apple, and different in case of doubt.
 struct QueryParameters {
-  /// The parameters in normal form, joined by `&`.
   let normalForm: [UInt8]
   /// Whether the query has characters that only need encoding: scripts send `"`, `<` and `>`, which browsers encode.
   let needsEncoding: Bool
@@ -45,7 +44,6 @@ struct QueryParameters {
     normalForm = Self.joined(parameters, buffer)
   }
 
-  /// Returns the validated character at `index`, and moves `index` past it.
   private static func character(at index: inout Int, in raw: Span<UInt8>) throws(TargetDefect) -> UInt8 {
     let (start, byte) = (index, try raw.character(at: &index))
     let refusal: TargetRefusal
@@ -61,16 +59,12 @@ struct QueryParameters {
     throw TargetDefect(refusal, at: start..<index)
   }
 
-  /// Joins the parameters, sorted by name. The order does not matter to Apple: no parameter depends on an earlier one.
-  /// Parameters with the same name keep their order. The function does not sort a query with a semicolon, which was
-  /// once a separator, or with characters in a name other than unreserved ones and brackets, because Apple has no such
-  /// name.
+  /// Joins the parameters, sorted by name: no parameter of Apple's depends on an earlier one. Those with the same name keep
+  /// their order. A query with a semicolon, which was once a separator, or a name that Apple cannot have, stays unsorted.
   private static func joined(_ parameters: [Parameter], _ buffer: [UInt8]) -> [UInt8] {
     guard parameters.count > 1, parameters.allSatisfy({ $0.hasPlainName && !$0.name.isEmpty }),
       !buffer.contains(UInt8(ascii: ";"))
-    else {
-      return buffer
-    }
+    else { return buffer }
     let sorted = parameters.sorted { left, right in
       let (name, other) = (buffer[left.name], buffer[right.name])
       return name == other ? left.start < right.start : name.lexicographicallyPrecedes(other)
@@ -106,7 +100,6 @@ private struct Parameter {
   let start: Int
   var equals: Int?
   var end = 0
-  /// Whether the name consists of unreserved characters and brackets.
   var hasPlainName = true
 
   var name: Range<Int> { start..<(equals ?? end) }
@@ -127,7 +120,6 @@ extension Span<UInt8> {
   }
 }
 
-/// Classes of bytes in a URI (RFC 3986).
 extension UInt8 {
   /// Whether the byte is one of `" < >`. A URI cannot contain them (RFC 3986 §2), and no parser gives them a meaning of
   /// their own, so the server encodes them as browsers do (WHATWG URL, query percent-encode set).

@@ -1,7 +1,6 @@
 import Bytes
 
 /// What a request selects of Apple's response, and whether that is the same for all users (docs/decisions.md, 68).
-///
 /// Only elements decide: of the parameters that select what a response contains, and of the path. A term, a name or an ID
 /// is text, and never decides.
 enum ResponseSelection {
@@ -15,7 +14,6 @@ enum ResponseSelection {
     }
   }
 
-  /// Returns whether a canonical path names only what is the same for all users.
   static func isSameForAll(path: [UInt8], _ kind: CatalogTarget.Kind) -> Bool {
     let segments = path.split(separator: UInt8(ascii: "/"))
     switch kind {
@@ -63,7 +61,6 @@ enum ResponseSelection {
   }
 }
 
-/// The table.
 extension ResponseSelection {
   /// The parameters that select what a response contains, alone or with a name in brackets.
   private static let selecting: Set<ByteString> = [

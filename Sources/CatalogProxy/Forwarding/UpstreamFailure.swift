@@ -21,14 +21,12 @@ struct UpstreamFailure: Error, Sendable, Equatable {
       ], retryAfter: retryAfter, shortage: shortage)
   }
 
-  /// Returns the response to the caller. It has no `Cache-Status` if the cache does not handle the request.
-  func response(_ status: CacheStatus?) -> ErrorResponse {
+  func response(_ status: CacheStatus) -> ErrorResponse {
     var response = error
-    if let status { response.fields[.cacheStatus] = status.fieldValue }
+    response.fields[.cacheStatus] = status.fieldValue
     return response
   }
 
-  /// Returns the same failure with what Apple said.
   func saying(_ words: ReplacedResponse?) -> UpstreamFailure {
     var failure = self
     failure.error.replaced = words
@@ -64,7 +62,6 @@ struct UpstreamFailure: Error, Sendable, Equatable {
     }
   }
 
-  /// The circuit is open: the upstream, or one of its resources, has failed too often recently.
   static func circuitOpen(_ refusal: UpstreamCircuit.Refusal, nextHop: String) -> UpstreamFailure {
     let what = refusal.isOfResource ? "This resource of \(nextHop)" : nextHop
     return UpstreamFailure(
@@ -74,14 +71,12 @@ struct UpstreamFailure: Error, Sendable, Equatable {
       shortage: .circuit)
   }
 
-  /// The queue of requests that wait for a turn is full, or the turn would come too late.
   static func overloaded(retryAfter: Duration) -> UpstreamFailure {
     UpstreamFailure(
       .overloaded, "The request would wait too long for its turn at Apple. Send it again after Retry-After.",
       retryAfter: retryAfter.wholeSeconds, ProxyStatus(error: "connection_limit_reached"), shortage: .queue)
   }
 
-  /// The memory budget does not allow the server to collect the response.
   static let overMemory = UpstreamFailure(
     .overloaded, "The server has reached its memory limit. Send the request again in 1 s.",
     retryAfter: 1, ProxyStatus(error: "proxy_internal_error"), shortage: .memory)
@@ -93,17 +88,14 @@ struct UpstreamFailure: Error, Sendable, Equatable {
       retryAfter: retryAfter.wholeSeconds, ProxyStatus(receivedStatus: 429, nextHop: nextHop))
   }
 
-  /// The upstream refuses the developer token, and also a fresh one.
   static func tokenRejected(_ rejection: TokenRejection, nextHop: String) -> UpstreamFailure {
     UpstreamFailure(.developerTokenRejected, rejection.description, ProxyStatus(receivedStatus: 401, nextHop: nextHop))
   }
 
-  /// The request's turn did not come before its deadline.
   static func waitedTooLong(nextHop: String) -> UpstreamFailure {
     UpstreamFailure(
       .upstreamTimeout, "The request waited too long in the queue for \(nextHop). \(advice(mayHaveEffect: false))",
-      retryAfter: 1,
-      ProxyStatus(error: "connection_limit_reached", nextHop: nextHop), shortage: .queueTime)
+      retryAfter: 1, ProxyStatus(error: "connection_limit_reached", nextHop: nextHop), shortage: .queueTime)
   }
 
   static let noToken = UpstreamFailure(

@@ -13,7 +13,6 @@ extension UpstreamResponse {
   /// The maximum number of values in the content.
   private static let mostValues = 512
 
-  /// What the fields say.
   var words: ReplacedResponse { words(of: []) }
 
   /// What fields and content say. Reads the content if it is short JSON, and cancels it otherwise.
@@ -30,13 +29,11 @@ extension UpstreamResponse {
     return words(of: error.bytes)
   }
 
-  /// The content, if it is short JSON.
   private func errorContent(_ memory: MemoryBudget) -> PartialContent? {
     guard isJSON, contentLength ?? 0 <= Self.mostBytes else { return nil }
     return PartialContent(content, length: contentLength, upTo: Self.mostBytes, memory)
   }
 
-  /// What the fields and the first error object of a content say.
   private func words(of content: [UInt8]) -> ReplacedResponse {
     let isGzip = !content.isEmpty && fields.text(of: "content-encoding") == "gzip"
     let text = isGzip ? try? Gzip.inflate(content, limit: Self.mostBytes) : content

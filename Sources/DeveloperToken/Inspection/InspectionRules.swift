@@ -3,7 +3,6 @@ import Cryptography
 import HTTPMessages
 import JSON
 
-/// Apple's rules for the header.
 extension Inspection {
   mutating func checkHeader(_ header: JSONValue, _ key: VerificationKey?) {
     checkRepeats(of: header, rule: "header.members")
@@ -37,9 +36,7 @@ extension Inspection {
       add(
         "header.kid.key", keyID == expected, pass: "The kid is the ID of the given key.",
         fail: "The kid names another key than the given key \(expected), so Apple would verify with the wrong key.")
-    } catch {
-      add("header.kid", .fail, "\(error)")
-    }
+    } catch { add("header.kid", .fail, "\(error)") }
   }
 
   /// Checks `typ`. Apple does not list it, so no value of it fails.
@@ -91,34 +88,26 @@ extension Inspection {
       add(
         "claims.iss", !isKeyID, pass: "The iss \(team) has the form of a team ID.",
         fail: "The iss and the kid are both \(team); iss must be the team ID, kid the key ID.")
-    } catch {
-      add("claims.iss", .fail, "\(error)")
-    }
+    } catch { add("claims.iss", .fail, "\(error)") }
   }
 
   /// Returns the time; nil unless it is whole seconds.
   private mutating func checkTime(_ name: String, in claims: JSONValue) -> Int? {
-    let rule = "claims.\(name)"
-    switch claims[name] {
-    case nil: add(rule, .fail, "There is no \(name); it must be whole seconds since 1970.")
-    case .number(let text):
-      guard let time = Int(text) else {
-        add(rule, .fail, "The \(name) is \(Printable.quote(text)); it must be a whole number of seconds.")
-        return nil
-      }
-      guard time < Self.millisecondsBegin else {
-        add(rule, .fail, "The \(name) is \(time), which looks like milliseconds; it must be seconds.")
-        return nil
-      }
-      guard time >= 0 else {
-        add(rule, .fail, "The \(name) is before 1970.")
-        return nil
-      }
-      add(rule, .pass, "The \(name) is whole seconds.")
+    let problem: String
+    switch (claims[name], claims[name]?.integer) {
+    case (nil, _): problem = "There is no \(name); it must be whole seconds since 1970."
+    case (_, let time?) where time >= Self.millisecondsBegin:
+      problem = "The \(name) is \(time), which looks like milliseconds; it must be seconds."
+    case (_, let time?) where time < 0: problem = "The \(name) is before 1970."
+    case (_, let time?):
+      add("claims.\(name)", .pass, "The \(name) is whole seconds.")
       return time
-    case .string: add(rule, .fail, "The \(name) is a string; it must be a number, without quotes.")
-    default: add(rule, .fail, "The \(name) is not a number; it must be whole seconds since 1970.")
+    case (.number(let text), nil):
+      problem = "The \(name) is \(Printable.quote(text)); it must be a whole number of seconds."
+    case (.string, nil): problem = "The \(name) is a string; it must be a number, without quotes."
+    default: problem = "The \(name) is not a number; it must be whole seconds since 1970."
     }
+    add("claims.\(name)", .fail, problem)
     return nil
   }
 
@@ -186,11 +175,9 @@ extension Inspection {
   private static func problem(_ text: ByteString) -> String? {
     do {
       let origin = try Origin(text.text)
-      return text == origin.description
-        ? nil : "The origin \(Printable.quote(text)) never equals the Origin of a browser, which is “\(origin)”."
-    } catch {
-      return error.description
-    }
+      if text == origin.description { return nil }
+      return "The origin \(Printable.quote(text)) never equals the Origin of a browser, which is “\(origin)”."
+    } catch { return error.description }
   }
 
   private mutating func checkMatch(_ origin: Origin?) {
@@ -230,8 +217,7 @@ extension Inspection {
 }
 
 extension Inspection {
-  /// Checks for repeated names. Parsers differ in which value they take, so they would read different tokens (RFC 7519
-  /// §4).
+  /// Parsers differ in which value of a repeated name they take, so they would read different tokens (RFC 7519 §4).
   fileprivate mutating func checkRepeats(of object: JSONValue, rule: String) {
     let names = object.repeatedNames.map { Printable.quote($0) }
     add(

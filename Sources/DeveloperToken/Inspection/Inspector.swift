@@ -4,28 +4,23 @@ import Glibc
 public import HTTPMessages
 import JSON
 
-/// Checks a developer token against each of Apple's rules and explains each failure.
-///
-/// Apple answers 401 with an empty body for every error. The inspector finds the cause from the token alone, without a
-/// network.
+/// Checks a developer token against each of Apple's rules and explains each failure. Apple answers 401 with an empty
+/// body for every error. The inspector finds the cause from the token alone, without a network.
 public struct Inspector: Sendable {
   private let key: VerificationKey?
   private let origin: Origin?
   private let now: Int
 
-  /// Creates an inspector with the facts that are known apart from the token: the key that should have made the signature,
-  /// the browser origin for which the token is meant, and the time in seconds since 1970.
+  /// Creates an inspector with the key that should have signed, the browser's origin, and the seconds since 1970.
   public init(key: VerificationKey? = nil, origin: Origin? = nil, now: Int) {
     (self.key, self.origin, self.now) = (key, origin, now)
   }
 
-  /// Inspects a token, which may come from anywhere; see the other `inspect`.
+  /// Inspects a token, which may come from anywhere.
   public func inspect(_ token: String) -> Inspection { inspect(Array(token.utf8).span) }
 
-  /// Inspects a token, which may come from anywhere.
-  ///
-  /// The inspector removes white space, quotes and `Bearer` around the token, with a remark. Time and memory are linear
-  /// in the length; a token longer than 16 KiB fails at once.
+  /// Inspects a token, which may come from anywhere, without white space, quotes and `Bearer` around it. Time and
+  /// memory are linear in the length; a token longer than 16 KiB fails at once.
   public func inspect(_ token: Span<UInt8>) -> Inspection {
     var inspection = Inspection()
     guard token.count <= JWS.limit else {
@@ -38,9 +33,7 @@ public struct Inspector: Sendable {
       let jws = try JWS(compact: token.extracting(range))
       inspection.add("form", .pass, "It has three parts of base64url.")
       inspect(jws, into: &inspection)
-    } catch {
-      inspection.add("form", .fail, range.isEmpty ? "It is empty." : "\(error)")
-    }
+    } catch { inspection.add("form", .fail, range.isEmpty ? "It is empty." : "\(error)") }
     return inspection
   }
 
@@ -84,7 +77,6 @@ public struct Inspection: Sendable, Hashable {
     checks.append(Check(rule: rule, verdict: verdict, explanation: explanation))
   }
 
-  /// Adds the result of a rule that can fail in only one way.
   mutating func add(_ rule: String, _ isKept: Bool, pass: String, fail: String) {
     add(rule, isKept ? .pass : .fail, isKept ? pass : fail)
   }
@@ -137,14 +129,10 @@ package struct AcceptedToken: Sendable {
     /// The rule, and what is wrong.
     package let reason: String
 
-    /// Creates a refusal.
-    package init(_ reason: String) {
-      self.reason = reason
-    }
+    package init(_ reason: String) { self.reason = reason }
   }
 
-  /// Judges a token as Apple does, which knows all keys, at a time in seconds since 1970. Warnings of the ``Inspector``
-  /// have no effect, and nothing may surround the token.
+  /// Judges a token as Apple does, which knows all keys, at `now` in seconds since 1970. Nothing may surround it.
   package init(_ compact: [UInt8], of keys: [TrustedKey], now: Int) throws(Refusal) {
     do { _ = try JWS(compact: compact.span) } catch { throw Refusal("form: \(error)") }
     let claimed = Inspector(now: now).inspect(compact.span)

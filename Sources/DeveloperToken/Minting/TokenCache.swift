@@ -2,10 +2,8 @@ import Bytes
 import Cryptography
 public import HTTPMessages
 
-/// A bounded cache of tokens by their claims, which evicts the least recently used. It has no lock and no clock, and
-/// does not sign.
-///
-/// A caller calls `request`. If the result is to sign, the caller must call `finish`, even if signing failed.
+/// A bounded cache of tokens by their claims, which evicts the least recently used: a value without lock and clock. A
+/// caller calls `request`. If the result is to sign, the caller must call `finish`, even if signing failed.
 struct TokenCache {
   /// The properties that requests for the same token share; `origins` in ascending order without duplicates.
   struct Key: Hashable {
@@ -13,7 +11,6 @@ struct TokenCache {
     let origins: [Origin]
   }
 
-  /// The next step of a caller.
   enum Step {
     /// Take this token, with its document of now.
     case take(TokenDocument)
@@ -27,12 +24,11 @@ struct TokenCache {
     let key: Key
     /// The token with its document of the latest second in which a caller wanted it.
     var document: TokenDocument
-    /// The number of its latest use.
     var use = 0
   }
 
   private var capacity: Int
-  /// When all places are taken, the least recently used entry gives way. To find it takes a small part of a signature's time.
+  /// To find the least recently used entry, which gives way to another, takes a small part of a signature's time.
   private var entries: [Entry] = []
   private var indices: [Key: Int] = [:]
   /// The entry of the latest use, and the number of that use.
@@ -48,15 +44,12 @@ struct TokenCache {
 
   var count: Int { entries.count }
 
-  /// Returns the next step of a caller.
-  ///
-  /// - Parameter renewsAhead: Whether a new token is signed some time before half of the lifetime has passed, while callers
-  ///   get the present one: a quarter of that half, at most ten minutes.
+  /// Returns the next step of a caller. With `renewsAhead`, a new token is signed before half of the lifetime has
+  /// passed, by a quarter of that half, at most ten minutes, while callers get the present one.
   mutating func request(_ key: Key, now: Int, renewsAhead: Bool = false) -> Step {
     guard let index = find(key) else { return start(key, present: nil) }
     let token = entries[index].document.token
-    // After half of its lifetime, no caller gets the token. If the clock went back, the token was minted in what is now the
-    // future: its `iat` and its maximum `exp` belong to that other time.
+    // After half of its lifetime, no caller gets the token. If the clock went back, `iat` and `exp` may be too late.
     guard token.mintedAt <= now, now <= token.refreshAfter else { return start(key, present: nil) }
     let document = document(at: index, now: now)
     // In the second in which exactly half has passed, one caller signs a new token while other callers get the present one.
@@ -77,11 +70,7 @@ struct TokenCache {
   mutating func finish(_ key: Key, _ document: TokenDocument?) {
     signing.remove(key)
     guard let document else { return }
-    if let index = find(key) {
-      entries[index].document = document
-    } else {
-      insert(key, document)
-    }
+    if let index = find(key) { entries[index].document = document } else { insert(key, document) }
   }
 
   private mutating func start(_ key: Key, present: TokenDocument?) -> Step {
@@ -126,11 +115,9 @@ public final class MintedToken: Sendable {
   /// The claims of the token.
   public let claims: Claims
   let mintedAt: Int
-  /// The time from which a client should request the next token: the last second at which at least half of the lifetime is
-  /// left.
+  /// When a client should request the next token: the last second at which at least half of the lifetime is left.
   public let refreshAfter: Int
-  /// The SHA-256 of the compact form. It identifies the token where the token itself must not appear, as in the record of
-  /// each grant.
+  /// The SHA-256 of the compact form, which identifies the token where it must not appear, as in records of grants.
   public let sha256: InlineArray<32, UInt8>
 
   init(compact: [UInt8], claims: Claims, mintedAt: Int) throws(CryptographyError) {

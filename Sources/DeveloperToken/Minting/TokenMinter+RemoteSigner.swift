@@ -12,15 +12,12 @@ extension TokenMinter {
     case waiting(AwaitedToken)
   }
 
-  /// Returns a token with these claims and at least half of its lifetime left, or else what to wait for. It never blocks
-  /// with a remote signer.
+  /// Returns the same token as ``document(ttl:origins:now:)`` does, or else what to wait for. It never blocks with a
+  /// remote signer, but throws at once if that has just failed, or if too many wait for it.
   ///
   /// - Parameters:
-  ///   - ttl: The lifetime from now in seconds; nil for the policy's default.
-  ///   - origins: The origins of the token, in any order.
   ///   - client: The client whose places for waiting callers this one takes.
   ///   - clock: Returns the time in seconds since 1970, now and when the signer's turn comes.
-  /// - Throws: `TokenError`: at once if the signer has just failed, or if too many wait for it.
   public func request(
     ttl: Int? = nil, origins: [Origin] = [], for client: String, clock: @escaping @Sendable () -> Int
   ) throws(TokenError) -> Answer {
@@ -48,8 +45,6 @@ extension TokenMinter {
   }
 
   /// Returns whether there is a token with the default claims. If not, the remote signer signs one soon.
-  ///
-  /// - Throws: `TokenError` as ``request(ttl:origins:for:clock:)`` does.
   public func hasToken(clock: @escaping @Sendable () -> Int) throws(TokenError) -> Bool {
     guard let remote = key.remote else {
       _ = try token(now: clock())
@@ -91,7 +86,7 @@ extension TokenMinter {
       while let (key, since, clock) = monitor.withLock({ due.next() }) {
         let now = clock()
         let isLate = ContinuousClock.now - since > Self.longestQueue
-        _ = finish(key, isLate ? (.failure(.signerBusy), nil) : mint(key, nil, now: now), now: now)
+        _ = finish(key, isLate ? .failure(.signerBusy) : mint(key, now: now), now: now)
       }
     }
   }
@@ -103,9 +98,7 @@ public final class AwaitedToken: Sendable {
   fileprivate let client: String
   private let result = OneShot<Result<TokenDocument, TokenError>>()
 
-  init(_ key: TokenCache.Key, _ client: String) {
-    (self.key, self.client) = (key, client)
-  }
+  init(_ key: TokenCache.Key, _ client: String) { (self.key, self.client) = (key, client) }
 
   func resume(_ result: Result<TokenDocument, TokenError>) { self.result.resume(result) }
 
@@ -120,10 +113,8 @@ public final class AwaitedToken: Sendable {
 }
 
 /// The tokens that a remote signer is to sign, and the callers that wait for each. A value, behind the minter's lock.
-///
-/// Clients take turns, so one with many tokens delays only its own.
-///
-/// A caller that goes away does not give up the place of its token before that is signed, so no more than ``most`` are due.
+/// Clients take turns, so one with many tokens delays only its own. A caller that goes away does not give up the place
+/// of its token before that is signed, so no more than ``most`` are due.
 struct DueTokens {
   private struct Due {
     /// The client of the first caller; nil for a token that is renewed for none.
@@ -133,9 +124,7 @@ struct DueTokens {
     var callers: [AwaitedToken] = []
   }
 
-  /// The most tokens that are due: 64.
   static let most = 64
-  /// The most tokens of one client: 16.
   static let mostOfClient = 16
 
   private var due: [TokenCache.Key: Due] = [:]
@@ -175,7 +164,7 @@ struct DueTokens {
     return !isSigning
   }
 
-  /// Returns the next token to sign, since when it is due, and the clock of the request for it. It stays due until ``remove(_:)``.
+  /// Returns the next token to sign, since when it is due, and its request's clock. It stays due until ``remove(_:)``.
   mutating func next() -> (key: TokenCache.Key, since: ContinuousClock.Instant, clock: @Sendable () -> Int)? {
     guard let client = turns.popFirst(), let key = lines[client]?.popFirst(), let next = due[key] else {
       isSigning = false

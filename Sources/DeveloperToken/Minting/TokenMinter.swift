@@ -3,14 +3,12 @@ public import Cryptography
 public import HTTPMessages
 import Locks
 
-/// Mints developer tokens and reuses each one until half of its lifetime has passed.
-///
-/// All threads share one minter. A cached token costs a short critical section, and signing happens outside of it.
+/// Mints developer tokens and reuses each one until half of its lifetime has passed. All threads share one minter. A
+/// cached token costs a short critical section, and signing happens outside of it.
 public final class TokenMinter: @unchecked Sendable {
-  // Sendable: all mutable state is accessed only with the monitor locked. A signer that was taken out of the pool
-  // belongs to the thread that took it.
+  // Sendable: all mutable state is accessed only with the monitor locked.
 
-  /// The maximum number of origins in a token. It keeps the token, which is sent in a header field, under 12 KiB.
+  /// The most origins in a token. They keep the token, which is sent in a header field, under 12 KiB.
   public static let maximumOrigins = 32
 
   /// The key that signs the tokens.
@@ -26,25 +24,13 @@ public final class TokenMinter: @unchecked Sendable {
   var cache: TokenCache
   /// What a remote signer is to sign.
   var due = DueTokens()
-  /// The idle signers, at most as many as threads that have signed at once.
-  private var signers: [Signer]
-  private var signatures = 0
-  private var records = [MintingRecord](repeating: MintingRecord(), count: MintingRecord.Use.allCases.count)
+  private var records: [MintingRecord.Use: MintingRecord] = [:]
 
-  /// Creates a minter with an empty cache.
-  ///
-  /// - Parameter cacheCapacity: The number of tokens with different claims in the cache, each 0.8 to 32 KiB with its
-  ///   document.
-  /// - Throws: `TokenError` if key ID and team ID are the same, or OpenSSL fails.
-  public init(
-    key: SigningKey, team: TeamID, policy: TokenPolicy, cacheCapacity: Int = 1024
-  ) throws(TokenError) {
+  /// Creates a minter with a cache for different tokens, each 0.8 to 32 KiB with its document. Throws for equal IDs.
+  public init(key: SigningKey, team: TeamID, policy: TokenPolicy, cacheCapacity: Int = 1024) throws(TokenError) {
     guard key.keyID.description != team.description else { throw .keyIDEqualsTeamID(key.keyID) }
-    self.key = key
-    self.team = team
-    self.policy = policy
+    (self.key, self.team, self.policy) = (key, team, policy)
     cache = TokenCache(capacity: cacheCapacity)
-    signers = key.remote == nil ? [try Self.signer(of: key)] : []
     var prefix: [UInt8] = []
     Base64.appendURL(Claims.header(keyID: key.keyID).span, to: &prefix)
     self.prefix = prefix + [UInt8(ascii: ".")]
@@ -54,17 +40,14 @@ public final class TokenMinter: @unchecked Sendable {
   ///
   /// - Parameters:
   ///   - ttl: The lifetime from now in seconds; nil for the policy's default.
-  ///   - origins: The origins of the token, in any order. If empty, the token has no such claim.
+  ///   - origins: The origins in any order. Without any, the token has no such claim.
   ///   - now: The time in seconds since 1970.
-  /// - Throws: `TokenError`.
   public func token(ttl: Int? = nil, origins: [Origin] = [], now: Int) throws(TokenError) -> MintedToken {
     try document(ttl: ttl, origins: origins, now: now).token
   }
 
   /// Returns the same token as ``token(ttl:origins:now:)`` does, with its document. All callers of a second share that.
-  /// With a remote signer it may block for that; ``request(ttl:origins:for:clock:)`` never does.
-  ///
-  /// - Throws: `TokenError`.
+  /// With a remote signer it may block; ``request(ttl:origins:for:clock:)`` never does.
   public func document(ttl: Int? = nil, origins: [Origin] = [], now: Int) throws(TokenError) -> TokenDocument {
     let key = try cacheKey(ttl, origins)
     monitor.lock()
@@ -73,10 +56,13 @@ public final class TokenMinter: @unchecked Sendable {
       case .take(let document):
         monitor.unlock()
         return document
-      case .wait:
-        monitor.wait()
+      case .wait: monitor.wait()
       case .sign(let present):
-        return try sign(key, present: present, now: now)
+        monitor.unlock()
+        let document = finish(key, mint(key, now: now), now: now)
+        // The present token has half of its lifetime left, which is better than an error.
+        if let present, case .failure = document { return present }
+        return try document.get()
       }
     }
   }
@@ -86,58 +72,36 @@ public final class TokenMinter: @unchecked Sendable {
   }
 
   /// Checks whether `token` has a reason to refuse these parameters, and mints nothing.
-  ///
-  /// - Throws: `TokenError`, except for a failure to sign.
   public func check(ttl: Int?, origins: [Origin], now: Int) throws(TokenError) {
-    let lifetime = try policy.lifetime(requested: ttl)
-    _ = try policy.claims(issuer: team, lifetime: lifetime, origins: try Self.canonical(origins), now: now)
+    _ = try claims(cacheKey(ttl, origins), now: now)
   }
 
   /// Mints a token for the upstream, with its own signature, which no caller gets. With a remote signer it blocks.
-  ///
-  /// - Throws: `TokenError`.
   public func freshToken(ttl: Int? = nil, origins: [Origin] = [], now: Int) throws(TokenError) -> MintedToken {
-    let key = try cacheKey(ttl, origins)
-    let signer = monitor.withLock { signers.popLast() }
-    let result = mint(key, signer, now: now)
-    monitor.withLock {
-      putBack(result)
-      records[.upstream].note(result.token, isUsual: true)
-    }
-    return try result.token.get()
+    let token = mint(try cacheKey(ttl, origins), now: now)
+    monitor.withLock { records[.upstream, default: MintingRecord()].note(token, isUsual: true) }
+    return try token.get()
   }
 
   /// Makes room for more tokens with different claims in the cache. The present ones stay.
   public func growCache(to capacity: Int) { monitor.withLock { cache.grow(to: capacity) } }
 
   /// The number of signatures so far, for metrics.
-  public var signatureCount: Int { monitor.withLock { signatures } }
+  public var signatureCount: Int { monitor.withLock { records.values.reduce(0) { $0 + $1.minted } } }
 
   /// The latest tokens for this use, for metrics.
-  public func record(of use: MintingRecord.Use) -> MintingRecord { monitor.withLock { records[use] } }
+  public func record(of use: MintingRecord.Use) -> MintingRecord { monitor.withLock { records[use] ?? .init() } }
 
   var cachedTokens: Int { monitor.withLock { cache.count } }
 
-  /// Signs a token. The caller holds the lock; this function releases it to sign, and returns without it.
-  private func sign(
-    _ key: TokenCache.Key, present: TokenDocument?, now: Int
-  ) throws(TokenError) -> TokenDocument {
-    let signer = signers.popLast()
-    monitor.unlock()
-    let document = finish(key, mint(key, signer, now: now), now: now)
-    // The present token has half of its lifetime left, which is better than an error.
-    if let present, case .failure = document { return present }
-    return try document.get()
-  }
-
-  typealias Minted = (token: Result<MintedToken, TokenError>, signer: Signer?)
-
   /// Notes the end of signing, and hands the token to all who wait for it.
-  func finish(_ key: TokenCache.Key, _ result: Minted, now: Int) -> Result<TokenDocument, TokenError> {
-    let document = result.token.map { TokenDocument($0, now: now) }
+  func finish(
+    _ key: TokenCache.Key, _ token: Result<MintedToken, TokenError>, now: Int
+  ) -> Result<TokenDocument, TokenError> {
+    let document = token.map { TokenDocument($0, now: now) }
     let callers = monitor.withLock {
-      putBack(result)
-      records[.caller].note(result.token, isUsual: key.ttl == policy.ttl && key.origins.isEmpty)
+      let isUsual = key.ttl == policy.ttl && key.origins.isEmpty
+      records[.caller, default: MintingRecord()].note(token, isUsual: isUsual)
       cache.finish(key, try? document.get())
       monitor.broadcast()
       return due.remove(key)
@@ -146,35 +110,21 @@ public final class TokenMinter: @unchecked Sendable {
     return document
   }
 
-  func mint(_ key: TokenCache.Key, _ idle: Signer?, now: Int) -> Minted {
-    do throws(TokenError) {
-      let claims = try policy.claims(issuer: team, lifetime: key.ttl, origins: key.origins, now: now)
-      if let remote = self.key.remote { return (.success(try mint(claims, by: remote, now: now)), nil) }
-      let signer = if let idle { idle } else { try Self.signer(of: self.key) }
-      do {
-        var compact = signingInput(claims)
-        Self.append(try signer.signature(of: compact.span), to: &compact)
-        return (.success(try MintedToken(compact: compact, claims: claims, mintedAt: now)), signer)
-      } catch {
-        // A context that failed is not reused.
-        return (.failure(.signing(error)), nil)
-      }
-    } catch {
-      return (.failure(error), idle)
+  func mint(_ key: TokenCache.Key, now: Int) -> Result<MintedToken, TokenError> {
+    Result { () throws(TokenError) in
+      let claims = try claims(key, now: now)
+      var compact = signingInput(claims)
+      let signature = try self.key.signature(of: compact)
+      compact.append(UInt8(ascii: "."))
+      Base64.appendURL(signature.raw.span, to: &compact)
+      do throws(CryptographyError) {
+        return try MintedToken(compact: compact, claims: claims, mintedAt: now)
+      } catch { throw .signing(error) }
     }
   }
 
-  private func mint(_ claims: Claims, by remote: RemoteSigner, now: Int) throws(TokenError) -> MintedToken {
-    var compact = signingInput(claims)
-    do throws(RemoteSignerError) { Self.append(try remote.signature(of: compact), to: &compact) } catch {
-      throw .signer(error)
-    }
-    do { return try MintedToken(compact: compact, claims: claims, mintedAt: now) } catch { throw .signing(error) }
-  }
-
-  private func putBack(_ result: Minted) {
-    if let signer = result.signer { signers.append(signer) }
-    if case .success = result.token { signatures += 1 }
+  private func claims(_ key: TokenCache.Key, now: Int) throws(TokenError) -> Claims {
+    try policy.claims(issuer: team, lifetime: key.ttl, origins: key.origins, now: now)
   }
 
   /// Returns header and claims in base64url, with room for the signature.
@@ -188,22 +138,11 @@ public final class TokenMinter: @unchecked Sendable {
     return compact
   }
 
-  private static func append(_ signature: ECDSASignature, to compact: inout [UInt8]) {
-    compact.append(UInt8(ascii: "."))
-    Base64.appendURL(signature.raw.span, to: &compact)
-  }
-
-  private static func signer(of key: SigningKey) throws(TokenError) -> Signer {
-    do { return try key.makeSigner() } catch { throw .signing(error) }
-  }
-
   /// Returns the origins in ascending order, without duplicates. Most lists have at most one origin and need no work.
   private static func canonical(_ origins: [Origin]) throws(TokenError) -> [Origin] {
-    guard origins.count <= maximumOrigins else {
-      throw .tooManyOrigins(count: origins.count, maximum: maximumOrigins)
-    }
-    guard origins.count > 1 else { return origins }
-    return Set(origins).sorted()
+    guard origins.count <= maximumOrigins
+    else { throw .tooManyOrigins(count: origins.count, maximum: maximumOrigins) }
+    return origins.count > 1 ? Set(origins).sorted() : origins
   }
 }
 
@@ -215,7 +154,6 @@ public enum TokenError: Error, Sendable, Hashable, CustomStringConvertible {
   case implausibleClock(now: Int)
   case keyIDEqualsTeamID(KeyID)
   case signing(CryptographyError)
-  /// The remote signer has not signed.
   case signer(RemoteSignerError)
   /// Too many callers wait for the remote signer, or this one has waited too long.
   case signerBusy
@@ -231,8 +169,7 @@ public enum TokenError: Error, Sendable, Hashable, CustomStringConvertible {
       "\(count) origins are too many for one token; the maximum is \(maximum)."
     case .implausibleClock(let now):
       "The clock of this machine is wrong: it says \(now) seconds since 1970. Set it before minting tokens."
-    case .keyIDEqualsTeamID(let keyID):
-      "The key ID and the team ID are both \(keyID); one of them is wrong."
+    case .keyIDEqualsTeamID(let keyID): "The key ID and the team ID are both \(keyID); one of them is wrong."
     case .signing(let error): "Signing the token failed. \(error)"
     case .signer(let error): "\(error)"
     case .signerBusy: "Too many requests wait for the signer."
@@ -247,7 +184,7 @@ public struct TokenPolicy: Sendable, Hashable {
   /// The minimum lifetime of a request. A shorter token might expire before its first use.
   public static let minimumTTL = 60
   /// The maximum of `backdate` and `margin`. An operator should correct a clock that is off by more than a day.
-  public static let maximumAllowance = 86_400
+  private static let maximumAllowance = 86_400
   /// The range of a plausible clock. A time before 2024 or after the year 9999 is from a clock that was never set.
   static let plausibleTimes = 1_704_067_200...253_402_300_799
 
@@ -262,8 +199,6 @@ public struct TokenPolicy: Sendable, Hashable {
   public let margin: Int
 
   /// Creates a policy. The defaults: 12 hours, at most 24 hours or `ttl` if that is longer, backdated by a minute.
-  ///
-  /// - Throws: `TokenPolicyError`, a sentence that names the setting and what would be right.
   public init(ttl: Int = 43_200, maxTTL: Int? = nil, backdate: Int = 60, margin: Int = 300) throws(TokenPolicyError) {
     let maxTTL = maxTTL ?? max(86_400, ttl)
     try Self.check(ttl, Self.minimumTTL...Self.maximumLifetime, "token.ttl")
@@ -278,13 +213,10 @@ public struct TokenPolicy: Sendable, Hashable {
 
   private static func check(_ value: Int, _ range: ClosedRange<Int>, _ name: String) throws(TokenPolicyError) {
     guard !range.contains(value) else { return }
-    throw TokenPolicyError(
-      description: "\(name) is \(value) s; it must be from \(range.lowerBound) to \(range.upperBound) s.")
+    throw .init(description: "\(name) is \(value) s; it must be from \(range.lowerBound) to \(range.upperBound) s.")
   }
 
-  /// Returns the lifetime for a request.
-  ///
-  /// - Throws: `TokenError` if the requested lifetime is below a minute or above `maxTTL`.
+  /// Returns the lifetime for a request, which may not be below a minute or above `maxTTL`.
   func lifetime(requested: Int?) throws(TokenError) -> Int {
     guard let requested else { return ttl }
     guard requested >= Self.minimumTTL else { throw .ttlTooShort(requested: requested, minimum: Self.minimumTTL) }
@@ -293,13 +225,11 @@ public struct TokenPolicy: Sendable, Hashable {
   }
 
   /// Returns the claims of a token minted now: `iat` backdated, `exp` within both of Apple's limits for any `lifetime`.
-  ///
-  /// - Throws: `TokenError.implausibleClock` if the clock is so wrong that Apple would reject the token.
+  /// Throws if the clock is so wrong that Apple would reject the token.
   func claims(issuer: TeamID, lifetime: Int, origins: [Origin], now: Int) throws(TokenError) -> Claims {
     guard Self.plausibleTimes.contains(now) else { throw .implausibleClock(now: now) }
     let cap = Self.maximumLifetime - max(backdate, margin)
-    return Claims(
-      issuer: issuer, issuedAt: now - backdate, expiresAt: now + min(lifetime, cap), origins: origins)
+    return Claims(issuer: issuer, issuedAt: now - backdate, expiresAt: now + min(lifetime, cap), origins: origins)
   }
 }
 
@@ -317,8 +247,7 @@ public struct Claims: Sendable, Hashable {
   public let issuedAt: Int
   /// `exp`, whole seconds since 1970.
   public let expiresAt: Int
-  /// The `origin` list. The token omits the claim if the list is empty, because Apple reads an empty array as allowing
-  /// no origin.
+  /// The `origin` list. A token without one omits the claim, because for Apple an empty array allows no origin.
   public let origins: [Origin]
 
   /// The claims as compact JSON.
@@ -342,15 +271,13 @@ public struct Claims: Sendable, Hashable {
   }
 
   /// Returns the protected header for a key (RFC 7515 §4.1) as JSON. Apple does not require `typ`, but some tools do.
-  static func header(keyID: KeyID) -> [UInt8] {
-    Array(#"{"alg":"ES256","kid":"\#(keyID)","typ":"JWT"}"#.utf8)
-  }
+  static func header(keyID: KeyID) -> [UInt8] { Array(#"{"alg":"ES256","kid":"\#(keyID)","typ":"JWT"}"#.utf8) }
 }
 
 /// The latest tokens that a minter made for one use.
 public struct MintingRecord: Sendable {
   /// The holder of tokens.
-  public enum Use: Int, Sendable, CaseIterable {
+  public enum Use: Sendable, CaseIterable {
     case caller
     /// The server itself, for its requests to the upstream.
     case upstream
@@ -366,22 +293,16 @@ public struct MintingRecord: Sendable {
 
   /// When the last token was minted, whatever its claims; nil before the first.
   public private(set) var lastMintedAt: Int?
-  /// The times of the last usual token: for callers, one with the default lifetime and without origins, because a
-  /// requested short lifetime says nothing about the others.
+  /// The times of the last usual token: for callers, one of the default lifetime without origins, which tells most.
   public private(set) var usual: Times?
   /// The number of tokens that could not be minted.
   public private(set) var failures = 0
+  private(set) var minted = 0
 
   mutating func note(_ result: Result<MintedToken, TokenError>, isUsual: Bool) {
     guard case .success(let token) = result else { return failures += 1 }
+    minted += 1
     lastMintedAt = token.mintedAt
     if isUsual { usual = Times(mintedAt: token.mintedAt, expiresAt: token.expiresAt) }
-  }
-}
-
-extension [MintingRecord] {
-  subscript(use: MintingRecord.Use) -> MintingRecord {
-    get { self[use.rawValue] }
-    set { self[use.rawValue] = newValue }
   }
 }

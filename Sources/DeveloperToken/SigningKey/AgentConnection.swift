@@ -16,7 +16,6 @@ struct AgentConnection: ~Copyable {
   private let deadline: ContinuousClock.Instant
   private let timeout: Duration
 
-  /// Connects to the agent's socket.
   init(to path: String, until deadline: ContinuousClock.Instant, timeout: Duration) throws(RemoteSignerError) {
     (place, self.deadline, self.timeout) = (.agent(socket: path), deadline, timeout)
     let flags = SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue
@@ -55,9 +54,7 @@ struct AgentConnection: ~Copyable {
     message.append(sshString: request)
     try send(message)
     let length = SSHReader(try receive(4)).rest.reduce(0) { $0 << 8 | Int($1) }
-    guard (1...Self.longestResponse).contains(length) else {
-      throw strange("a message of \(length) bytes")
-    }
+    guard (1...Self.longestResponse).contains(length) else { throw strange("a message of \(length) bytes") }
     var response = SSHReader(try receive(length))
     switch response.byte() {
     case Self.signResponse: break
@@ -98,7 +95,6 @@ struct AgentConnection: ~Copyable {
     return bytes
   }
 
-  /// Waits after a call that could do nothing.
   private func wait(for event: Int32, after code: Int32) throws(RemoteSignerError) {
     guard code == EAGAIN || code == EINTR else { throw failed(code) }
     guard deadline.pollTimeout > 0 else { throw .timeout(of: place, timeout) }

@@ -29,8 +29,7 @@ enum KeyDER {
     }
   }
 
-  /// Decodes only a key of the right kind in locked memory, because OpenSSL keeps what it loads to decode any other
-  /// kind.
+  /// Decodes only a key of the right kind in locked memory: OpenSSL keeps what it loads to decode any other kind.
   private static func keyPair(in info: OpaquePointer) -> OpaquePointer? {
     var algorithm: OpaquePointer?
     guard unsafe PKCS8_pkey_get0(&algorithm, nil, nil, nil, info) == 1, let algorithm = unsafe algorithm,
@@ -63,9 +62,7 @@ enum KeyDER {
   }
 
   private static func traditionalKind(_ bytes: Span<UInt8>) -> SigningKeyError.Reason {
-    guard let key = unsafe decode(bytes, d2i_AutoPrivateKey) else {
-      return .wrongKind(.notAKey)
-    }
+    guard let key = unsafe decode(bytes, d2i_AutoPrivateKey) else { return .wrongKind(.notAKey) }
     defer { unsafe EVP_PKEY_free(key) }
     if unsafe EVP_PKEY_is_a(key, "EC") == 1 { return .wrongKind(.ecPrivateKey) }
     return .wrongKind(unsafe EVP_PKEY_is_a(key, "RSA") == 1 ? .rsaPrivateKey : .dsaPrivateKey)
@@ -113,9 +110,8 @@ enum KeyDER {
 /// A kind of text that is commonly mistaken for a MusicKit private key.
 public enum KeyKind: Sendable, Hashable, CaseIterable {
   case empty, path, json, certificate, certificateRequest, publicKey, rsaPrivateKey, ecPrivateKey, dsaPrivateKey
-  case ecParameters, encryptedPrivateKey, opensshPrivateKey, pgp, pkcs12, jwt, severalBlocks, otherPEM, utf16, binary,
-    der
-  case notAKey
+  case ecParameters, encryptedPrivateKey, opensshPrivateKey, pgp, pkcs12, jwt, severalBlocks, otherPEM, utf16, binary
+  case der, notAKey
 
   /// The sentence without its subject.
   var predicate: String {
@@ -132,8 +128,7 @@ public enum KeyKind: Sendable, Hashable, CaseIterable {
     case .encryptedPrivateKey:
       "is an encrypted private key, and the server accepts no pass phrase; openssl pkcs8 -in FILE decrypts it."
     case .jwt:
-      "is a token (JWT), not the key that signs it; the server makes tokens itself. "
-        + SigningKeyError.Reason.advice
+      "is a token (JWT), not the key that signs it; the server makes tokens itself. \(SigningKeyError.Reason.advice)"
     case .utf16: "is text in UTF-16; save it as UTF-8 or plain ASCII."
     case .severalBlocks: "has several PEM blocks; it must have one, the private key."
     case .certificate: Self.other("a certificate")
@@ -155,8 +150,7 @@ public enum KeyKind: Sendable, Hashable, CaseIterable {
     "is \(name), not a private key for MusicKit. \(SigningKeyError.Reason.advice)"
   }
 
-  /// Returns the kind for a PEM label (RFC 7468 §4); nil for the right one. Labels come without spaces, because pasting
-  /// may have removed them.
+  /// Returns the kind for a PEM label (RFC 7468 §4) without spaces, which pasting may remove; nil for the right one.
   static func labelled(_ label: String) -> KeyKind? {
     switch label {
     case "PRIVATEKEY": nil

@@ -51,7 +51,6 @@ enum KeyFile {
 }
 
 extension SigningKeyError.Reason {
-  /// The reason for an `errno` of a call with a path.
   fileprivate static func opening(_ path: String, failed code: Int32) -> Self {
     code == EACCES || code == EPERM ? .denied(FileDenial(path)) : .unreadable(code)
   }
@@ -71,24 +70,19 @@ public struct KeyFileAccess: Sendable {
   }
 
   init(_ status: stat, isReadOnly: Bool) {
-    mode = status.st_mode & 0o7777
-    owner = status.st_uid
-    self.isReadOnly = isReadOnly
+    (mode, owner, self.isReadOnly) = (status.st_mode & 0o7777, status.st_uid, isReadOnly)
   }
 
-  /// Returns whether the file system is read-only. A mounted secret (Kubernetes, Docker, systemd credentials) is, and
-  /// the operator cannot change its owner and mode, which the platform sets.
+  /// Whether the file system is read-only, as of mounted secrets (Kubernetes, Docker, systemd) with the platform's mode.
   static func isReadOnly(_ descriptor: Int32) -> Bool {
     var status = statvfs()
     return unsafe fstatvfs(descriptor, &status) == 0 && status.f_flag & UInt(ST_RDONLY) != 0
   }
 
-  /// The permission bits, if they let group or others write; nil otherwise. Other users with write access could replace
-  /// the key.
+  /// The permission bits, if they let group or others write, who could replace the key; nil otherwise.
   public var modeWritableByOthers: UInt32? { mode & 0o022 == 0 ? nil : mode }
 
-  /// Returns what the operator should fix about a subject such as `The key file`. No finding prevents the server from
-  /// starting.
+  /// Returns what the operator should fix about a subject such as `The key file`. No finding prevents a start.
   public func findings(_ subject: String) -> [Finding] {
     isReadOnly ? [] : [ownedByAnother(subject), readableByOthers(subject)].compactMap { $0 }
   }
@@ -114,7 +108,7 @@ public struct KeyFileAccess: Sendable {
 
 /// A user who may write to a folder can put another file in place of one in it, whatever the mode of that file.
 extension KeyFileAccess {
-  /// Returns what the operator should fix about the folder of a file, and about that of the file to which its link leads.
+  /// Returns what the operator should fix about the folder of a file, or that of the file to which its link leads.
   static func findings(aboutFolderOf file: String) -> [Finding] {
     var folders = [folder(of: file)]
     if let target = unsafe realpath(file, nil) {
@@ -129,9 +123,8 @@ extension KeyFileAccess {
     return slash == file.utf8.startIndex ? "/" : String(file[..<slash])
   }
 
-  /// Returns what the operator should fix; nil if nothing, if the file system is read-only, as that of a mounted secret is,
-  /// or if the system does not report the permissions. In a sticky folder, such as /tmp, only the owners of a file and of
-  /// the folder can replace the file (chmod(2)).
+  /// Returns nil for nothing to fix, a read-only file system, or permissions that the system does not report. In a
+  /// sticky folder, such as /tmp, only the owners of a file and of the folder can replace the file (chmod(2)).
   private static func finding(aboutFolder path: String) -> Finding? {
     var (status, system) = (stat(), statvfs())
     guard unsafe stat(path, &status) == 0, unsafe statvfs(path, &system) == 0, system.f_flag & UInt(ST_RDONLY) == 0

@@ -1,14 +1,13 @@
 import Bytes
 import Cryptography
 
-/// Extracts the DER of a key from pasted text. Every intermediate form is a `SecretBytes`.
-///
-/// Environment variables, dashboards and secret stores change a `.p8`: literal `\n`, CRLF, a BOM, quotes, spaces
-/// instead of line ends, base64 of the whole file, missing header lines, and any combination of these.
+/// Extracts the DER of a key from pasted text. Every intermediate form is a `SecretBytes`. Environment variables,
+/// dashboards and secret stores change a `.p8`: literal `\n`, CRLF, a BOM, quotes, spaces instead of line ends, base64
+/// of the whole file, missing header lines, and any combination of these.
 enum KeyText {
-  /// The maximum length of the text in bytes. A P-256 key has 257 bytes, and its base64 344.
+  /// The most bytes of the text. A P-256 key has 257 bytes, and its base64 344.
   static let limit = 16_384
-  /// The maximum number of base64 layers. A user may encode a key twice by mistake, but hardly more often.
+  /// The most layers of base64. A user may encode a key twice by mistake, but hardly more often.
   private static let layers = 3
 
   static func der(from text: SecretBytes) throws(SigningKeyError) -> SecretBytes {
@@ -42,8 +41,8 @@ enum KeyText {
     return body.flatMap { decoded(slice(text, $0)) }
   }
 
-  /// Returns the text without the bytes that pasting adds and that neither PEM nor base64 can contain. Each white space
-  /// becomes one space. One pass removes all of them, so the parser need not guess an order of unwrapping.
+  /// Returns the text without the bytes that pasting adds and that neither PEM nor base64 can contain; white space
+  /// becomes spaces. One pass removes all of them, so the parser need not guess an order of unwrapping.
   private static func cleaned(_ text: SecretBytes) -> SecretBytes {
     SecretBytes(capacity: text.count) { output in
       text.withBytes { bytes in
@@ -70,8 +69,7 @@ enum KeyText {
     }
   }
 
-  /// Parses a backslash and the character that it escapes, in shell, JSON and YAML: `\n`, `\\n`, `\r`, `\t`, `\/`,
-  /// `\"`, or a line end.
+  /// Parses a backslash and what it escapes in shell, JSON and YAML: `\n`, `\\n`, `\r`, `\t`, `\/`, `\"`, a line end.
   private static func escape(in bytes: Span<UInt8>, at index: Int) -> (length: Int, replacement: UInt8?) {
     var next = index
     while next < bytes.count, bytes[next] == UInt8(ascii: "\\") { next += 1 }
@@ -113,8 +111,7 @@ enum KeyText {
     return text.firstIndex(of: ".p8") == nil ? nil : .path
   }
 
-  /// Returns whether the bytes begin like the SEQUENCE of a key or certificate in DER. One longer than 127 bytes may be
-  /// cut off.
+  /// Returns whether the bytes begin like the SEQUENCE of a key or certificate in DER. A long one may be cut off.
   private static func isDER(_ bytes: Span<UInt8>) -> Bool {
     bytes.count >= 2 && bytes[0] == 0x30 && (bytes[1] == 0x81 || bytes[1] == 0x82 || Int(bytes[1]) == bytes.count - 2)
   }
@@ -163,16 +160,14 @@ enum PEMBlock {
     return body
   }
 
-  /// Refines the kind of a block. The old way to encrypt puts a header line into it (RFC 1421 §4.6.1.1); parameters may
-  /// precede their key.
+  /// Refines the kind: an old encrypted block has a header line (RFC 1421 §4.6.1.1), and a key may follow parameters.
   private static func refined(_ kind: KeyKind, _ text: Span<UInt8>, after end: Int) -> KeyKind {
     if text.firstIndex(of: "Proc-Type:") != nil { return .encryptedPrivateKey }
     let hasKey = kind == .ecParameters && text.firstIndex(of: "-----BEGIN EC PRIVATE KEY", from: end) != nil
     return hasKey ? .ecPrivateKey : kind
   }
 
-  /// Returns the label without spaces. An overlong label becomes empty, because it may be part of a key and must not be
-  /// shown.
+  /// Returns the label without spaces. An overlong one may be part of a key and must not be shown, so it becomes empty.
   private static func compactLabel(_ bytes: Span<UInt8>) -> String {
     guard bytes.count <= 40 else { return "" }
     return String(decoding: bytes.indices.map { bytes[$0] }.filter { $0 != UInt8(ascii: " ") }, as: UTF8.self)

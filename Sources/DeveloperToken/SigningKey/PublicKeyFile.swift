@@ -8,29 +8,25 @@ struct PublicKeyFile: Sendable {
   let point: [UInt8]
 
   /// The `SubjectPublicKeyInfo`.
-  var der: [UInt8] { VerificationKey.spkiPrefix + point }
+  var der: [UInt8] { ECDSASignature.keyPrefix + point }
 
-  /// Reads a file.
-  ///
-  /// - Throws: `SigningKeyError`, which says what the file is instead. One with a private key is an error.
+  /// Reads a file. One with a private key is an error.
   static func load(_ path: String, keyID: KeyID?) throws(SigningKeyError) -> PublicKeyFile {
     do throws(SigningKeyError) {
       try KeyFile.checkPlace(path)
       let text = try KeyFile.read(path).text
       if text.withBytes({ $0.firstIndex(of: "PRIVATE KEY") }) != nil { throw .init(.privateInPlaceOfPublic) }
       if let der = KeyText.publicKeyDER(from: text) {
-        return try PublicKeyFile(der.withBytes { point(after: VerificationKey.spkiPrefix, in: $0) }, keyID)
+        return try PublicKeyFile(der.withBytes { point(after: ECDSASignature.keyPrefix, in: $0) }, keyID)
       }
       guard let blob = blob(in: text) else { throw .init(.noPublicKey) }
       return try PublicKeyFile(point(after: blobPrefix, in: blob.span), keyID)
-    } catch {
-      throw SigningKeyError(error.reason, path: path)
-    }
+    } catch { throw SigningKeyError(error.reason, path: path) }
   }
 
   private init(_ point: [UInt8]?, _ keyID: KeyID?) throws(SigningKeyError) {
     guard let point,
-      let key = VerificationKey(subjectPublicKeyInfo: (VerificationKey.spkiPrefix + point).span, keyID: keyID)
+      let key = VerificationKey(subjectPublicKeyInfo: (ECDSASignature.keyPrefix + point).span, keyID: keyID)
     else { throw .init(.otherPublicKey) }
     (self.point, verificationKey) = (point, key)
   }
@@ -40,14 +36,12 @@ struct PublicKeyFile: Sendable {
     return (prefix.count..<bytes.count).map { bytes[$0] }
   }
 
-  /// Returns the second word of a line `ecdsa-sha2-nistp256 AAAA… comment`, decoded; nil if the text is no such line. The
-  /// first word of a key of another kind is another one.
+  /// Returns the second word of a line such as `ecdsa-sha2-nistp256 AAAA… comment`, decoded; nil for other text.
   private static func blob(in text: SecretBytes) -> [UInt8]? {
     text.withBytes { bytes in
       let words = bytes.indices.map { bytes[$0] }.split { $0 == 0x20 || (0x09...0x0D).contains($0) }
-      guard words.count >= 2, ["ecdsa-", "ssh-", "sk-"].contains(where: { words[0].starts(with: $0.utf8) }) else {
-        return nil
-      }
+      guard words.count >= 2, ["ecdsa-", "ssh-", "sk-"].contains(where: { words[0].starts(with: $0.utf8) })
+      else { return nil }
       let text = Array(words[1])
       var blob: [UInt8] = []
       var isBase64 = false

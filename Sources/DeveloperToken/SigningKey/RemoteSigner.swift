@@ -3,9 +3,8 @@ import Cryptography
 import Dispatch
 import Locks
 
-/// A signer outside of the server, which alone has the private key: an ssh-agent, or a command.
-///
-/// The server has the public half, and verifies each signature before use. Signing blocks, so no event loop may call it.
+/// A signer outside of the server, which alone has the private key: an ssh-agent, or a command. The server has the
+/// public half, and verifies each signature before use. Signing blocks, so no event loop may call it.
 public final class RemoteSigner: Sendable {
   /// Who signs.
   public enum Place: Sendable, Hashable {
@@ -22,13 +21,7 @@ public final class RemoteSigner: Sendable {
   let publicKey: PublicKeyFile
   /// Where callers' signatures are made one after the other, so that no event loop waits.
   let queue = DispatchQueue(label: "signer")
-  private let lastFailure = Locked<Failed?>(nil)
-
-  private struct Failed {
-    let error: RemoteSignerError
-    let time: ContinuousClock.Instant
-  }
-
+  private let lastFailure = Locked<(error: RemoteSignerError, time: ContinuousClock.Instant)?>(nil)
   /// How long a failure counts. A signer that is down is not asked by each request.
   private let failureLifetime: Duration
 
@@ -47,18 +40,10 @@ public final class RemoteSigner: Sendable {
 
   /// Ends the commands that run, at the end of the server.
   public static func endCommands() { Running.endAll() }
-
-  /// Signs and verifies once.
-  ///
-  /// - Throws: `RemoteSignerError`, which says why the signer is of no use.
-  public func probe() throws(RemoteSignerError) {
-    _ = try signature(of: Array("A probe of the signing key.".utf8))
-  }
-
+  /// Signs and verifies once. Throws if the signer is of no use.
+  public func probe() throws(RemoteSignerError) { _ = try signature(of: Array("A probe of the signing key.".utf8)) }
   /// Tries again, on another thread, if the last signature failed, so that it is known when the signer is back.
-  public func retry() {
-    if failure != nil { queue.async { try? self.probe() } }
-  }
+  public func retry() { if failure != nil { queue.async { try? self.probe() } } }
 
   /// The error of the last signature, if it counts still: then the signer is not asked.
   var presentFailure: RemoteSignerError? {
@@ -81,7 +66,7 @@ public final class RemoteSigner: Sendable {
       lastFailure.withLock { $0 = nil }
       return signature
     } catch {
-      lastFailure.withLock { $0 = Failed(error: error, time: .now) }
+      lastFailure.withLock { $0 = (error, .now) }
       throw error
     }
   }
@@ -125,9 +110,7 @@ public struct RemoteSignerError: Error, Sendable, Hashable, CustomStringConverti
   /// Whether the signer may sign later with the same settings.
   public let isTemporary: Bool
 
-  init(_ description: String, isTemporary: Bool) {
-    (self.description, self.isTemporary) = (description, isTemporary)
-  }
+  init(_ description: String, isTemporary: Bool) { (self.description, self.isTemporary) = (description, isTemporary) }
 
   static func timeout(of place: RemoteSigner.Place, _ timeout: Duration) -> RemoteSignerError {
     let milliseconds = Int(timeout / .milliseconds(1))

@@ -1,11 +1,10 @@
 import Bytes
 import COpenSSL
-public import Cryptography
+import Cryptography
+import Locks
 
-/// Signs with ES256 (RFC 7518 §3.4) and reuses OpenSSL's prepared contexts.
-///
-/// Preparing them costs a fifth of a signature. The contexts hold state, so a signer belongs to one thread at a time.
-@safe public final class Signer {
+/// Prepared contexts for ES256 (RFC 7518 §3.4), which cost a fifth of a signature. They belong to one thread at a time.
+@safe private final class Signer {
   // Safe: the context is valid from `init` to `deinit`, and holds a reference to the key.
   private let context: OpaquePointer
   private let hasher: SHA256.Hasher
@@ -24,14 +23,6 @@ public import Cryptography
 
   deinit { unsafe EVP_PKEY_CTX_free(context) }
 
-  /// Appends the raw 64-byte signature of `input`.
-  ///
-  /// - Throws: `CryptographyError` if OpenSSL fails; `output` is then unchanged.
-  public func sign(_ input: Span<UInt8>, appendingTo output: inout [UInt8]) throws(CryptographyError) {
-    let signature = try signature(of: input)
-    for index in signature.raw.indices { output.append(signature.raw[index]) }
-  }
-
   func signature(of input: Span<UInt8>) throws(CryptographyError) -> ECDSASignature {
     let digest = try hasher.digest(of: input)
     var der = InlineArray<72, UInt8>(repeating: 0)
@@ -40,9 +31,7 @@ public import Cryptography
     let result = unsafe derSpan.withUnsafeMutableBufferPointer { der in
       unsafe digest.span.withUnsafeBufferPointer { digest in
         // The nonce and every value computed from it and the key are as secret as the key.
-        SecureMemory.use {
-          unsafe EVP_PKEY_sign(context, der.baseAddress, &count, digest.baseAddress, digest.count)
-        }
+        SecureMemory.use { unsafe EVP_PKEY_sign(context, der.baseAddress, &count, digest.baseAddress, digest.count) }
       }
     }
     guard result == 1, count <= der.count, let signature = ECDSASignature(der: der.span.extracting(0..<count)) else {
@@ -52,19 +41,28 @@ public import Cryptography
   }
 }
 
-/// The owner of an `EVP_PKEY` with a P-256 private key.
+/// The owner of an `EVP_PKEY` with a P-256 private key. Any thread may use it.
 @safe final class PrivateKey: @unchecked Sendable {
-  // Safe: the pointer is valid from `init` to `deinit`. Sendable: an EVP_PKEY is only read after it is made, and
-  // OpenSSL counts references to it atomically.
+  // Safe: the pointer is valid from `init` to `deinit`. Sendable: an EVP_PKEY is only read after it is made, OpenSSL
+  // counts references to it atomically, and `idle` is used only inside `monitor`. A signer belongs to one thread.
 
   let pointer: OpaquePointer
+  private let monitor = Monitor()
+  /// At most as many as threads that have signed at once.
+  private var idle: [Signer] = []
 
   /// Takes over the caller's reference.
   init(adopting pointer: OpaquePointer) { unsafe self.pointer = pointer }
-
   deinit { unsafe EVP_PKEY_free(pointer) }
 
-  /// Generates a random key.
+  func signature(of input: Span<UInt8>) throws(CryptographyError) -> ECDSASignature {
+    let signer = if let idle = monitor.withLock({ idle.popLast() }) { idle } else { try Signer(self) }
+    // A context that failed is not reused.
+    let signature = try signer.signature(of: input)
+    monitor.withLock { idle.append(signer) }
+    return signature
+  }
+
   static func generate() throws(CryptographyError) -> PrivateKey {
     guard let context = unsafe EVP_PKEY_CTX_new_from_name(nil, "EC", nil) else {
       throw .init(function: "EVP_PKEY_CTX_new_from_name")
@@ -77,7 +75,6 @@ public import Cryptography
     return unsafe PrivateKey(adopting: key)
   }
 
-  /// Returns the public half as PEM of a `SubjectPublicKeyInfo`.
   func publicKeyPEM() throws(CryptographyError) -> String {
     guard let bio = unsafe BIO_new(BIO_s_mem()) else { throw .init(function: "BIO_new") }
     defer { unsafe BIO_free(bio) }
@@ -88,7 +85,6 @@ public import Cryptography
     return String(decoding: text.prefix(Int(count)), as: UTF8.self)
   }
 
-  /// Returns the public half as DER of a `SubjectPublicKeyInfo`.
   func publicKeyDER() throws(CryptographyError) -> [UInt8] {
     let length = unsafe i2d_PUBKEY(pointer, nil)
     guard length > 0 else { throw .init(function: "i2d_PUBKEY") }
@@ -122,9 +118,7 @@ public import Cryptography
           && BN_bn2binpad(number, buffer.baseAddress, 32) == 32
       }
     }
-    defer {
-      unsafe span.withUnsafeMutableBufferPointer { unsafe OPENSSL_cleanse($0.baseAddress, $0.count) }
-    }
+    defer { unsafe span.withUnsafeMutableBufferPointer { unsafe OPENSSL_cleanse($0.baseAddress, $0.count) } }
     guard isDone else { throw .init(function: "EVP_PKEY_get_bn_param") }
     for index in 0..<32 { output.append(span[index]) }
   }

@@ -6,8 +6,7 @@ import Cryptography
 import Locks
 
 /// A command that signs: it gets the bytes on standard input, and writes the signature to standard output. It blocks.
-///
-/// The command runs without a shell, in a process group of its own, with three descriptors and few variables.
+/// It runs without a shell, in a process group of its own, with three descriptors and few variables.
 struct SigningCommand {
   private let arguments: [String]
   private let timeout: Duration
@@ -18,8 +17,8 @@ struct SigningCommand {
   /// The most bytes of standard error that an error quotes. The rest is read and dropped.
   private static let longestComplaint = 200
 
-  /// The variables that the command gets from the server's: what programs need, and what the command-line tools of key
-  /// services read. The server's own settings may be secrets, so the command gets none of them.
+  /// The variables that the command gets: what programs and the command-line tools of key services need. The server's
+  /// own settings may be secrets, so the command gets none of them.
   private static let variables = [
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR", "HTTPS_PROXY", "https_proxy", "NO_PROXY",
     "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "OPENSSL_CONF", "OPENSSL_MODULES", "SSH_AUTH_SOCK", "GNUPGHOME",
@@ -27,9 +26,7 @@ struct SigningCommand {
   ]
   private static let prefixes = ["AWS_", "AZURE_", "CLOUDSDK_", "GOOGLE_", "VAULT_", "PKCS11_", "SOFTHSM2_", "TPM2"]
 
-  init(_ arguments: [String], timeout: Duration) {
-    (self.arguments, self.timeout) = (arguments, timeout)
-  }
+  init(_ arguments: [String], timeout: Duration) { (self.arguments, self.timeout) = (arguments, timeout) }
 
   /// Runs the command, and returns what it has printed once it has ended with 0.
   func output(for input: [UInt8], until deadline: ContinuousClock.Instant) throws(RemoteSignerError) -> [UInt8] {
@@ -55,9 +52,7 @@ struct SigningCommand {
     return streams.output
   }
 
-  private func start(
-    _ input: [UInt8], _ output: Pipe, _ complaint: Pipe
-  ) throws(RemoteSignerError) -> pid_t {
+  private func start(_ input: [UInt8], _ output: Pipe, _ complaint: Pipe) throws(RemoteSignerError) -> pid_t {
     let file = cplatform_memory_file()
     guard file >= 0 else { throw cannotStart(errno) }
     defer { close(file) }
@@ -76,7 +71,6 @@ struct SigningCommand {
     return process
   }
 
-  /// What the command has written so far.
   private struct Streams {
     var output: [UInt8] = []
     var complaint: [UInt8] = []
@@ -97,8 +91,7 @@ struct SigningCommand {
 
   /// Reads until the command has closed its standard output.
   private func read(
-    _ streams: inout Streams, _ output: Pipe, _ complaint: Pipe,
-    until deadline: ContinuousClock.Instant
+    _ streams: inout Streams, _ output: Pipe, _ complaint: Pipe, until deadline: ContinuousClock.Instant
   ) throws(RemoteSignerError) {
     var entries = [output, complaint].map { pollfd(fd: $0.reading, events: Int16(POLLIN), revents: 0) }
     while true {
@@ -142,8 +135,7 @@ struct SigningCommand {
 
   private func cannotStart(_ code: Int32) -> RemoteSignerError {
     let isTemporary = [EAGAIN, ENOMEM, EMFILE, ENFILE, ETXTBSY, ENOSPC].contains(code)
-    return RemoteSignerError(
-      "\(place) cannot be started: \(unsafe String(cString: strerror(code))).", isTemporary: isTemporary)
+    return .init("\(place) cannot be started: \(unsafe String(cString: strerror(code))).", isTemporary: isTemporary)
   }
 
   private static func environment() -> [String] {
@@ -160,14 +152,17 @@ struct SigningCommand {
 
   /// Returns the signatures that an output can be read as: 64 bytes, DER, or either in base64 or base64url.
   static func signatures(in output: [UInt8]) -> [ECDSASignature] {
-    let direct = [ECDSASignature(raw: output.span), ECDSASignature(der: output.span)].compactMap { $0 }
+    let direct = signatures(as: output)
     guard direct.isEmpty else { return direct }
     let text = output.filter { $0 != 0x20 && !(0x09...0x0D).contains($0) }
     var bytes: [UInt8] = []
     var isBase64 = false
     bytes.append(addingCapacity: text.count) { isBase64 = Base64.decodePasted(text.span, into: &$0) }
-    guard isBase64 else { return [] }
-    return [ECDSASignature(raw: bytes.span), ECDSASignature(der: bytes.span)].compactMap { $0 }
+    return isBase64 ? signatures(as: bytes) : []
+  }
+
+  private static func signatures(as bytes: [UInt8]) -> [ECDSASignature] {
+    [ECDSASignature(raw: bytes.span), ECDSASignature(der: bytes.span)].compactMap { $0 }
   }
 }
 
@@ -218,9 +213,7 @@ enum Running {
 private enum Orphans {
   private static let processes = Locked<[pid_t]>([])
 
-  /// Reaps those that have ended.
-  ///
-  /// - Parameter killed: A further process. It ends within a moment, unless the kernel waits for a device on its behalf.
+  /// Reaps those that have ended, and one that ends within a moment, unless the kernel waits for a device for it.
   static func reap(_ killed: pid_t? = nil) {
     var waiting = processes.withLock { all in
       defer { all = [] }

@@ -2,17 +2,14 @@ public import Bytes
 public import Cryptography
 import Glibc
 
-/// A MusicKit private key: an EC P-256 key from Apple, which has signed and verified a probe.
-///
-/// It holds the only copy of the key, inside OpenSSL, or a ``RemoteSigner`` that has the key. Descriptions and mirrors show
-/// only the key ID.
+/// A MusicKit private key: an EC P-256 key from Apple, which has signed and verified a probe. It holds the only copy,
+/// inside OpenSSL, or a ``RemoteSigner`` that has the key. Descriptions show only the key ID.
 public final class SigningKey: Sendable {
   /// The identifier for the `kid` of every token.
   public let keyID: KeyID
   /// The public half as PEM (`SubjectPublicKeyInfo`), which is not secret.
   public let publicKeyPEM: String
-  /// The SHA-256 of the public half (DER of a `SubjectPublicKeyInfo`) in hexadecimal, as this prints it:
-  /// `openssl pkey -in AuthKey_ABC1234567.p8 -pubout -outform DER | sha256sum`.
+  /// The SHA-256 of the public half in hexadecimal: `openssl pkey -in AuthKey_….p8 -pubout -outform DER | sha256sum`.
   public let fingerprint: String
   /// The public half, which verifies tokens.
   public let verificationKey: VerificationKey
@@ -22,8 +19,7 @@ public final class SigningKey: Sendable {
   public let remote: RemoteSigner?
   private let privateKey: PrivateKey?
 
-  /// Parses a key from its text, in any form in which a `.p8` is pasted (see `KeyText`). The error names the kind of text
-  /// found instead.
+  /// Parses a key from its text, in any form of a pasted `.p8`. The error names the kind of text found instead.
   public convenience init(parsing text: SecretBytes, keyID: KeyID, findings: [Finding] = []) throws(SigningKeyError) {
     try self.init(KeyDER.privateKey(KeyText.der(from: text)), keyID: keyID, findings: findings)
   }
@@ -44,26 +40,20 @@ public final class SigningKey: Sendable {
     do throws(CryptographyError) {
       publicKeyPEM = try key.publicKeyPEM()
       let der = try key.publicKeyDER()
-      let digest = try SHA256.digest(of: der.span)
-      fingerprint = String(hexadecimal: digest.span)
+      fingerprint = String(hexadecimal: try SHA256.digest(of: der.span).span)
       // The server finds a key with mismatched halves now, before Apple does.
       let probe = Array("A probe of the signing key.".utf8)
-      isProved = verificationKey.verifies(try Signer(key).signature(of: probe.span), of: probe.span)
-    } catch {
-      throw .init(.cryptography(error))
-    }
+      isProved = verificationKey.verifies(try key.signature(of: probe.span), of: probe.span)
+    } catch { throw .init(.cryptography(error)) }
     guard isProved else { throw .init(.probeFailed) }
   }
 
-  /// Creates a key with the public half in a file, whose private half a signer outside of the server has. Nothing asks the
-  /// signer yet.
-  ///
-  /// - Throws: `SigningKeyError`, which names the path and the problem.
+  /// Creates a key with the public half in a file. A signer outside of the server, not asked yet, has the other.
   public convenience init(
     of place: RemoteSigner.Place, publicKeyFile path: String, timeout: Duration, keyID: KeyID
   ) throws(SigningKeyError) {
-    let publicKey = try PublicKeyFile.load(path, keyID: keyID)
-    try self.init(RemoteSigner(place, publicKey: publicKey, timeout: timeout), keyID: keyID)
+    try self.init(
+      RemoteSigner(place, publicKey: PublicKeyFile.load(path, keyID: keyID), timeout: timeout), keyID: keyID)
   }
 
   init(_ remote: RemoteSigner, keyID: KeyID) throws(SigningKeyError) {
@@ -76,38 +66,41 @@ public final class SigningKey: Sendable {
     }
   }
 
-  /// Creates a signer, which only one thread may use at a time. A key with a ``remote`` one has none.
-  ///
-  /// - Throws: `CryptographyError` if OpenSSL fails.
-  public func makeSigner() throws(CryptographyError) -> Signer { try Signer(ownKey()) }
+  /// Returns the signature of `input`. With a ``remote`` signer it blocks.
+  func signature(of input: [UInt8]) throws(TokenError) -> ECDSASignature {
+    do throws(RemoteSignerError) {
+      if let remote { return try remote.signature(of: input) }
+    } catch { throw .signer(error) }
+    do throws(CryptographyError) { return try ownKey().signature(of: input.span) } catch { throw .signing(error) }
+  }
+
+  /// Appends the raw 64-byte signature of `input` by a key that this process has.
+  public func sign(_ input: Span<UInt8>, appendingTo output: inout [UInt8]) throws(CryptographyError) {
+    output.append(copying: try ownKey().signature(of: input).raw.span)
+  }
 
   private func ownKey() throws(CryptographyError) -> PrivateKey {
     guard let privateKey else { throw .init(function: "SigningKey.ownKey") }
     return privateKey
   }
 
-  /// Returns 32 secret bytes that only a process with this key can derive: HMAC-SHA-256 of `label`, with the
-  /// private number as its key. Throws if OpenSSL fails.
+  /// Returns 32 secret bytes that only a process with this key has: HMAC-SHA-256 of `label` under the private number.
   package func secret(for label: StaticString) throws(CryptographyError) -> SecretBytes {
     try ownKey().secret(for: label)
   }
 }
 
-extension SigningKey: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+extension SigningKey: CustomStringConvertible, CustomReflectable {
   /// The key ID and nothing else.
   public var description: String { "SigningKey(\(keyID))" }
-  /// The key ID and nothing else.
-  public var debugDescription: String { description }
   /// A mirror with the key ID and nothing else.
   public var customMirror: Mirror { Mirror(self, children: ["keyID": keyID]) }
 }
 
 extension SigningKey {
-  /// Reads a key from a file.
-  ///
-  /// The key ID comes from a file name `AuthKey_<KEYID>.p8` unless the caller supplies one. If both exist and differ,
-  /// one of them is wrong and Apple would refuse the tokens, so the function throws an error that names both. The
-  /// function follows symbolic links, because Kubernetes mounts secrets that way. The name is that of the path as given.
+  /// Reads a key from a file. The key ID comes from a file name `AuthKey_<KEYID>.p8` unless the caller supplies one. If
+  /// both exist and differ, one is wrong, and Apple would refuse the tokens. Symbolic links are followed: Kubernetes
+  /// mounts secrets that way.
   public static func load(file path: String, keyID: KeyID?) throws(SigningKeyError) -> SigningKey {
     do throws(SigningKeyError) {
       // This check precedes that of the name, which does not matter if the path is missing or a directory.
@@ -115,20 +108,15 @@ extension SigningKey {
       let keyID = try Self.keyID(given: keyID, path: path)
       let file = try KeyFile.read(path)
       return try SigningKey(parsing: file.text, keyID: keyID, findings: file.findings)
-    } catch {
-      throw SigningKeyError(error.reason, path: path)
-    }
+    } catch { throw SigningKeyError(error.reason, path: path) }
   }
 
   private static func keyID(given: KeyID?, path: String) throws(SigningKeyError) -> KeyID {
-    guard let text = KeyID.text(inFileName: path) else {
-      guard let given else { throw .init(.noKeyID) }
-      return given
-    }
-    guard let inFileName = try? KeyID(text) else {
+    let text = KeyID.text(inFileName: path)
+    guard let inFileName = text.flatMap({ try? KeyID($0) }) else {
       // A name such as AuthKey_production.p8 is the user's choice and does not contradict the given key ID.
-      guard let given else { throw .init(.badKeyIDInFileName(text)) }
-      return given
+      if let given { return given }
+      throw .init(text.map { .badKeyIDInFileName($0) } ?? .noKeyID)
     }
     guard let given, given != inFileName else { return inFileName }
     throw .init(.keyIDMismatch(given: given, inFileName: inFileName))
@@ -143,8 +131,7 @@ public struct SigningKeyError: Error, Sendable, Hashable, CustomStringConvertibl
   public let reason: Reason
 
   init(_ reason: Reason, path: String? = nil) {
-    self.reason = reason
-    self.path = path
+    (self.reason, self.path) = (reason, path)
   }
 
   /// One or two sentences: what is wrong, and what would be right.
@@ -197,8 +184,7 @@ extension SigningKeyError.Reason {
     case .writableByOthers(let mode):
       "is writable by users other than its owner (mode \(FilePermissions.octal(mode))), who could replace it with their"
         + " own key; chmod 600 fixes it.\(FilePermissions.decimalMode(mode).map { " \($0)." } ?? "")"
-    case .noKeyID:
-      "does not have Apple's file name AuthKey_<KEYID>.p8, so the key ID must be set (musickit.keyID)."
+    case .noKeyID: "does not have Apple's file name AuthKey_<KEYID>.p8, so the key ID must be set (musickit.keyID)."
     case .badKeyIDInFileName(let text):
       "has \(Printable.quote(text, limit: 16)) in its name where the key ID belongs, which is exactly 10 characters"
         + " of A–Z and 0–9; rename it or set the key ID (musickit.keyID)."
@@ -237,8 +223,7 @@ enum AppleIdentifier {
   }
 
   static func check(_ text: String, as name: String) throws(IdentifierError) {
-    guard !isValid(text) else { return }
-    throw IdentifierError(name: name, text: text)
+    guard isValid(text) else { throw IdentifierError(name: name, text: text) }
   }
 }
 

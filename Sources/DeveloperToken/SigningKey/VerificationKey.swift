@@ -5,22 +5,18 @@ import JSON
 
 /// The public half of a P-256 key, which verifies ES256 signatures.
 @safe public final class VerificationKey: @unchecked Sendable {
-  // Safe: the pointer is valid from `init` to `deinit`. Sendable: an EVP_PKEY is only read after it is made, and every
-  // verification has its own context.
+  // Safe: the pointer is valid from `init` to `deinit`. Sendable: an EVP_PKEY is only read after it is made.
 
   /// The identifier of the key, if known. The `kid` of a token should equal it.
   public let keyID: KeyID?
   private let pointer: OpaquePointer
 
   /// Takes over the caller's reference.
-  init(adopting pointer: OpaquePointer, keyID: KeyID?) {
-    unsafe self.pointer = pointer
-    self.keyID = keyID
-  }
+  init(adopting pointer: OpaquePointer, keyID: KeyID?) { unsafe (self.pointer, self.keyID) = (pointer, keyID) }
 
   /// Creates a key from the DER of a `SubjectPublicKeyInfo`. Returns nil if it is not an uncompressed point of P-256.
   convenience init?(subjectPublicKeyInfo der: Span<UInt8>, keyID: KeyID? = nil) {
-    let prefix = Self.spkiPrefix
+    let prefix = ECDSASignature.keyPrefix
     guard der.count == prefix.count + 64, prefix.indices.allSatisfy({ der[$0] == prefix[$0] }),
       let key = unsafe KeyDER.decode(der, d2i_PUBKEY)
     else {
@@ -52,25 +48,17 @@ import JSON
         && EVP_DigestVerify(context, der, der.count, input.baseAddress, input.count) == 1
     }
   }
-
-  /// The `SubjectPublicKeyInfo` of an uncompressed P-256 point up to its coordinates (RFC 5480 §2).
-  static let spkiPrefix: [UInt8] = [
-    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01, 0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE,
-    0x3D, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00, 0x04,
-  ]
 }
 
 extension VerificationKey {
-  /// Reads the public key in a file, PEM of a `SubjectPublicKeyInfo` (RFC 7468 §13). Returns nil if there is no such
-  /// block. Throws if the file cannot be read, or its key is not one of P-256.
+  /// Reads the public key in a file, PEM of a `SubjectPublicKeyInfo` (RFC 7468 §13); nil if there is no such block.
+  /// Throws if the file cannot be read, or its key is not one of P-256.
   public static func load(publicKeyFile path: String) throws(SigningKeyError) -> VerificationKey? {
     do throws(SigningKeyError) {
       try KeyFile.checkPlace(path)
       guard let der = KeyText.publicKeyDER(from: try KeyFile.read(path).text) else { return nil }
       guard let key = der.withBytes({ VerificationKey(subjectPublicKeyInfo: $0) }) else { throw .init(.otherPublicKey) }
       return key
-    } catch {
-      throw SigningKeyError(error.reason, path: path)
-    }
+    } catch { throw SigningKeyError(error.reason, path: path) }
   }
 }

@@ -1,7 +1,7 @@
 import EventLoop
 import HTTP2
 
-/// How long the client of an HTTP/2 connection may take: values without a clock, with the limits of HTTP/1.1.
+/// How long the client of an HTTP/2 connection may take, with the limits of HTTP/1.1.
 ///
 /// While streams are open, or bytes are pending, the connection looks at all of them a few times within the shortest
 /// limit. So a frame or a part of content costs no timer, and a limit is exceeded by a quarter at most.
@@ -22,17 +22,14 @@ struct HTTP2Deadlines {
   }
 
   enum Expiry {
-    case nothing
-    /// No stream was open for the time of an idle connection.
-    case idle
+    case nothing, idle
     /// A frame or a header block did not arrive in time.
     case frame
     /// The client has read nothing.
     case writing
   }
 
-  /// Begins the idle time: when a stream ends, and when that time is over. A connection that then still waits for the rest
-  /// of a frame, or for the reader of its last bytes, would otherwise wait until a moment that has passed.
+  /// Begins the idle time: when a stream ends, and again for a connection that then still waits for its peer.
   mutating func beginIdleTime(at now: Deadline) { idleSince = now }
 
   /// Notes what the connection waits for, and returns the time of the next look at it.
@@ -64,16 +61,11 @@ struct StreamDeadlines {
   private var sent: (bytes: Int, since: Deadline)
   private var workSince: Deadline?
 
-  init(at now: Deadline) {
-    began = now
-    received = (0, now)
-    sent = (0, now)
-  }
+  init(at now: Deadline) { (began, received, sent) = (now, (0, now), (0, now)) }
 
   struct Waits {
-    /// Whether the client's content is incomplete.
     var isReceiving = false
-    /// Whether the server could process more content at once. Otherwise the client may have to wait for its window.
+    /// Whether the client need not wait for its window.
     var wantsContent = false
     var received = 0
     /// Whether content waits for the client's windows or its reading.
@@ -84,10 +76,7 @@ struct StreamDeadlines {
   }
 
   enum Expiry {
-    case nothing
-    case content
-    case reader
-    case work
+    case nothing, content, reader, work
   }
 
   /// Notes the progress since the last look, and returns what has taken too long.
@@ -96,10 +85,8 @@ struct StreamDeadlines {
     if !waits.isWorking || waits.sent != sent.bytes { workSince = nil }
     if waits.isWorking, workSince == nil { workSince = now }
     if !waits.isSending || waits.sent != sent.bytes { sent = (waits.sent, now) }
-    if waits.isReceiving {
-      if now >= began.advanced(by: limits.body) { return .content }
-      if now >= received.since.advanced(by: limits.bodyProgress) { return .content }
-    }
+    let contentEnd = min(began.advanced(by: limits.body), received.since.advanced(by: limits.bodyProgress))
+    if waits.isReceiving, now >= contentEnd { return .content }
     if now >= sent.since.advanced(by: limits.writeProgress), waits.isSending { return .reader }
     if let workSince, now >= workSince.advanced(by: limits.work) { return .work }
     return .nothing
@@ -107,19 +94,17 @@ struct StreamDeadlines {
 }
 
 /// What the client of an HTTP/2 connection has done wrong, for metrics and the log.
-public enum HTTP2Misconduct: String, Sendable, CaseIterable {
+package enum HTTP2Misconduct: String, Sendable, CaseIterable {
   /// It has broken the protocol (RFC 9113 §5.4.1).
   case protocolError = "protocol_error"
   /// It has opened streams and cut them short, or made the server do so (CVE-2023-44487, CVE-2025-8671).
   case resets
   /// It has sent frames for nothing: SETTINGS, PING, empty DATA, and others.
   case idleFrames = "idle_frames"
-  /// It has sent a header section that is larger than the server's limit, that HPACK expands beyond it, or that has too
-  /// many frames (CVE-2024-28182).
+  /// It has sent a header section beyond the server's limit, also by HPACK or in too many frames (CVE-2024-28182).
   case headerSection = "header_section"
   /// It has not completed a frame or a header block in time.
   case slowFrame = "slow_frame"
-  /// It has not completed the content of a request in time.
   case slowContent = "slow_content"
   /// It has not read a response in time, or given no window for it.
   case slowReader = "slow_reader"

@@ -10,7 +10,6 @@ import Memory
 final class HTTP2Stream: @unchecked Sendable {
   // Sendable by confinement, like the connection.
   private let id: HTTP2StreamID
-  /// All streams of the connection, which forget this one at its end.
   private let streams: HTTP2Streams
   let connection: Connection
   private var request: Request?
@@ -30,7 +29,6 @@ final class HTTP2Stream: @unchecked Sendable {
   private var hasBegun = false
   private var hasResponded = false
   private var isClosed = false
-  /// The work of the request, until its response.
   private var work: RequestWork?
   /// The charge for the work, and for the task that sends the content of its response in parts.
   private var workHold: MemoryHold?
@@ -43,23 +41,17 @@ final class HTTP2Stream: @unchecked Sendable {
   private var room: (() -> Void)?
 
   init(_ id: HTTP2StreamID, of streams: HTTP2Streams) {
-    self.id = id
-    self.streams = streams
-    connection = streams.connection
-    let request = connection.worker.lendRequest(to: connection)
-    request.isHTTP2 = true
-    self.request = request
+    (self.id, self.streams, connection) = (id, streams, streams.connection)
+    request = connection.worker.lendRequest(to: connection)
     deadlines = StreamDeadlines(at: connection.now)
   }
 
   private var session: HTTP2Session { streams.session }
-
   /// Whether the stream waits for the rest of its request, or for the reader of its response.
   var awaitsPeer: Bool { !isReceived || hasResponded && (copying == nil || isFull) }
 
-  /// Handles the head. The following frames show whether there is content; a declared length already shows it.
+  /// Handles the head. A declared length, or else the following frames, show whether there is content.
   func receive(_ head: HTTP2ReceivedRequest) {
-    connection.channel.loop.assertCurrent()
     guard let request else { return }
     if head.isOversized { return refuseHead(.headerSectionTooLarge, head) }
     do { try request.take(head) } catch { return refuseHead(error, head) }
@@ -80,7 +72,6 @@ final class HTTP2Stream: @unchecked Sendable {
   }
 
   func receive(_ bytes: Span<UInt8>) {
-    connection.channel.loop.assertCurrent()
     receivedBytes += bytes.count
     if let request, !hasBegun { begin(request) }
     guard reading == nil else { return read(bytes) }
@@ -89,7 +80,6 @@ final class HTTP2Stream: @unchecked Sendable {
   }
 
   func receiveEnd() {
-    connection.channel.loop.assertCurrent()
     isReceived = true
     content?.finish()
     guard let request else { return }
@@ -103,7 +93,7 @@ final class HTTP2Stream: @unchecked Sendable {
     perform { () throws(CloseReason) in try serve(request) }
   }
 
-  /// Responds to a head that the codec refused. Other streams of the connection go on (RFC 9113 §8.1.1).
+  /// Responds to a head that the codec refused. Other streams go on (RFC 9113 §8.1.1).
   private func refuseHead(_ error: RequestError, _ head: HTTP2ReceivedRequest) {
     guard let request else { return }
     request.keep(connection.worker.router.refusalFields, of: head)
@@ -118,7 +108,7 @@ final class HTTP2Stream: @unchecked Sendable {
     perform { () throws(CloseReason) in try respond(refusal.response(id: request.id), to: request) }
   }
 
-  /// Returns the request's content. Most requests have none, and their responses do not need it.
+  /// Returns the request's content, which most requests do not need.
   private func openContent() -> HTTP2Content {
     if let content { return content }
     let content = HTTP2Content(of: self)
@@ -149,7 +139,6 @@ final class HTTP2Stream: @unchecked Sendable {
 
   /// Updates the connection's count of the memory that the request and its content hold while they wait.
   private func noteHeld() {
-    // An array grows by doubling, so its room is up to twice its content.
     let received = reading?.received.capacity ?? content?.capacity ?? 0
     let bytes = isClosed ? 0 : received + (request?.heldBytes ?? 0)
     streams.contentBytes += bytes - heldBytes
@@ -181,8 +170,7 @@ final class HTTP2Stream: @unchecked Sendable {
     workHold = hold
     forgetHead(of: request)
     connection.state.workBegan()
-    let hasContent = content != nil || !isReceived
-    self.work = RequestWork(work, of: request, hasContent ? openContent() : nil, on: self)
+    self.work = RequestWork(work, of: request, content != nil || !isReceived ? openContent() : nil, on: self)
   }
 
   private func send(_ response: Response, _ content: any ContentReader, to request: Request) {
@@ -208,7 +196,6 @@ final class HTTP2Stream: @unchecked Sendable {
   }
 
   func look(at now: Deadline) {
-    connection.channel.loop.assertCurrent()
     let sending = session.sending(on: id)
     let isCopying = copying != nil
     let waits = StreamDeadlines.Waits(
@@ -231,12 +218,9 @@ final class HTTP2Stream: @unchecked Sendable {
   }
 
   /// Ends the request, because the server's drain timeout has passed. A whole response stays for its reader.
-  func abandon() {
-    connection.channel.loop.assertCurrent()
-    if !hasResponded || copying != nil { giveUp(.draining) }
-  }
+  func abandon() { if !hasResponded || copying != nil { giveUp(.draining) } }
 
-  /// Responds with an error instead of the work, or resets the stream if the response has begun.
+  /// Responds with an error, or resets the stream if the response has begun.
   private func giveUp(_ error: ErrorResponse) {
     guard !hasResponded, let request else { return session.reset(id, .cancel) }
     // The work ends without a response, because the stream has one.
@@ -249,7 +233,6 @@ final class HTTP2Stream: @unchecked Sendable {
   }
 
   func closed() {
-    connection.channel.loop.assertCurrent()
     isClosed = true
     noteHeld()
     if !chargedBody.isEmpty { connection.worker.configuration.memory.release(shared: chargedBody) }
@@ -259,24 +242,20 @@ final class HTTP2Stream: @unchecked Sendable {
       connection.recordGone(request)
       giveBack(request)
     }
-    if let content {
-      content.discardHeld()
-      content.fail(.broken("The client closed the connection."))
-    }
+    content?.breakOff()
     work?.cancel()
     copying?.cancel()
     room.take()?()
   }
 
   func hasRoom() {
-    connection.channel.loop.assertCurrent()
     isFull = false
     room.take()?()
   }
 }
 
 extension HTTP2Stream: ExchangeCarrier {
-  /// Content has frames of its own, so what arrives is never malformed.
+  /// Content in frames is never malformed.
   func checkArrivedContent(of request: Request) {}
 
   func readContent(of request: Request, atMost limit: Int, then reply: @escaping @Sendable ([UInt8]) -> Reply) {
@@ -286,9 +265,7 @@ extension HTTP2Stream: ExchangeCarrier {
   }
 
   func workEnded(_ work: RequestWork, _ response: consuming Response) {
-    connection.channel.loop.assertCurrent()
     let isAwaited = self.work === work && !isClosed
-    // The work and the stream hold each other until now.
     self.work = nil
     if !isAwaited || response.stream == nil { workHold = nil }
     guard isAwaited else {
@@ -323,9 +300,7 @@ extension HTTP2Stream: ExchangeCarrier {
     let worker = connection.worker
     do throws(HTTP2Error) {
       try session.submitResponse(status: response.status.code, on: id, hasContent: hasContent) { output in
-        worker.appendHead(
-          response, contentLength: length, isChunked: false, id: request.id, version: .http11, keepAlive: true,
-          to: &output)
+        worker.appendHead(response, contentLength: length, id: request.id, keepAlive: true, to: &output)
       }
     } catch { throw .brokenOff }
     if response.end == .connection { streams.sendGoAway() }
@@ -350,7 +325,6 @@ extension HTTP2Stream: ExchangeCarrier {
   }
 
   func endContent(_ framing: StreamFraming) { session.send([], on: id, isLast: true) }
-
   func conclude(_ request: Request, goesOn: Bool) { giveBack(request) }
 }
 

@@ -5,20 +5,16 @@ import HTTP2
 import HTTPMessages
 import HTTPTypes
 
-/// The HTTP/2 part of a connection (RFC 9113): its session and its streams.
-///
-/// The parser of HTTP/1.1 applies its rules to each request, and its serializer writes the head of each response. So both
-/// versions refuse the same requests, and handlers see the same data.
+/// The HTTP/2 part of a connection (RFC 9113): its session and its streams. The parser and the serializer are those of
+/// HTTP/1.1, so both versions refuse the same requests, and handlers see the same data.
 final class HTTP2Streams {
   let session: HTTP2Session
-  /// The connection, which releases this object when it closes.
   let connection: Connection
   private(set) var streams: [HTTP2StreamID: HTTP2Stream] = [:]
   /// Whether the session is processing. Its output is sent at the end of that.
   var isServing = false
   /// The bytes that its streams hold: heads and received content.
   var contentBytes = 0
-
   var deadlines: HTTP2Deadlines
   private var hasNotedFailure = false
 
@@ -34,7 +30,6 @@ final class HTTP2Streams {
   }
 
   var isIdle: Bool { streams.isEmpty }
-
   var awaitsPeer: Bool { streams.values.allSatisfy(\.awaitsPeer) }
 
   /// The memory that is held beyond that of the session.
@@ -49,7 +44,7 @@ final class HTTP2Streams {
     connection.worker.observer.noticed(.http2Misconduct(connection.peer.address, misconduct))
   }
 
-  /// Notifies the observer, once, of the error that has ended the session.
+  /// Notifies the observer once of the error that has ended the session.
   func noteFailure() {
     guard !hasNotedFailure, let misconduct = HTTP2Misconduct(session.failure) else { return }
     hasNotedFailure = true
@@ -73,10 +68,9 @@ extension HTTP2Streams: HTTP2SessionDelegate {
     stream.receive(request)
   }
 
-  /// Records the request, as HTTP/1.1 does, so that no volume of such requests is invisible.
+  /// Records the request, so that no volume of such requests is invisible.
   func lostRequest(_ closure: HTTP2StreamClosure) {
     let request = connection.worker.lendRequest(to: connection)
-    request.isHTTP2 = true
     connection.identify(request)
     let status =
       switch closure.cause {
@@ -89,9 +83,7 @@ extension HTTP2Streams: HTTP2SessionDelegate {
   }
 
   func receivedContent(_ content: Span<UInt8>, on stream: HTTP2StreamID) { streams[stream]?.receive(content) }
-
   func receivedEnd(on stream: HTTP2StreamID) { streams[stream]?.receiveEnd() }
-
   func hasRoom(on stream: HTTP2StreamID) { streams[stream]?.hasRoom() }
 
   func streamClosed(_ stream: HTTP2StreamID, _ closure: HTTP2StreamClosure) {
@@ -101,8 +93,7 @@ extension HTTP2Streams: HTTP2SessionDelegate {
   }
 }
 
-/// The received content of a request on a stream, and its waiting reader. Unread content counts against the stream's
-/// window, so that the client sends no more of it.
+/// The received content of a request on a stream. What is unread counts against the stream's window.
 final class HTTP2Content: ContentReader, @unchecked Sendable {
   // Sendable by confinement, like the connection.
   private weak var stream: HTTP2Stream?
@@ -132,10 +123,10 @@ final class HTTP2Content: ContentReader, @unchecked Sendable {
     wake.take()?()
   }
 
-  /// Discards what no reader has taken. The content is then incomplete, even if it has arrived.
-  func discardHeld() {
-    guard !received.isEmpty else { return }
-    (received, isFinished) = ([], false)
+  /// Ends the content, because the client has gone. Without what no reader has taken, it is incomplete.
+  func breakOff() {
+    if !received.isEmpty { (received, isFinished) = ([], false) }
+    fail(.broken("The client closed the connection."))
   }
 
   func cancel() { fail(.cancelled) }
@@ -158,12 +149,10 @@ final class HTTP2Content: ContentReader, @unchecked Sendable {
 
 /// A connection that speaks HTTP/2: chosen by ALPN over TLS, or by its preface in plaintext (RFC 9113 §3.2, §3.3).
 ///
-/// Unlike HTTP/1.1, nothing here needs a task: the session determines how to process received bytes, and the socket is
-/// watched for reading and writing at the same time.
+/// Nothing here needs a task: the socket is watched for reading and writing at the same time.
 extension Connection {
   /// Processes the received bytes if the connection speaks HTTP/2. Returns false if it does not.
   func serveHTTP2() throws(CloseReason) -> Bool {
-    channel.loop.assertCurrent()
     if http2 == nil, worker.configuration.http2 == .byPreface {
       switch startsWithPreface() {
       case false?: return false
@@ -196,25 +185,18 @@ extension Connection {
 
   /// Returns whether HTTP/2 begins, or nil if more bytes are needed to decide.
   private func startsWithPreface() -> Bool? {
-    let preface = HTTP2Streams.preface
-    let count = min(transport.unread, preface.count)
-    guard !state.hasCarriedRequest, count > 0 else { return false }
-    let start = transport.consumed
-    guard transport.input[start..<start + count].elementsEqual(preface[..<count]) else { return false }
-    return count == preface.count ? true : nil
+    guard !state.hasCarriedRequest, transport.unread > 0 else { return false }
+    let (received, preface) = (transport.input[transport.consumed...], HTTP2Streams.preface)
+    if received.starts(with: preface) { return true }
+    return preface.starts(with: received) ? nil : false
   }
 
   /// Sends the session's output outside of the connection's own turn.
   func flushHTTP2() {
-    channel.loop.assertCurrent()
     guard let http2, !http2.isServing, channel.raw >= 0 else { return }
     channel.unwatch()
     transport.borrowBuffers()
-    do throws(CloseReason) {
-      try drive(http2, goesOn: true)
-    } catch {
-      close()
-    }
+    do throws(CloseReason) { try drive(http2, goesOn: true) } catch { close() }
   }
 
   private func drive(_ http2: HTTP2Streams, goesOn: Bool) throws(CloseReason) {
@@ -244,7 +226,6 @@ extension Connection {
   }
 
   func checkHTTP2() {
-    channel.loop.assertCurrent()
     guard let http2 else { return }
     let isPending = transport.isPending || http2.session.wantsWrite
     switch http2.deadlines.expiry(of: waits(of: http2, isPending: isPending), at: now, worker.limits) {
@@ -283,26 +264,22 @@ extension ConnectionState {
     headBegan(at: now)
   }
 
-  /// Records that the client has sent the preface of HTTP/2. In a server that drains, the first GOAWAY is sent at once.
+  /// Begins HTTP/2. In a server that drains, the first GOAWAY is sent at once.
   mutating func upgraded(at now: Deadline, grace: Duration?) {
     phase = .http2(grace.map { .announced(until: now.advanced(by: $0)) } ?? .none)
   }
 
   /// Records that the GOAWAY with the last stream is sent. Returns false if it was sent before.
   mutating func goAwaySent() -> Bool {
-    switch phase {
-    case .http2(.none), .http2(.announced):
-      phase = .http2(.sent)
-      return true
-    default:
-      return false
-    }
+    guard case .http2(let goAway) = phase, goAway != .sent else { return false }
+    phase = .http2(.sent)
+    return true
   }
 }
 
 extension HTTP2Limits {
-  /// Creates limits that refuse no header section that HTTP/1.1 accepts: HTTP/2 also counts the request line, and 32
-  /// bytes for each field instead of 4 (RFC 9113 §6.5.2).
+  /// Creates limits that refuse no header section that HTTP/1.1 accepts: HTTP/2 also counts the request line, and for each
+  /// field 32 bytes instead of 4 (RFC 9113 §6.5.2).
   init(_ limits: HTTP1Limits) {
     self.init()
     fieldSection = limits.headerSection + limits.requestLine + limits.fieldLines * 28

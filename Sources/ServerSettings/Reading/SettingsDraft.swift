@@ -6,7 +6,7 @@ import Logging
 import Telemetry
 
 /// The valid settings, and all errors in the other ones.
-package struct SettingsDraft {
+package struct SettingsDraft: Sendable {
   package let musickit: Settings.MusicKit?
   package let token: Settings.Token?
   package let server: Settings.Server?
@@ -19,7 +19,7 @@ package struct SettingsDraft {
   let log: Settings.Log?
   package let spanExport: Settings.SpanExport?
   /// What the layers have of each setting that needs a restart, as canonical JSON5, in the order of `Settings.known`.
-  let written: [String?]
+  package let written: [String?]
   package let proxies: ProxyEnvironment
   package let errors: [SettingsError]
   /// The error that callers have no access at all, which prevents a start and concerns no other setting.
@@ -27,8 +27,8 @@ package struct SettingsDraft {
   private let input: SettingsInput
   private let writtenWarnings: [String]
   private let recordWarning: String?
-  private let entries: [SettingEntry]
-  /// The files that valid settings name, whatever errors the others have.
+  package let entries: [SettingEntry]
+  /// The files that valid settings name, whatever errors the others have. Nothing has read them yet.
   package let files: NamedFiles
   /// Whether every layer could be read. Otherwise nothing is known of the settings.
   package let isComplete: Bool
@@ -79,6 +79,7 @@ package struct SettingsDraft {
     self.input = input
   }
 
+  /// Oddities that do no harm, each described in one sentence.
   package var warnings: [String] {
     let limits = access?.anonymous?.vainLimits(at: Settings.Access.anonymousPath) ?? []
     return writtenWarnings + ClientConflict.warnings(about: clients) + limits
@@ -124,8 +125,7 @@ package struct SettingsDraft {
     let settings = Settings(
       musickit: musickit, token: token, server: server, admin: admin, catalog: catalog, access: access, shared: shared,
       audit: audit, log: log, spanExport: spanExport, configurationFile: input.configurationFile)
-    return Settings.Loaded(
-      settings: settings, files: files, written: written, warnings: warnings, proxies: proxies, entries: entries)
+    return Settings.Loaded(settings: settings, draft: self)
   }
 
   private var exposureWarning: String? {
@@ -193,7 +193,6 @@ public struct SettingsError: Sendable, Equatable, CustomStringConvertible {
 }
 
 extension [SettingsError] {
-  /// One line for each error up to a readable number, then one line with the number of remaining errors.
   package var lines: [String] {
     let most = 100
     let rest = count - most
@@ -206,7 +205,6 @@ extension [SettingsError] {
 public struct InvalidSettings: Error, Sendable, CustomStringConvertible {
   /// The errors. There is at least one.
   public let errors: [SettingsError]
-  /// Oddities that do no harm.
   package let warnings: [String]
 
   package init(errors: [SettingsError], warnings: [String]) { (self.errors, self.warnings) = (errors, warnings) }

@@ -94,9 +94,7 @@ struct SettingsReader {
     guard let list = read(setting) else { return nil }
     return list.results.enumerated().map { index, result in
       let path = list.hasBrackets ? "\(setting.path)[\(index)]" : setting.path
-      do throws(InvalidValue) {
-        return (path, try result.get())
-      } catch {
+      do throws(InvalidValue) { return (path, try result.get()) } catch {
         reject(path, error.problem, remedy: error.remedy)
         return (path, nil)
       }

@@ -23,16 +23,14 @@ struct SectionPlace<Section>: Sendable {
   }
 
   func fixed<Value: Equatable & SendableMetatype>(_ part: any WritableKeyPath<Section, Value> & Sendable) -> FixedPart {
-    FixedPart(
-      differs: { one, other in
-        guard let one = get(one), let other = get(other) else { return false }
-        return one[keyPath: part] != other[keyPath: part]
-      },
-      keep: { kept, running in
-        guard var own = get(kept), let other = get(running) else { return }
-        own[keyPath: part] = other[keyPath: part]
-        set(&kept, own)
-      })
+    FixedPart { kept, running in
+      guard var own = get(kept), let other = get(running), own[keyPath: part] != other[keyPath: part] else {
+        return false
+      }
+      own[keyPath: part] = other[keyPath: part]
+      set(&kept, own)
+      return true
+    }
   }
 }
 
@@ -87,28 +85,25 @@ extension SettingsSection {
 
 /// The part of the settings that a row decides, and that a running server keeps until its restart.
 struct FixedPart: Sendable {
-  let differs: @Sendable (Settings, Settings) -> Bool
-  let keep: @Sendable (inout Settings, _ running: Settings) -> Void
+  /// Replaces the part by that of the running settings. Returns whether it differed.
+  let keep: @Sendable (inout Settings, _ running: Settings) -> Bool
 
   /// Whether there is the section at all. If not, the whole section is that of the running settings.
   static func presence<Section: SendableMetatype>(of section: any WritableKeyPath<Settings, Section?> & Sendable)
     -> FixedPart
   {
-    FixedPart(
-      differs: { ($0[keyPath: section] == nil) != ($1[keyPath: section] == nil) },
-      keep: { kept, running in
-        guard (kept[keyPath: section] == nil) != (running[keyPath: section] == nil) else { return }
-        kept[keyPath: section] = running[keyPath: section]
-      })
+    FixedPart { kept, running in
+      guard (kept[keyPath: section] == nil) != (running[keyPath: section] == nil) else { return false }
+      kept[keyPath: section] = running[keyPath: section]
+      return true
+    }
   }
 
   func and(_ other: FixedPart) -> FixedPart {
-    FixedPart(
-      differs: { differs($0, $1) || other.differs($0, $1) },
-      keep: { kept, running in
-        keep(&kept, running)
-        other.keep(&kept, running)
-      })
+    FixedPart { kept, running in
+      let differed = keep(&kept, running)
+      return other.keep(&kept, running) || differed
+    }
   }
 }
 
@@ -116,7 +111,7 @@ extension Settings {
   /// Returns these settings with all parts that are fixed while the server listens taken from `running`.
   package func keepingFixed(of running: Settings) -> Settings {
     var kept = self
-    for row in Self.known { row.fixed?.keep(&kept, running) }
+    for row in Self.known { _ = row.fixed?.keep(&kept, running) }
     return kept
   }
 
@@ -125,8 +120,8 @@ extension Settings {
   /// changed have a name here.
   package func needingRestart(_ own: [String?], since running: Settings, _ written: [String?]) -> [String] {
     zip(Self.known, zip(own, written)).compactMap { row, texts in
-      guard let fixed = row.fixed, texts.0 != texts.1, fixed.differs(self, running) else { return nil }
-      return row.path
+      var kept = self
+      return texts.0 != texts.1 && row.fixed?.keep(&kept, running) == true ? row.path : nil
     }
   }
 }

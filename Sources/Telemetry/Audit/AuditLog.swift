@@ -9,16 +9,19 @@ package final class AuditLog: Sendable {
   private let isFile: Bool
   /// Whether a grant that cannot be recorded must not be given.
   package let isRequired: Bool
-  private let recent: RecentAuditRecords?
+  /// The last records in JSON, without the ends of their lines, the oldest first; nil if none stay in memory.
+  private let recent: Locked<Deque<[UInt8]>>?
+  /// The number of these: 50. A record has 20 kB at most, with 32 origins of a token, so all have 1 MB.
+  private static let mostRecent = 50
   private let refusals = Locked(RefusalSums())
   private let sumTimer = DispatchQueue(label: "audit.sums")
 
   private init(_ sink: LogSink, isFile: Bool, isRequired: Bool, keepsRecent: Bool) {
     (self.sink, self.isFile, self.isRequired) = (sink, isFile, isRequired)
-    recent = keepsRecent ? RecentAuditRecords() : nil
+    recent = keepsRecent ? Locked([]) : nil
   }
 
-  /// Creates an audit log that writes its records as lines of the log, in the log's format, with the message `audit`.
+  /// Creates an audit log that writes its records as lines of the log, in its format, with the message `audit`.
   ///
   /// - Parameter keepsRecent: Whether the last records stay in memory.
   package convenience init(onto sink: LogSink, isRequired: Bool = false, keepsRecent: Bool = false) {
@@ -27,17 +30,14 @@ package final class AuditLog: Sendable {
 
   /// Creates an audit log that appends its records to a file, as JSON in any log format.
   ///
-  /// The audit log creates a missing file with mode 0640, because addresses are personal data. The file may be moved or
-  /// removed at any time, as `logrotate` does: later records go to a new file. While the file cannot be written,
-  /// refusals are dropped and counted, grants wait while there is room, and no caller waits. Afterwards a line says how
-  /// many records were dropped. A written record survives the end of this process, but it is not forced to the disk, so a
-  /// power failure can lose it.
+  /// A missing file is created with mode 0640, because addresses are personal data. The file may be moved or removed at any
+  /// time, as `logrotate` does: later records go to a new file. While it cannot be written, refusals are dropped and
+  /// counted, and grants wait while there is room; no caller waits. Afterwards a line says how many records were dropped. A
+  /// written record survives the end of this process, but not a power failure, because it is not forced to the disk.
   ///
   /// - Parameters:
-  ///   - path: A file, or a device such as `/dev/stdout`. A FIFO works if a process already has it open for reading. A
-  ///     symbolic link is followed.
-  ///   - warn: Called with a sentence when writing begins to fail and when it works again, with a limited rate, on the
-  ///     audit log's own thread.
+  ///   - path: A file, a symbolic link to one, or a device such as `/dev/stdout`; a FIFO that a process has open.
+  ///   - warn: Called with a sentence when writing begins to fail and when it works again, at a limited rate.
   package convenience init(
     file path: String, isRequired: Bool = false, keepsRecent: Bool = false, warn: @escaping @Sendable (String) -> Void
   ) throws(AuditFileError) {
@@ -48,13 +48,12 @@ package final class AuditLog: Sendable {
 
   /// Writes one record: a short critical section, and no system call unless it arms the timer of an idle sink.
   ///
-  /// - Returns: Whether the record is kept. A grant that is not must not be given if the audit log is required: the file
-  ///   could not be written, or so many records wait that there is no room.
+  /// - Returns: Whether there is a record. If the audit log is required, a grant without one must not be given.
   @discardableResult
   package func write(_ record: AuditRecord) -> Bool {
     let isKept = !hasLines || sink.log(record, refusesWhileFailing: isRequired)
     if isKept || !isRequired || record.outcome != .granted {
-      recent?.keep { record.append(to: &$0, format: .json, time: .now()) }
+      keep { record.append(to: &$0, format: .json, time: .now()) }
     }
     return isKept
   }
@@ -70,7 +69,19 @@ package final class AuditLog: Sendable {
     if hasLines {
       sink.append(.keyEvent) { bytes, format, time in record.append(to: &bytes, format: format, time: time) }
     }
-    recent?.keep { record.append(to: &$0, format: .json, time: .now()) }
+    keep { record.append(to: &$0, format: .json, time: .now()) }
+  }
+
+  private func keep(_ write: (inout [UInt8]) -> Void) {
+    guard let recent else { return }
+    var written: [UInt8] = []
+    write(&written)
+    // A copy, because a record is written with room for escapes that it seldom needs.
+    let line = Array(written.dropLast())
+    recent.withLock { lines in
+      if lines.count == Self.mostRecent { lines.removeFirst() }
+      lines.append(line)
+    }
   }
 
   /// Writes the sums of refusals that have no line of their own.
@@ -80,17 +91,16 @@ package final class AuditLog: Sendable {
     }
   }
 
-  /// The last records as an array of JSON objects, the newest first.
-  package var recentRecords: [UInt8] { recent?.json ?? Array("[]".utf8) }
+  /// An array of JSON objects, the newest first.
+  package var recentRecords: [UInt8] {
+    Array("[".utf8) + (recent?.withLock { $0 } ?? []).reversed().joined(separator: ",".utf8) + "]".utf8
+  }
 
-  /// Whether grants have records: a log above the level of requests has none, nor has one for a person, because the line of
-  /// the request shows them.
+  /// Whether grants have records: not above the level of requests, nor for a person, who sees the line of the request.
   package var keepsGrants: Bool { hasLines && !sink.isForPerson }
-
   /// Whether anything takes records, which need not be made otherwise.
   package var takesRecords: Bool { hasLines || recent != nil }
-
-  /// Whether the audit log has lines. A reload may change the level of the log, and a file has lines at any level.
+  /// A reload may change the level of the log, and a file has lines at any level.
   private var hasLines: Bool { isFile || sink.filter.hasRequests }
 
   package struct RecordingState: Sendable, Equatable {
@@ -108,11 +118,7 @@ package final class AuditLog: Sendable {
 
   package var state: RecordingState { sink.recordingState(hasOnlyRecords: isFile) }
 
-  /// The number of grants and key events without a record since the start.
-  package var unrecordedGrants: Int { state.unrecorded }
-
-  /// Waits until all records so far are written, or until `timeout` has passed, for the end of the process. Returns whether
-  /// all records are written.
+  /// Waits for all records so far, or for `timeout`, at the end of the process. Returns whether all are written.
   @discardableResult
   package func flush(timeout: Duration = .seconds(1)) -> Bool {
     writeSums()
@@ -126,8 +132,7 @@ package final class AuditLog: Sendable {
   /// Opens the file again if it was moved or removed, without a wait for the next record.
   package func reopen() { sink.reopen() }
 
-  /// The number of records that the file lost since the start. Without a file it is 0, because the log counts its own
-  /// lost lines.
+  /// The number of records that the file lost since the start. 0 without a file: the log counts its own lost lines.
   package var lostLines: Int { isFile ? sink.lostLines : 0 }
 }
 
@@ -166,10 +171,7 @@ package struct KeyAuditRecord: Sendable {
 }
 
 /// Counts the refusals of each address, so that an address leaves only so many lines in a second, and one with the sum of
-/// the others.
-///
-/// A stranger without a credential causes as many refusals as the network takes. A line for each would fill the audit log
-/// and push out what is of use to its reader. The value has no clock.
+/// the others: a stranger without a credential causes as many refusals as the network takes. A value without a clock.
 struct RefusalSums: Sendable {
   /// The refusals of an address in one second that have no line of their own.
   struct Sum: Sendable, Equatable {
@@ -180,34 +182,26 @@ struct RefusalSums: Sendable {
     /// The number of requests beyond a rate.
     var limited = 0
 
-    var isEmpty: Bool { refused == 0 && limited == 0 }
+    var all: Int { refused + limited }
   }
 
-  /// The number of refusals in a second for which an address has lines. Above what a person or a test causes, and as many
-  /// as an address may have failed attempts at once.
+  /// The refusals in a second for which an address has lines: 100, as many as it may have failed attempts at once.
   static let lines = 100
-  /// The maximum number of addresses in a second. Further ones count together.
+  /// The most addresses in a second: 4,096. Further ones count together.
   static let addresses = 4096
 
-  private struct Entry {
-    var lines = 0
-    var sum: Sum
-  }
-
-  private var entries: [ByteString: Entry] = [:]
+  private var entries: [ByteString: (lines: Int, sum: Sum)] = [:]
   /// Whether there was a refusal since the last sums.
   private var isCounting = false
 
-  /// Counts one refusal of an address, or of the smallest network that one customer holds.
-  ///
-  /// - Returns: Whether it has a line of its own, and whether it is the first refusal since the last sums, so that the
-  ///   owner has to take them in a second.
+  /// Counts one refusal of an address, or of the smallest network that one customer holds. Returns whether it has a line of
+  /// its own, and whether it is the first one since the last sums, so that the owner has to take them in a second.
   mutating func count(_ address: String, isLimited: Bool) -> (hasLine: Bool, isFirst: Bool) {
     let isFirst = !isCounting
     isCounting = true
     var key = ByteString(address)
     if entries[key] == nil, entries.count >= Self.addresses { key = "other" }
-    var entry = entries[key] ?? Entry(sum: Sum(address: key == "other" ? "other" : address))
+    var entry = entries[key] ?? (0, Sum(address: key == "other" ? "other" : address))
     defer { entries[key] = entry }
     if entry.lines < Self.lines {
       entry.lines += 1
@@ -223,9 +217,7 @@ struct RefusalSums: Sendable {
       entries.removeAll(keepingCapacity: entries.count < 64)
       isCounting = false
     }
-    return entries.values.map(\.sum).filter { !$0.isEmpty }.sorted {
-      ($0.refused + $0.limited, $1.address) > ($1.refused + $1.limited, $0.address)
-    }
+    return entries.values.map(\.sum).filter { $0.all > 0 }.sorted { ($0.all, $1.address) > ($1.all, $0.address) }
   }
 }
 
@@ -236,33 +228,6 @@ extension RefusalSums.Sum {
       format.field(&line, json: #","client.address":"#, address)
       format.field(&line, json: #","audit.refused":"#, refused)
       format.field(&line, json: #","audit.limited":"#, limited)
-    }
-  }
-}
-
-/// The last records of the audit log, for a person who looks at them. They have the form of the file, so they contain no
-/// token, no credential, and no subject of a caller's JWT.
-private final class RecentAuditRecords: Sendable {
-  /// The number of records. A record has 20 kB at most, with 32 origins of a token, so all have 1 MB.
-  private static let capacity = 50
-
-  /// The lines in JSON, without their ends, the oldest one first.
-  private let lines = Locked<Deque<[UInt8]>>([])
-
-  /// The records as an array of JSON objects, the newest first.
-  var json: [UInt8] {
-    Array("[".utf8) + lines.withLock { $0 }.reversed().joined(separator: ",".utf8) + "]".utf8
-  }
-
-  /// Keeps the record that `write` writes, and drops the oldest one if there are too many.
-  func keep(_ write: (inout [UInt8]) -> Void) {
-    var written: [UInt8] = []
-    write(&written)
-    // A copy, because a record is written with room for escapes that it seldom needs.
-    let line = Array(written.dropLast())
-    lines.withLock { lines in
-      if lines.count == Self.capacity { lines.removeFirst() }
-      lines.append(line)
     }
   }
 }

@@ -8,7 +8,7 @@ package struct LineLogHandler: LogHandler {
   package let label: String
   private let sink: LogSink
 
-  /// The lowest level that is logged: that of the sink, unless this copy of the handler has another one.
+  /// That of the sink, unless this copy of the handler has another one.
   package var logLevel: Logger.Level {
     get { ownLevel ?? sink.filter.level }
     set { ownLevel = newValue }
@@ -54,8 +54,7 @@ package struct LineLogHandler: LogHandler {
     }
   }
 
-  /// Returns the merged metadata, flat and sorted by name. The event overrides the provider, which overrides the
-  /// handler.
+  /// Returns the merged metadata, flat and sorted by name. The event overrides the provider, and that the handler.
   func fields(of event: LogEvent) -> [(name: String, value: Logger.Metadata.Value)] {
     var merged = metadata
     if let provided = metadataProvider?.get() { merged.merge(provided) { $1 } }

@@ -1,9 +1,9 @@
 import Bytes
 
-/// A buffer of log lines that wait to be written: a value with a maximum size in bytes.
+/// A buffer of log lines that wait to be written: a value.
 ///
-/// Lines and records share the buffer in the order of their arrival, and each have a maximum of their own. When there is
-/// no room, lines are dropped and counted. Once there is room again, a line reports their number.
+/// Lines and records share the buffer in the order of their arrival, and each have a maximum of bytes of their own. Lines
+/// without room are dropped and counted. Once there is room again, a line reports their number.
 struct LogBuffer {
   private let capacity: Int
   private let format: LogFormat
@@ -12,20 +12,16 @@ struct LogBuffer {
   private var records: [Range<Int>] = []
   /// The number of bytes of waiting lines, without records.
   private var lineBytes = 0
-  /// The number of bytes of records that are not written yet: those in `bytes`, and those in the batch that was taken.
+  /// The records that are not written yet: those in `bytes`, and those in the batch that was taken.
   private(set) var recordBytes = 0
-  /// The number of these records.
   private(set) var recordCount = 0
-  /// The number of lost lines that are not reported yet.
+  /// The number of lost lines that are not reported yet, and of all since the start.
   private(set) var dropped = 0
-  /// The number of lost lines since the start.
   private(set) var droppedInAll = 0
 
   init(capacity: Int, format: LogFormat) { (self.capacity, self.format) = (capacity, format) }
 
-  func hasRoom(for rank: LineRank) -> Bool {
-    (rank.isRecord ? recordBytes : lineBytes) < rank.room(in: capacity)
-  }
+  func hasRoom(for rank: LineRank) -> Bool { (rank.isRecord ? recordBytes : lineBytes) < rank.room(in: capacity) }
 
   /// Appends the line that `write` writes, if there is room for it. Returns whether there was.
   @discardableResult
@@ -50,8 +46,8 @@ struct LogBuffer {
 
   /// Moves the waiting bytes into `batch`, and keeps the memory of `batch` for new lines.
   ///
-  /// - Parameter isProbe: Whether a failed write is tried again. If nothing waits, the report of the lost lines is then
-  ///   the batch, so that a log recovers although no caller causes another line.
+  /// - Parameter isProbe: Whether a failed write is tried again. If nothing waits, the batch is then the report of the lost
+  ///   lines, so that a log recovers although no caller causes another line.
   mutating func take(into batch: inout Batch, isProbe: Bool = false) {
     batch.reported = isProbe && bytes.isEmpty ? reportDropped(time: .now()) : 0
     batch.bytes.removeAll(keepingCapacity: true)
@@ -63,7 +59,6 @@ struct LogBuffer {
 
   /// Whether records have used a quarter of their room.
   var isFilling: Bool { recordBytes > capacity / 4 }
-
   /// Whether there is something to write: lines, or the report of lost ones.
   var hasNews: Bool { !bytes.isEmpty || dropped > 0 }
 
@@ -123,8 +118,7 @@ struct LogBuffer {
       records.first { $0.contains(end) }.map { end - $0.lowerBound } ?? 0
     }
 
-    /// The number of lines that are lost if so many bytes at the end are not written. A record and a report are not: they
-    /// stay.
+    /// The number of lines that are lost if so many bytes at the end are not written; records and reports stay.
     func lostLines(unwritten: Int) -> Int {
       guard unwritten > 0, reported == 0 else { return 0 }
       let written = bytes.count - unwritten

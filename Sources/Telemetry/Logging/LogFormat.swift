@@ -10,14 +10,13 @@ public enum LogFormat: String, Sendable, CaseIterable {
   case text
 }
 
-// Encoding of a line into memory that has room for all of it, which costs half as much as growing an array piece by piece.
+// A line is encoded into memory that has room for all of it, which costs half as much as growing an array piece by piece.
 //
-// A line stays one line and its fields stay separate, for any value: both formats escape control characters, so no
-// request can forge a line or control a terminal.
+// It stays one line and its fields stay separate, for any value: both formats escape control characters, so no request can
+// forge a line or control a terminal.
 extension LogFormat {
   /// The names that every line has. Metadata with such a name gets an underscore as prefix.
   static let reservedNames: Set<String> = ["time", "level", "message", "label"]
-
   /// Room in bytes for everything in a record but its texts: time, names, numbers, identifiers and words of the program.
   static let roomForRecord = 1024
 
@@ -26,9 +25,7 @@ extension LogFormat {
 
   /// Appends a line of the program to `bytes`, whose message and level need no escaping.
   ///
-  /// - Parameters:
-  ///   - room: Room in bytes for the texts of the fields.
-  ///   - fields: Appends the fields.
+  /// - Parameter room: Room in bytes for the texts of the fields.
   @inline(__always)
   func line(
     to bytes: inout [UInt8], _ time: LineTime, level: StaticString = "info", _ message: StaticString, room: Int = 0,
@@ -46,10 +43,7 @@ extension LogFormat {
 
   func begin(_ line: inout OutputSpan<UInt8>, time: LineTime, level: StaticString, message: String) {
     begin(&line, time: time, level: level)
-    switch self {
-    case .json: line.appendJSONString(message)
-    case .text: line.appendEscaped(message, quote: nil)
-    }
+    if self == .json { line.appendJSONString(message) } else { line.appendEscaped(message, quote: nil) }
   }
 
   private func begin(_ line: inout OutputSpan<UInt8>, time: LineTime, level: StaticString) {
@@ -102,7 +96,7 @@ extension LogFormat {
     quoted(&line, json: #","span_id":"#) { $0.append(trace.spanID) }
   }
 
-  /// Appends a field with a text that needs no escaping in either format.
+  /// Appends a text that needs no escaping in either format.
   @inline(__always)
   private func quoted(
     _ line: inout OutputSpan<UInt8>, json name: StaticString, _ append: (inout OutputSpan<UInt8>) -> Void
@@ -133,20 +127,12 @@ extension LogFormat {
   }
 
   private func begin(_ line: inout OutputSpan<UInt8>, field name: String) {
-    switch self {
-    case .json:
-      line.append(",")
-      line.appendJSONString(name)
-      line.append(":")
-    case .text:
-      line.append(" ")
-      line.appendTextValue(name)
-      line.append("=")
-    }
+    line.append(self == .json ? "," : " ")
+    string(&line, name)
+    line.append(self == .json ? ":" : "=")
   }
 
-  /// Begins a field whose name needs no escaping. `name` is what precedes the value in JSON: `,"http.route":`. The text
-  /// format has ` http.route=` instead.
+  /// Begins a field by what precedes its value in JSON, such as `,"http.route":`. The text format has ` http.route=`.
   @inline(__always)
   private func begin(_ line: inout OutputSpan<UInt8>, json name: StaticString) {
     if self == .json { return line.append(name) }
@@ -157,14 +143,10 @@ extension LogFormat {
     line.append(UInt8(ascii: "="))
   }
 
-  /// Appends the quotation mark around text that needs no escaping.
   private func quote(_ line: inout OutputSpan<UInt8>) { if self == .json { line.append(UInt8(ascii: "\"")) } }
 
   private func string(_ line: inout OutputSpan<UInt8>, _ value: String) {
-    switch self {
-    case .json: line.appendJSONString(value)
-    case .text: line.appendTextValue(value)
-    }
+    if self == .json { line.appendJSONString(value) } else { line.appendTextValue(value) }
   }
 }
 
@@ -178,28 +160,28 @@ extension OutputSpan<UInt8> {
 
   /// Appends `text` without quotes if it is one plain word, else as a JSON string.
   mutating func appendTextValue(_ text: String) {
-    let isWord =
-      !text.isEmpty
-      && text.utf8.allSatisfy { $0.isPlain && $0 != UInt8(ascii: " ") && $0 != UInt8(ascii: "=") }
-    if isWord { append(utf8: text) } else { appendJSONString(text) }
+    let isWord = text.utf8.allSatisfy { $0.isPlain && $0 != UInt8(ascii: " ") && $0 != UInt8(ascii: "=") }
+    if isWord, !text.isEmpty { append(utf8: text) } else { appendJSONString(text) }
   }
 
-  /// Appends `text` with all characters that are not plain escaped as in JSON. `quote` is nil if the text is not in
-  /// quotes.
+  /// Appends `text` with all characters that are not plain escaped as in JSON. `quote` is nil if it is not in quotes.
   mutating func appendEscaped(_ text: String, quote: UInt8?) {
     // Nearly all logged texts are plain, and are copied at once.
     if text.withUTF8Bytes({ $0.isPlain }) { return append(utf8: text) }
     for scalar in text.unicodeScalars {
       switch scalar {
-      case "\"" where quote == nil: append(UInt8(ascii: "\""))
-      case "\"", "\\":
-        append(UInt8(ascii: "\\"))
-        append(UInt8(truncatingIfNeeded: scalar.value))
+      case "\"" where quote == nil: append("\"")
+      case "\"": append("\\\"")
+      case "\\": append("\\\\")
       case "\n": append("\\n")
       case "\r": append("\\r")
       case "\t": append("\\t")
-      default:
-        if scalar.isInvisible { appendUnicodeEscape(scalar) } else { append(utf8: String(scalar)) }
+      case _ where scalar.isInvisible:
+        // All of these are in the basic plane, so four digits are enough.
+        append("\\u")
+        let bytes: InlineArray<2, UInt8> = [UInt8(scalar.value >> 8), UInt8(scalar.value & 0xFF)]
+        append(hexadecimal: bytes.span)
+      default: append(utf8: String(scalar))
       }
     }
   }
@@ -214,15 +196,6 @@ extension OutputSpan<UInt8> {
     append(decimal: milliseconds)
     append(UInt8(ascii: "."))
     append(decimal: microseconds % 1000, width: 3)
-  }
-
-  private mutating func appendUnicodeEscape(_ scalar: UnicodeScalar) {
-    // All invisible characters below are in the basic plane, so four digits are enough.
-    append("\\u")
-    for shift in stride(from: 12, through: 0, by: -4) {
-      let digit = UInt8(truncatingIfNeeded: scalar.value >> UInt32(shift)) & 0xF
-      append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
-    }
   }
 }
 
@@ -245,8 +218,8 @@ extension UInt8 {
 }
 
 extension UnicodeScalar {
-  /// Whether this is a control character, a line separator, or a character that changes the text direction. Such
-  /// characters can control a terminal or mislead a reader (Unicode TR36 §3.1).
+  /// Whether this is a control character, a line separator, or one that changes the text direction, which can control a
+  /// terminal or mislead a reader (Unicode TR36 §3.1).
   fileprivate var isInvisible: Bool {
     switch value {
     case 0..<0x20, 0x7F..<0xA0, 0x200B...0x200F, 0x2028...0x202E, 0x2066...0x2069, 0xFEFF: true
@@ -255,8 +228,7 @@ extension UnicodeScalar {
   }
 }
 
-/// The time of a line as text in UTC, in the format of RFC 3339: `2026-01-31T23:59:59.999Z`. RFC 3339 has no years beyond
-/// 9999; their text is wrong.
+/// The time of a line in UTC, in the format of RFC 3339: `2026-01-31T23:59:59.999Z`. The text of years beyond 9999 is wrong.
 ///
 /// Lines follow each other quickly, so only another second makes the whole text again.
 struct LineTime: Sendable {
@@ -264,7 +236,6 @@ struct LineTime: Sendable {
   /// Seconds since 1970-01-01T00:00:00Z, without leap seconds.
   private var second: Int
 
-  /// Creates the text of a time in milliseconds since 1970-01-01T00:00:00Z, without leap seconds.
   init(milliseconds: Int) {
     let (second, rest) = Self.floorDivision(milliseconds, by: 1000)
     let (days, time) = Self.floorDivision(second, by: 86_400)
@@ -290,7 +261,6 @@ struct LineTime: Sendable {
 
   static func now() -> LineTime { LineTime(milliseconds: present()) }
 
-  /// Makes this another time, with the same text as a new value has.
   mutating func set(milliseconds: Int) {
     let (second, rest) = Self.floorDivision(milliseconds, by: 1000)
     if second == self.second { write(milliseconds: rest) } else { self = LineTime(milliseconds: milliseconds) }

@@ -10,9 +10,9 @@ package struct AccessRecord: Sendable {
   package var trace: RequestTrace
   /// The client's address, without the port.
   package var client: String
-  /// The request method. The caller replaces unknown methods, because a client may send any text.
+  /// The caller replaces unknown methods, because a client may send any text.
   package var method: String
-  /// The route's template such as `/token`, never the path as it was sent.
+  /// The template such as `/token`, never the path as it was sent.
   package var route: StaticString
   /// The path as it was sent, for a person at a terminal; empty for all other logs.
   package var path: [UInt8]
@@ -53,11 +53,11 @@ package struct AccessRecord: Sendable {
   }
 }
 
-/// A record for a person at a terminal: `15:04:05Z  200  GET /v1/catalog/us/songs/1  1.234 ms`, with a colour for the status.
 extension AccessRecord {
   /// The maximum number of columns in a line, without escape sequences.
   package static let columns = 120
 
+  /// Appends a line for a person, with a colour for the status: `15:04:05Z  200  GET /v1/catalog/us/songs/1  1.234 ms`.
   func appendForPerson(to bytes: inout [UInt8], time: LineTime) {
     bytes.appendClock(time)
     bytes.append(colour)
@@ -133,10 +133,8 @@ package enum AuditOutcome: Sendable, CaseIterable {
   case granted
   /// The caller has no access, or the server does not know the caller.
   case refused
-  /// The caller sends too many requests.
   case limited
-  /// An operator asked for the decision about a request that no caller sent. The reason is that of the refusal; nil if
-  /// the server would grant the request.
+  /// An operator asked for the decision about a request that no caller sent. The reason is that of a refusal, or nil.
   case explained
 
   /// The name in logs and metrics.
@@ -170,11 +168,9 @@ extension AuditRecord {
       format.field(&line, json: #","token.sha256":"#, token.digest)
     }
   }
-}
 
-/// A record for a person at a terminal:
-/// `15:04:05Z  refused  origin_not_allowed  -  https://evil.example  /token`, with a colour for the outcome.
-extension AuditRecord {
+  /// Appends a line for a person at a terminal:
+  /// `15:04:05Z  refused  origin_not_allowed  -  https://evil.example  /token`, with a colour for the outcome.
   func appendForPerson(to bytes: inout [UInt8], time: LineTime) {
     bytes.appendClock(time)
     bytes.append("\u{1B}[33m")
@@ -201,9 +197,7 @@ extension AuditRecord.Token {
   }
 }
 
-/// The SHA-256 of a token in its compact form, which identifies the token where the token itself must not appear.
-///
-/// A separate type instead of text, so that no token can be passed by mistake.
+/// The SHA-256 of a token in its compact form: a type of its own, so that no token can be passed by mistake.
 package struct TokenDigest: Sendable {
   let bytes: InlineArray<32, UInt8>
 
@@ -212,20 +206,16 @@ package struct TokenDigest: Sendable {
 
 /// What a line is, in the order in which lines give way if a log has no room for all.
 ///
-/// A caller that the server refuses can cause any number of access lines and refusals. So these leave room for the
-/// server's own messages, and records of grants and of keys have room of their own: nothing that a stranger can cause
-/// without a credential takes it.
+/// A refused caller can cause any number of access lines and refusals. So these leave room for the server's own messages,
+/// and records of grants and of keys have room of their own: nothing that a stranger can cause takes it.
 enum LineRank: Sendable, CaseIterable {
-  /// The line of a request.
   case access
-  /// The audit record of a refusal.
   case refusal
   case message
   /// The audit record of a grant without a token, such as a catalog request.
   case grant
   /// The audit record of a developer token.
   case tokenGrant
-  /// The audit record of a signing key.
   case keyEvent
 
   init(_ record: AuditRecord) {
@@ -233,13 +223,7 @@ enum LineRank: Sendable, CaseIterable {
   }
 
   /// Whether the line is a record of what the server gave, which must not be lost.
-  var isRecord: Bool {
-    switch self {
-    case .access, .refusal, .message: false
-    case .grant, .tokenGrant, .keyEvent: true
-    }
-  }
-
+  var isRecord: Bool { self == .grant || self == .tokenGrant || self == .keyEvent }
   /// Whether the line is one of the audit log.
   var isOfAudit: Bool { isRecord || self == .refusal }
 
@@ -256,17 +240,13 @@ enum LineRank: Sendable, CaseIterable {
 
 /// Which lines a log has. A reload may change it at any time, and every line asks it, so there is no lock.
 package final class LogFilter: Sendable {
-  private let leastLevel: Atomic<Int>
+  private let leastLevel = Atomic(0)
   /// The bits of the part of all requests that have a line.
-  private let accessPart: Atomic<UInt64>
+  private let accessPart = Atomic<UInt64>(0)
+
+  package init(level: Logger.Level = .info, access: Double = 1) { set(level: level, access: access) }
 
   /// - Parameter access: The part of the requests without an error that have an access line, from 0 to 1.
-  package init(level: Logger.Level = .info, access: Double = 1) {
-    leastLevel = Atomic(Self.index(of: level))
-    accessPart = Atomic(access.bitPattern)
-  }
-
-  /// Changes what the log has from now on.
   package func set(level: Logger.Level, access: Double) {
     leastLevel.store(Self.index(of: level), ordering: .relaxed)
     accessPart.store(access.bitPattern, ordering: .relaxed)
@@ -278,13 +258,12 @@ package final class LogFilter: Sendable {
   private static func index(of level: Logger.Level) -> Int { levels.firstIndex(of: level) ?? 0 }
 
   package var level: Logger.Level { Self.levels[leastLevel.load(ordering: .relaxed)] }
-
   /// Whether the log has lines of requests and decisions at all.
   package var hasRequests: Bool { leastLevel.load(ordering: .relaxed) <= Self.info }
   private static let info = index(of: .info)
 
-  /// Returns whether a request has an access line. Errors always have one. The choice depends on the trace, by the rule of
-  /// spans, so that services with one part have lines of the same requests.
+  /// Whether a request has an access line. Errors always have one. The choice depends on the trace, by the rule of spans, so
+  /// that services with one part have lines of the same requests.
   package func hasAccessLine(status: Int, of trace: RequestTrace) -> Bool {
     guard hasRequests else { return false }
     let part = Double(bitPattern: accessPart.load(ordering: .relaxed))

@@ -6,25 +6,24 @@ import Locks
 /// A sink that receives log lines from any thread, and writes them to a descriptor or a file on its own thread.
 ///
 /// An event loop must not wait for a slow disk or a reader that has stopped. A line costs its caller a short critical
-/// section, and no system call, except to arm a timer when the sink is idle. The sink writes lines together, every 10 ms, so
-/// that a busy server does not wake a second thread for each line, or earlier if records have used a quarter of their room:
-/// otherwise one client with 200,000 grants a second would fill it in that time, and push out the records of others.
+/// section, and no system call, except to arm a timer when the sink is idle. Lines are written together every 10 ms, so that
+/// a busy server does not wake a second thread for each, or earlier if records have used a quarter of their room: otherwise
+/// one client with 200,000 grants a second would fill it in that time, and push out the records of others.
 ///
-/// Failing writes only lose lines, which are counted. Records of the audit log have room of their own, which no other line
-/// can use, and stay until they are written (``LineRank``). The process must ignore `SIGPIPE`, as every server does, so that
-/// a closed pipe is a failing write.
+/// Failing writes only lose lines, which are counted. Records of the audit log stay until they are written (``LineRank``).
+/// The process must ignore `SIGPIPE`, so that a closed pipe is a failing write.
 package final class LogSink: @unchecked Sendable {
   // Sendable: `target` and the variables are touched only on `queue`, which is serial.
   private let target: any LogTarget
   private let format: LogFormat
-  /// Whether a person reads the lines at a terminal. Then a request is a short line with a colour.
+  /// Whether a person reads the lines at a terminal, each a short one with a colour.
   package let isForPerson: Bool
   package let filter: LogFilter
   private let queue = DispatchQueue(label: "log")
   private let waiting: Locked<Pending>
   private var batch = LogBuffer.Batch()
   private var endsMidLine = false
-  /// The bytes of the first waiting record that the target has already, without the rest of it.
+  /// The bytes of the first waiting record that the target has already, without the rest.
   private var tornRecord = 0
   /// The number of lost lines that the target knows.
   private var toldLostLines = 0
@@ -40,7 +39,7 @@ package final class LogSink: @unchecked Sendable {
     /// The number of grants and key events that had no room, and the time of the last one on the monotonic clock.
     var unrecorded = 0
     var lastUnrecorded: UInt64?
-    /// The time of the last lost line of any kind, and of the last audit record that had no room.
+    /// The time of the last lost line of any kind, and of the last such audit record.
     var lastLost: UInt64?
     var lastLostRecord: UInt64?
 
@@ -55,15 +54,14 @@ package final class LogSink: @unchecked Sendable {
     }
   }
 
-  /// The maximum time that a line waits to be written together with others.
+  /// The maximum time that a line waits for others.
   private let delay: DispatchTimeInterval
-  /// The pause after a failure, before the sink tries again.
+  /// The pause after a failure: 100 ms.
   private static let pauseAfterFailure = DispatchTimeInterval.milliseconds(100)
 
   /// Creates a sink for `descriptor`, which the caller still owns and must keep open.
   ///
-  /// - Parameter capacity: The maximum number of waiting bytes, and of waiting bytes of records. Lines beyond it are
-  ///   dropped and counted.
+  /// - Parameter capacity: The most waiting bytes of lines, and of records.
   package convenience init(
     descriptor: Int32, format: LogFormat, isForPerson: Bool = false, filter: LogFilter = LogFilter(),
     capacity: Int = 1 << 20
@@ -72,7 +70,7 @@ package final class LogSink: @unchecked Sendable {
       target: FixedTarget(descriptor), format: format, isForPerson: isForPerson, filter: filter, capacity: capacity)
   }
 
-  /// Creates a sink for `target`, which only the sink uses from now on.
+  /// Only the sink uses `target` from now on.
   init(
     target: any LogTarget, format: LogFormat, isForPerson: Bool = false, filter: LogFilter = LogFilter(),
     capacity: Int = 1 << 20, delay: DispatchTimeInterval = .milliseconds(10)
@@ -90,7 +88,7 @@ package final class LogSink: @unchecked Sendable {
     }
   }
 
-  /// Logs one access decision, as `append` does. For a person, a grant has no line, because that of the request shows it.
+  /// Logs one access decision. For a person, a grant has no line, because that of the request shows it.
   @discardableResult
   func log(_ record: AuditRecord, refusesWhileFailing: Bool = false) -> Bool {
     if isForPerson, record.outcome == .granted { return true }
@@ -100,10 +98,10 @@ package final class LogSink: @unchecked Sendable {
     }
   }
 
-  /// Appends the one line that `write` writes, with the present time. Returns whether the line was taken.
+  /// Appends the one line that `write` writes, with the present time. Returns whether it was taken.
   ///
-  /// - Parameter refusesWhileFailing: Whether to take no line of a grant after a failed write. Then a grant that is not
-  ///   taken is not given either, so it does not count as unrecorded.
+  /// - Parameter refusesWhileFailing: Whether to take no line of a grant after a failed write. The grant is then not given
+  ///   either, so it does not count as unrecorded.
   @discardableResult
   func append(
     _ rank: LineRank = .message, refusesWhileFailing: Bool = false,
@@ -133,14 +131,13 @@ package final class LogSink: @unchecked Sendable {
     }
     return waiting.withLock { waiting in
       AuditLog.RecordingState(
-        isFailing: waiting.isFailing, isFull: !waiting.buffer.hasRoom(for: .tokenGrant),
-        unrecorded: waiting.unrecorded, sinceUnrecorded: since(waiting.lastUnrecorded),
+        isFailing: waiting.isFailing, isFull: !waiting.buffer.hasRoom(for: .tokenGrant), unrecorded: waiting.unrecorded,
+        sinceUnrecorded: since(waiting.lastUnrecorded),
         sinceLost: since(hasOnlyRecords ? waiting.lastLost : waiting.lastLostRecord))
     }
   }
 
-  /// Waits until all lines so far are written, or until `timeout` has passed, for the end of the process. Returns whether
-  /// all lines are written.
+  /// Waits for all lines so far, or for `timeout`, at the end of the process. Returns whether all are written.
   @discardableResult
   package func flush(timeout: Duration = .seconds(1)) -> Bool {
     let done = DispatchSemaphore(value: 0)
@@ -162,7 +159,6 @@ package final class LogSink: @unchecked Sendable {
 
   /// The number of records that wait, also while they are being written.
   var waitingRecords: Int { waiting.withLock { $0.buffer.recordCount } }
-
   /// Since the start.
   package var lostLines: Int { waiting.withLock { $0.buffer.droppedInAll } }
 
@@ -240,8 +236,7 @@ package final class LogSink: @unchecked Sendable {
     return (0, 0)
   }
 
-  /// Waits until a non-blocking terminal or pipe is writable: a FIFO that this program opened as non-blocking, or a
-  /// file with `O_NONBLOCK` set by another process on the shared description.
+  /// Waits until a terminal or pipe is writable that this or another process has made non-blocking (`O_NONBLOCK`).
   private func waitUntilWritable() {
     var entry = pollfd(fd: target.descriptor, events: Int16(POLLOUT), revents: 0)
     unsafe poll(&entry, 1, 1000)

@@ -6,8 +6,7 @@ protocol LogTarget: AnyObject {
   /// The present descriptor, or -1 if the file is not open.
   var descriptor: Int32 { get }
 
-  /// Prepares the destination for lines that the sink is about to write. Returns whether they go to another file than the
-  /// lines before.
+  /// Prepares the destination for lines. Returns whether they go to another file than the lines before.
   func prepare() -> Bool
 
   /// Receives the result of writing these lines: the number of lines lost since the last call, those without room too, and
@@ -25,8 +24,7 @@ final class FixedTarget: LogTarget {
   func finish(lostLines: Int, error: Int32) {}
 }
 
-/// A filter for failures of a file: it reports that they begin and that they are over, but not ten times a second. It
-/// is a value that maps errors and times to sentences for the log.
+/// Reports that failures of a file begin and that they are over, but not ten times a second. A value without a clock.
 struct FailureWatch {
   let path: String
   /// The error of the last notice of failure; 0 before, and after the recovery.
@@ -40,8 +38,7 @@ struct FailureWatch {
 
   init(path: String) { self.path = path }
 
-  /// Records the result of writing a batch of lines at a monotonic time in nanoseconds, and returns the notice to report,
-  /// if any. The error is its number, or 0.
+  /// Takes the result of a batch, with the number of the error or 0, and the time in ns. Returns the notice to report.
   mutating func note(error: Int32, lostLines lost: Int, now: UInt64) -> String? {
     lostLines += lost
     if error != 0 {
@@ -60,8 +57,7 @@ struct FailureWatch {
 
 /// A file that receives lines, reopened by its path after it was moved or removed.
 ///
-/// For each batch of lines, so at most a hundred times a second, the log checks whether the path still leads to the
-/// open file. Lines from before the check are in the old file, and later lines are in the new file.
+/// For each batch of lines, so at most a hundred times a second, it checks whether the path still leads to the open file.
 final class AuditFile: LogTarget {
   private(set) var descriptor: Int32
   private var identity: FileIdentity?
@@ -80,18 +76,15 @@ final class AuditFile: LogTarget {
   deinit { if descriptor >= 0 { close(descriptor) } }
 
   func prepare() -> Bool {
-    if descriptor >= 0, let identity, identity == FileIdentity(path: watch.path) {
-      openError = 0
-      return false
-    }
+    openError = 0
+    if descriptor >= 0, let identity, identity == FileIdentity(path: watch.path) { return false }
     let new = Self.open(watch.path)
     guard new >= 0 else {
       openError = errno
-      // The path cannot be opened. A file that was moved still receives lines. A removed file would lose them.
+      // A file that was moved still receives lines. A removed file would lose them.
       if !FileIdentity.isLinked(descriptor) { replaceDescriptor(-1) }
       return false
     }
-    openError = 0
     replaceDescriptor(new)
     return true
   }
@@ -109,16 +102,16 @@ final class AuditFile: LogTarget {
     identity = new >= 0 ? FileIdentity(descriptor: new) : nil
   }
 
-  /// Opens the file in append mode, so that lines go to the start of a file that another process truncates. The call
-  /// does not wait for a FIFO's reader. It follows symbolic links, which an operator may use to put a log elsewhere.
+  /// Opens the file in append mode, so that lines go to the start of a file that another process truncates, without a wait
+  /// for a FIFO's reader. Symbolic links are followed: an operator may use one to put a log elsewhere.
   private static func open(_ path: String) -> Int32 {
     unsafe Glibc.open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0o640)
   }
 }
 
 package struct AuditFileError: Error, Equatable, CustomStringConvertible {
-  package let path: String
-  package let code: Int32
+  let path: String
+  let code: Int32
 
   package var description: String {
     // Opening a FIFO without a reader fails with ENXIO, and so does opening a socket, which `/dev/stdout` may be.
@@ -132,11 +125,8 @@ package struct AuditFileError: Error, Equatable, CustomStringConvertible {
       }
     return "The server cannot write the audit file '\(path)': \(reason)."
   }
-}
 
-extension AuditFileError {
-  /// Whether permissions allow writing, so that another restriction, such as Landlock, denies it: access(2) checks
-  /// permissions only.
+  /// Whether permissions (access(2)) allow writing, so that another restriction denies it, such as Landlock.
   private var isPermitted: Bool {
     if unsafe access(path, W_OK) == 0 { return true }
     let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
@@ -167,7 +157,7 @@ struct FileIdentity: Equatable {
     (device, number) = (status.st_dev, status.st_ino)
   }
 
-  /// Returns whether an open file still has a name.
+  /// Whether an open file still has a name.
   static func isLinked(_ descriptor: Int32) -> Bool {
     var status = stat()
     return unsafe fstat(descriptor, &status) == 0 && status.st_nlink > 0

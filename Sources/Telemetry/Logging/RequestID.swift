@@ -34,7 +34,7 @@ public struct RequestID: Sendable, Hashable, CustomStringConvertible {
   public var description: String {
     switch content {
     case .foreign(let text): text
-    case .own: String(decoding: [UInt8](self), as: UTF8.self)
+    case .own(let id): id.description
     }
   }
 }
@@ -50,11 +50,6 @@ extension OutputSpan<UInt8> {
 }
 
 extension [UInt8] {
-  /// Creates an array of the identifier's characters.
-  public init(_ id: RequestID) {
-    self.init(capacity: id.count) { (output: inout OutputSpan<UInt8>) in output.append(id) }
-  }
-
   /// Appends the identifier's characters.
   public mutating func append(_ id: RequestID) {
     append(addingCapacity: id.count) { (output: inout OutputSpan<UInt8>) in output.append(id) }

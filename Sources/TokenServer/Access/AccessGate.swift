@@ -36,12 +36,9 @@ struct AccessGate: Sendable {
     let caller: Principal
     let auditContext: AuditContext
     /// The remaining quota of the caller; nil if it has no limit.
-    let limit: ServiceLimit?
+    fileprivate(set) var limit: ServiceLimit?
 
-    /// Names the client to the metrics, and adds the remaining quota to the response, by the fields of
-    /// draft-ietf-httpapi-ratelimit-headers.
-    ///
-    /// - Parameter showsLimit: Whether the response may have the quota.
+    /// Names the client to the metrics, and adds the quota by the fields of draft-ietf-httpapi-ratelimit-headers.
     func mark(_ response: inout Response, showsLimit: Bool = true) {
       response.client = caller.client.id
       guard showsLimit, let limit else { return }
@@ -53,12 +50,10 @@ struct AccessGate: Sendable {
     }
   }
 
-  /// Identifies the caller and counts the request, if that needs no fetch of keys.
-  ///
-  /// - Parameter ignoresOwnOrigin: Whether the listener's own origin counts only if a client has it. A browser sends it
-  ///   with every `POST` of the listener's own page, and never with a `GET`.
+  /// Identifies the caller and counts the request, if that needs no fetch of keys. With `ignoresOwnOrigin`, the listener's
+  /// own origin counts only if a client has it: a browser sends it with every `POST` of the listener's page, and no `GET`.
   func admit(_ request: Request, _ auditContext: AuditContext, ignoresOwnOrigin: Bool = false) -> DeferrableDecision {
-    var presented = PresentedCredentials(request, to: policy, authorities: clientAuthorities)
+    var presented = PresentedCredentials(request, to: policy, certificate: certificate(of: request))
     if case .malformed? = presented.credential { presented = withoutOwnToken(request, auditContext) }
     if ignoresOwnOrigin, case .present(let origin) = presented.origin, !policy.mayRead(origin),
       OwnPageRule.isOwn(origin.description, request)
@@ -78,76 +73,86 @@ struct AccessGate: Sendable {
     }
   }
 
+  func certificate(of request: Request) -> PresentedCredentials.Credential? {
+    request.clientCertificate.map { .init($0, authorities: clientAuthorities) }
+  }
+
   /// Warns of an API key that a program can guess. The settings have only its digest, so its first use shows its length.
   private func noteWeakKey(_ presented: PresentedCredentials, _ caller: Principal) {
+    guard case .apiKeys = caller.client.credential else { return }
     switch presented.credential {
     case .apiKey(let key), .bearer(let key):
-      guard key.count < APIKeyForm.leastBytes, case .apiKeys = caller.client.credential else { return }
-      service.warn(ofWeakKeyOf: caller.client.id)
+      if key.count < APIKeyForm.leastBytes { service.warn(ofWeakKeyOf: caller.client.id) }
     default: return
     }
   }
 
-  /// Decides about a request after a wait, whether that succeeded or failed, on the loop of the request.
-  func admit(after wait: Wait, _ auditContext: AuditContext, on loop: IOLoop) async -> AccessDecision {
+  /// Responds after a wait, whether that succeeded or failed: with the refusal, or as `respond` does.
+  func reply(
+    after wait: Wait, _ auditContext: AuditContext,
+    _ respond: @escaping @Sendable (AuthorizedCaller, RequestContext) -> Reply
+  ) -> Reply {
+    .deferred(
+      DeferredWork { context in
+        switch await admit(after: wait, auditContext, on: context.loop) {
+        case .refused(let response): return response
+        case .admitted(let admitted):
+          switch respond(admitted, context) {
+          case .immediate(let response): return response
+          case .deferred(let work): return await work.perform(context)
+          }
+        }
+      })
+  }
+
+  private func admit(after wait: Wait, _ auditContext: AuditContext, on loop: IOLoop) async -> AccessDecision {
+    let caller: Principal
+    let take: StrictTake?
     switch wait {
-    case .store(let take, let caller): return await count(caller, auditContext, take, on: loop)
+    case .store(let strict, let known): (take, caller) = (strict, known)
     case .keys(let wanted, let presented):
-      let caller: Principal
-      do throws(Denial) {
-        caller = try await identify(presented, auditContext, after: wanted)
-      } catch {
+      do throws(Denial) { caller = try await identify(presented, auditContext, after: wanted) } catch {
         return .refused(refuse(error, auditContext))
       }
-      guard let take = strictTake(caller, auditContext) else { return count(caller, auditContext) }
-      return await count(caller, auditContext, take, on: loop)
+      take = strictTake(caller, auditContext)
     }
+    // Without the store's decision in time, what this replica knows decides.
+    guard let take, let reply = await service.sharedRates?.reply(to: take, on: loop),
+      let verdict = service.limiter.verdict(reply, on: take, now: Deadline.now.nanoseconds)
+    else { return count(caller, auditContext) }
+    return admit(caller, auditContext, verdict)
   }
 
-  /// Identifies the caller of a request that an operator describes, as `admit` does, but counts and records nothing.
-  func identify(_ presented: PresentedCredentials, _ auditContext: AuditContext) async throws(Denial) -> Principal {
-    switch identification(of: presented, auditContext, isDescribed: true) {
-    case .known(let caller): return caller
-    case .denied(let denial): throw denial
-    case .keysWanted(let wanted):
-      return try await identify(presented, auditContext, after: wanted, isDescribed: true)
-    }
-  }
-
-  private func identify(
-    _ presented: PresentedCredentials, _ auditContext: AuditContext, after wanted: AccessPolicy.WantedKeys,
-    isDescribed: Bool = false
+  /// Identifies the caller as `admit` does, after a fetch of the keys that it wanted. Counts and records nothing.
+  func identify(
+    _ presented: PresentedCredentials, _ auditContext: AuditContext, after wanted: AccessPolicy.WantedKeys? = nil
   ) async throws(Denial) -> Principal {
-    await keys.refresh(wanted.sources, lacking: wanted.lacking)
-    switch identification(of: presented, auditContext, after: wanted, isDescribed: isDescribed) {
+    if let wanted { await keys.refresh(wanted.sources, lacking: wanted.lacking) }
+    switch identification(of: presented, auditContext, after: wanted) {
     case .known(let caller): return caller
     case .denied(let denial): throw denial
-    case .keysWanted(let wanted): throw wanted.denial
+    // Only the first try wants keys.
+    case .keysWanted(let wanted): return try await identify(presented, auditContext, after: wanted)
     }
   }
 
-  /// - Parameter isDescribed: Whether an operator describes the request, so that nothing is postponed.
   private func identification(
-    of presented: PresentedCredentials, _ auditContext: AuditContext, after wanted: AccessPolicy.WantedKeys? = nil,
-    isDescribed: Bool = false
+    of presented: PresentedCredentials, _ auditContext: AuditContext, after wanted: AccessPolicy.WantedKeys? = nil
   ) -> AccessPolicy.Identification {
     // Only a bearer token can be a JWT or a developer token of this server. Both cost a signature to verify.
     guard case .bearer(let token)? = presented.credential else {
       return policy.identify(presented, now: Glibc.time(nil), after: wanted, keys: keys.present)
     }
-    return identification(
-      ofBearer: token, presented, auditContext, after: wanted,
-      from: isDescribed ? nil : auditContext.rateLimitPrefix)
+    return identification(ofBearer: token, presented, auditContext, after: wanted)
   }
 
-  /// Identifies the caller by a bearer token. One that belongs to no client may be a developer token of this server: then
-  /// the request counts as one without a credential.
+  /// Identifies the caller by a bearer token. A developer token of this server counts as no credential.
   @inline(never)
   private func identification(
     ofBearer token: ArraySlice<UInt8>, _ presented: PresentedCredentials, _ auditContext: AuditContext,
-    after wanted: AccessPolicy.WantedKeys?, from address: String?
+    after wanted: AccessPolicy.WantedKeys?
   ) -> AccessPolicy.Identification {
-    let identification = judge(presented, after: wanted, from: address)
+    let identification = judge(presented, auditContext, after: wanted)
     guard case .denied(var denial) = identification,
       denial.response.code == .invalidCredentials || denial.response.code == .rateLimited
     else { return identification }
@@ -155,7 +160,7 @@ struct AccessGate: Sendable {
     case .own:
       var rest = presented
       rest.credential = nil
-      return judge(rest, after: wanted, from: address)
+      return judge(rest, auditContext, after: wanted)
     case .refused(let reason, let isGuess) where denial.response.code == .invalidCredentials:
       denial.response.detail = "\(reason) \(denial.response.detail)"
       denial.isGuess = isGuess
@@ -166,39 +171,30 @@ struct AccessGate: Sendable {
 
   /// Identifies the caller by the policy. A JWT of an address with too many failed attempts is not judged, because its
   /// signature costs as much as many requests, unless the same JWT was valid lately.
-  ///
-  /// - Parameter address: The address for rate limits; nil for a request that an operator describes.
   private func judge(
-    _ presented: PresentedCredentials, after wanted: AccessPolicy.WantedKeys?, from address: String?
+    _ presented: PresentedCredentials, _ auditContext: AuditContext, after wanted: AccessPolicy.WantedKeys?
   ) -> AccessPolicy.Identification {
     let limiter = service.limiter
     var judged: ArraySlice<UInt8>?
     let identification = policy.identify(
       presented, now: Glibc.time(nil), after: wanted,
       postpones: { token in
-        guard let address else { return nil }
+        guard !auditContext.isDescribed else { return nil }
         judged = token
-        let now = Deadline.now.nanoseconds
+        let (address, now) = (auditContext.rateLimitPrefix, Deadline.now.nanoseconds)
         guard let seconds = limiter.failureWait(of: address, now: now), !limiter.validJWTs.remembers(token, now: now)
         else { return nil }
         return Self.tooManyFailures("The server has not judged this one.", retryAfter: seconds)
       }, keys: keys.present)
-    if case .known = identification, let judged {
-      limiter.validJWTs.remember(judged, now: Deadline.now.nanoseconds)
-    }
+    if case .known = identification, let judged { limiter.validJWTs.remember(judged, now: Deadline.now.nanoseconds) }
     return identification
   }
 
-  /// Returns the facts behind a denial, for the operator only.
-  func particulars(of denial: Denial, _ presented: PresentedCredentials) -> [String] {
-    policy.particulars(of: denial, presented, now: Glibc.time(nil), keys: keys.present)
-  }
-
   private func count(_ caller: Principal, _ auditContext: AuditContext) -> AccessDecision {
-    let client = caller.client
-    guard !client.rates.isUnlimited else { return admit(caller, auditContext, .unlimited) }
+    let rates = caller.client.rates
+    guard !rates.isUnlimited else { return admit(caller, auditContext, .unlimited) }
     let verdict = service.limiter.take(
-      client.rates, for: caller.identity(at: auditContext.rateLimitPrefix), now: Deadline.now.nanoseconds)
+      rates, for: caller.identity(at: auditContext.rateLimitPrefix), now: Deadline.now.nanoseconds)
     return admit(caller, auditContext, verdict)
   }
 
@@ -208,39 +204,30 @@ struct AccessGate: Sendable {
       caller.client.rates, for: caller.identity(at: auditContext.rateLimitPrefix), now: Deadline.now.nanoseconds)
   }
 
-  /// Counts a request by the store's decision, or by what this replica knows if the store does not respond in time.
-  private func count(
-    _ caller: Principal, _ auditContext: AuditContext, _ take: StrictTake, on loop: IOLoop
-  ) async -> AccessDecision {
-    guard let reply = await service.sharedRates?.reply(to: take, on: loop),
-      let verdict = service.limiter.verdict(reply, on: take, now: Deadline.now.nanoseconds)
-    else { return count(caller, auditContext) }
-    return admit(caller, auditContext, verdict)
-  }
-
   private func admit(_ caller: Principal, _ auditContext: AuditContext, _ verdict: RateVerdict) -> AccessDecision {
+    var admitted = AuthorizedCaller(caller: caller, auditContext: auditContext, limit: nil)
     switch verdict {
-    case .unlimited: return .admitted(AuthorizedCaller(caller: caller, auditContext: auditContext, limit: nil))
+    case .unlimited: return .admitted(admitted)
     case .allowed(let limit):
-      return .admitted(AuthorizedCaller(caller: caller, auditContext: auditContext, limit: limit))
+      admitted.limit = limit
+      return .admitted(admitted)
     case .limited(let limit):
+      admitted.limit = limit
       let client = caller.client.id
       let subject = limit.policy == .total ? "All callers of client \(client) together" : "The caller"
       let denial = Denial(
         .rateLimited, limit.policy == .total ? "client_rate" : "caller_rate",
         "\(subject) exceeded the rate limit. Send the request again in \(limit.seconds) s.", retryAfter: limit.seconds,
         client: client)
-      return .refused(refuse(denial, AuthorizedCaller(caller: caller, auditContext: auditContext, limit: limit)))
+      return .refused(refuse(denial, admitted))
     }
   }
 
-  /// Records that a caller got what it requested.
-  ///
-  /// - Parameter token: The developer token in the response, or nil.
-  /// - Returns: The refusal if the grant cannot be recorded and `audit.required` is true; nil if the caller gets it.
+  /// Records that a caller got what it requested, with the developer token in the response, if any. Returns the refusal if
+  /// the grant cannot be recorded and `audit.required` is true; nil if the caller gets it.
   func grant(_ admitted: AuthorizedCaller, token: @autoclosure () -> AuditRecord.Token? = nil) -> Response? {
-    let (client, auditContext) = (admitted.caller.client.id, admitted.auditContext)
-    let isRecorded = service.record(auditContext.record(.granted, of: client, token: token()))
+    let client = admitted.caller.client.id
+    let isRecorded = service.record(admitted.auditContext.record(.granted, of: client, token: token()))
     guard isRecorded else { return refuse(Self.unrecordable, admitted) }
     service.tally.withLock { $0.count(client: client, .granted, reason: nil) }
     return nil
@@ -254,7 +241,7 @@ struct AccessGate: Sendable {
   /// Records a refusal after admission, and returns the response.
   func refuse(_ denial: Denial, _ admitted: AuthorizedCaller) -> Response {
     record(denial, of: admitted.caller.client.id, admitted.auditContext)
-    var response = Self.response(denial, admitted.auditContext)
+    var response = Self.errorResponse(denial, admitted.auditContext).response(id: admitted.auditContext.id)
     admitted.mark(&response)
     return response
   }
@@ -262,7 +249,7 @@ struct AccessGate: Sendable {
   private func refuse(_ denial: Denial, _ auditContext: AuditContext) -> Response {
     let denial = slowedDown(denial, auditContext)
     record(denial, of: denial.client ?? "-", auditContext)
-    return Self.response(denial, auditContext)
+    return Self.errorResponse(denial, auditContext).response(id: auditContext.id)
   }
 
   /// Records that a preflight request was refused, because its page then never sends the request itself. The counts
@@ -273,10 +260,6 @@ struct AccessGate: Sendable {
       of: auditContext.rateLimitPrefix)
   }
 
-  private static func response(_ denial: Denial, _ auditContext: AuditContext) -> Response {
-    errorResponse(denial, auditContext).response(id: auditContext.id)
-  }
-
   static func errorResponse(_ denial: Denial, _ auditContext: AuditContext) -> ErrorResponse {
     var response = denial.response
     if let hint = denial.hint, !auditContext.isOfApple { response.detail += " \(hint)" }
@@ -284,14 +267,14 @@ struct AccessGate: Sendable {
     return response
   }
 
-  /// Records that an operator asked for the decision about a request, which grants nothing. The record shows who uses
-  /// the admin listener to find valid credentials. The counts leave it out, because no caller sent the request.
+  /// Records that an operator asked for the decision about a request: the record shows who uses the admin listener to find
+  /// valid credentials. The counts leave it out, because no caller sent the request.
   func recordExplanation(client: String?, _ denial: Denial?, _ auditContext: AuditContext) {
     service.record(auditContext.record(.explained, of: client ?? "-", reason: denial?.reason, origin: denial?.origin))
   }
 
-  /// Returns a 429 for an address with many invalid credentials. Only failed attempts count. A valid API key or
-  /// certificate from the same address never has to wait, and neither does a JWT that was valid lately.
+  /// Returns a 429 for an address with many invalid credentials. A valid API key or certificate from the same address
+  /// never has to wait, and neither does a JWT that was valid lately.
   private func slowedDown(_ denial: Denial, _ auditContext: AuditContext) -> Denial {
     guard denial.isGuess else { return denial }
     let (address, now) = (auditContext.rateLimitPrefix, Deadline.now.nanoseconds)
@@ -332,22 +315,19 @@ struct AuditContext: Sendable {
   /// The address for rate limits: an IPv4 address, an IPv6 network of /64, or `unix`.
   let rateLimitPrefix: String
   let route: StaticString
+  /// Whether an operator describes the request, so that none of its credentials is postponed.
+  let isDescribed: Bool
 
-  init(_ request: Request) {
-    id = request.id
-    trace = request.trace
-    address = request.client.name
-    rateLimitPrefix = request.client.rateLimitPrefix
-    route = request.route ?? "-"
+  init(_ request: Request, isDescribed: Bool = false) {
+    (id, trace, address) = (request.id, request.trace, request.client.name)
+    (rateLimitPrefix, route) = (request.client.rateLimitPrefix, request.route ?? "-")
+    self.isDescribed = isDescribed
   }
 
-  /// Whether the path is one of Apple's. Below `/v1/`, the server's own refusals are never 403, because apps take a 403
-  /// as the sign to fetch a new music user token.
+  /// Whether the path is one of Apple's: there a refusal is never 403, which apps take for an invalid music user token.
   var isOfApple: Bool { route.description.hasPrefix("/v1/") }
 
-  /// Returns the record of a decision about the request. Inlined, because every grant and every refusal makes one.
-  ///
-  /// - Parameter client: The client's id in the settings; `-` if the caller belongs to no client.
+  /// Returns the record of a decision about the request of a client, or `-`. Inlined, because every decision makes one.
   @inline(__always)
   func record(
     _ outcome: AuditOutcome, of client: String, reason: StaticString? = nil, origin: String? = nil,

@@ -11,8 +11,7 @@ import Telemetry
 /// the keys of identity providers, the audit log, and the counts.
 final class AccessService: Sendable {
   let limiter: RateLimiter
-  /// The rates of callers that all replicas share, whose store decides about requests of strict clients; nil if this
-  /// process counts alone.
+  /// The rates that all replicas share, whose store decides about strict clients; nil if this process counts alone.
   let sharedRates: GroupRates?
   /// The limits of explanations and of inspected tokens, apart from those of callers.
   let explanations = RateLimiter()
@@ -27,15 +26,13 @@ final class AccessService: Sendable {
   /// The clients whose API keys the log has called weak.
   private let weak = Locked<Set<ByteString>>([])
 
-  /// Opens the audit log. Throws a sentence if the server cannot write its file.
-  ///
-  /// - Parameter keepsRecent: Whether the last records stay in memory, for the page.
+  /// Opens the audit log, which may keep the last records in memory. Throws a sentence if its file cannot be written.
   init(
     _ settings: Settings.Audit, rates: GroupRates? = nil, keepsRecent: Bool = false, loops: [IOLoop], sink: LogSink,
     logger: Logger
   ) throws {
     (self.sink, self.logger, throttle) = (sink, logger, Throttle(logger))
-    limiter = rates.map { RateLimiter(shared: $0.rates) } ?? RateLimiter()
+    limiter = rates?.rates ?? RateLimiter()
     sharedRates = rates
     keySets = KeySets(loops: loops, context: KeySetContext(logger: logger))
     audit =
@@ -46,17 +43,13 @@ final class AccessService: Sendable {
       }
   }
 
-  /// Writes a record to the audit log, if anything takes it.
-  ///
-  /// - Returns: Whether the caller of a grant may get what it requested: the record is kept, or `audit.required` is false.
+  /// Writes a record, if anything takes it. Returns false if `audit.required` is true, and the record is lost.
   @discardableResult
   func record(_ record: @autoclosure () -> AuditRecord) -> Bool {
     !audit.takesRecords || audit.write(record()) || !audit.isRequired
   }
 
-  /// Writes the record of a refusal, which an address with many others in this second shares with them.
-  ///
-  /// - Parameter address: The address for rate limits.
+  /// Writes the record of a refusal. An address for rate limits with many in this second has one for all of them.
   func recordRefusal(_ record: @autoclosure () -> AuditRecord, of address: String) {
     if audit.takesRecords { audit.write(record(), of: address) }
   }
@@ -64,7 +57,7 @@ final class AccessService: Sendable {
   /// Uses the key sets, the clients and the log's lines of a generation from now on.
   func use(_ snapshot: RuntimeSnapshot) {
     sink.filter.set(level: snapshot.settings.log.level, access: snapshot.settings.log.access)
-    keySets.use(snapshot.keys)
+    keySets.use(snapshot.gate.keys)
     tally.withLock { $0.expect(snapshot.settings.access.clients.map(\.id)) }
   }
 

@@ -19,15 +19,14 @@ final class OwnDeveloperTokens: Sendable {
   private let retired: [KeyID]
   private let verified = Locked<[ByteString: Int]>([:])
 
-  /// The maximum number of remembered tokens. All callers with the same claims share one token, so they are few.
+  /// The maximum number of remembered tokens. Callers with the same claims share one, so they are few.
   static let mostVerified = 1024
   /// The maximum number of keys. The oldest ones of former generations of the settings go first.
   static let mostKeys = 8
 
   /// - Parameters:
-  ///   - keys: The keys that sign now or next.
+  ///   - keys: The keys that sign now or next, before those of the former generation, whose tokens callers may hold.
   ///   - retired: The keys of `musickit.keys` that signed before, and whose files the server does not read.
-  ///   - previous: The judge of the former generation. Callers may still hold tokens of its keys.
   init(_ keys: [SigningKey], retired: [KeyID] = [], team: TeamID, replacing previous: OwnDeveloperTokens? = nil) {
     (self.retired, self.team) = (retired, team)
     let former = previous?.team == team ? previous?.keys ?? [] : []
@@ -44,10 +43,7 @@ final class OwnDeveloperTokens: Sendable {
     case other
   }
 
-  /// Judges a bearer token.
-  ///
-  /// - Parameter mayVerify: Whether the sender may cause another verification, which costs processor time. Called only for
-  ///   a token that passes every cheap check, and that was not verified before.
+  /// Judges a bearer token. Calls `mayVerify` before a verification, for a token that passes every cheap check.
   func judge(_ token: ArraySlice<UInt8>, now: Int, mayVerify: () -> Bool) -> Recognition {
     guard token.count <= JWS.limit, token.count(where: { $0 == UInt8(ascii: ".") }) == 2,
       let digest = try? SHA256.digest(of: token.span)
@@ -80,16 +76,12 @@ final class OwnDeveloperTokens: Sendable {
     guard key.verifies(jws) else {
       return .refused("The signature of the developer token does not verify with this server's key.", isGuess: true)
     }
-    remember(name, until: expiry, now: now)
-    return .own
-  }
-
-  private func remember(_ name: ByteString, until expiry: Int, now: Int) {
     verified.withLock { verified in
       if verified.count >= Self.mostVerified { verified = verified.filter { now < $0.value } }
-      if verified.count >= Self.mostVerified { verified.removeAll() }
+      if verified.count >= Self.mostVerified { verified = [:] }
       verified[name] = expiry
     }
+    return .own
   }
 
   /// An app fetches a new token after a 401, so an expired one is no guess.
@@ -104,8 +96,7 @@ extension AccessGate {
     ownTokens.judge(token, now: Glibc.time(nil), mayVerify: { mayVerify(auditContext) }) == .own
   }
 
-  /// Returns whether an address may cause another verification of a developer token: as many as it may have failures, so
-  /// that forged tokens cannot use up processor time.
+  /// Whether an address may cause another verification: as many as failures, so that forged tokens cost little time.
   func mayVerify(_ auditContext: AuditContext) -> Bool {
     let verdict = service.verifications.take(
       Self.verifications, for: .address(auditContext.rateLimitPrefix), now: Deadline.now.nanoseconds)
@@ -116,10 +107,9 @@ extension AccessGate {
   private static let verifications = ClientRates(client: "verifications", perCaller: RateLimits.failures, total: nil)
 
   /// Reads the credentials of a request again, as if it had no developer token of this server beside another credential.
-  ///
   /// Apart from `admit`, because what a closure captures there costs every request 600 instructions.
   @inline(never)
   func withoutOwnToken(_ request: Request, _ auditContext: AuditContext) -> PresentedCredentials {
-    PresentedCredentials(request, to: policy, authorities: clientAuthorities) { isOwn($0, auditContext) }
+    PresentedCredentials(request, to: policy, certificate: certificate(of: request)) { isOwn($0, auditContext) }
   }
 }

@@ -1,4 +1,5 @@
 import Access
+import Bytes
 import Glibc
 import HTTP1
 import HTTPMessages
@@ -6,20 +7,8 @@ import HTTPServer
 import TLS
 
 extension PresentedCredentials {
-  /// Reads the credential and the origin of a request. A credential of a kind that the policy does not use is left out.
-  ///
-  /// - Parameter isOwnToken: Whether a bearer token is a developer token of this server, which counts as no credential.
-  ///   Called only for a token beside another credential.
-  init(
-    _ request: Request, to policy: AccessPolicy, authorities: [UInt8]?,
-    isOwnToken: (ArraySlice<UInt8>) -> Bool = { _ in false }
-  ) {
-    self.init(
-      request, to: policy, certificate: request.clientCertificate.map { .init($0, authorities: authorities) },
-      isOwnToken: isOwnToken)
-  }
-
-  /// Does the same with the credential of a TLS client certificate, which is nil without a certificate.
+  /// Reads the credential and the origin of a request, without credentials of a kind that the policy does not use, and
+  /// without a bearer token beside another credential that is a developer token of this server.
   init(
     _ request: Request, to policy: AccessPolicy, certificate: @autoclosure () -> Credential?,
     isOwnToken: (ArraySlice<UInt8>) -> Bool = { _ in false }
@@ -33,9 +22,7 @@ extension PresentedCredentials {
 
 extension PresentedCredentials.Credential {
   /// Reads the only credential of a request. Returns nil if the request has none.
-  fileprivate init?(
-    _ request: Request, _ certificate: PresentedCredentials.Credential?, _ isOwnToken: (ArraySlice<UInt8>) -> Bool
-  ) {
+  fileprivate init?(_ request: Request, _ certificate: Self?, _ isOwnToken: (ArraySlice<UInt8>) -> Bool) {
     var authorization = Self.read(request.field("authorization"), "Authorization", Self.authorization)
     let apiKey = Self.read(request.field("x-api-key"), "X-API-Key") { .apiKey($0) }
     if case .bearer(let token)? = authorization, apiKey != nil || certificate != nil, isOwnToken(token) {
@@ -49,15 +36,15 @@ extension PresentedCredentials.Credential {
         authorization.map { _ in "Authorization" }, apiKey.map { _ in "X-API-Key" },
         certificate.map { _ in "a TLS client certificate" },
       ]
-      let names = fields.compactMap { $0 }.joined(separator: " and ")
+      let names = fields.compactMap(\.self).joined(separator: " and ")
       self = .malformed("The request has several credentials, \(names). Send one.")
     }
   }
 
   /// Reads the names of a certificate that the server verified when the connection began.
-  fileprivate init(_ certificate: ClientCertificate, authorities: [UInt8]?) {
-    let holds = certificate.holds(now: Glibc.time(nil), authorities: authorities)
-    self = holds ? .certificate(certificate.subjectNames) : .outdatedCertificate
+  init(_ certificate: ClientCertificate, authorities: [UInt8]?) {
+    let isValid = certificate.holds(now: Glibc.time(nil), authorities: authorities)
+    self = isValid ? .certificate(certificate.subjectNames) : .outdatedCertificate
   }
 
   @inline(__always)
@@ -71,29 +58,13 @@ extension PresentedCredentials.Credential {
     }
   }
 
-  /// Parses `Authorization`: the scheme, in any case of letters, one or more spaces, and the token (RFC 9110 §11.4, RFC
-  /// 6750 §2.1).
-  private static func authorization(_ value: ArraySlice<UInt8>) -> PresentedCredentials.Credential {
-    guard isBearer(value) else {
-      return .malformed("Authorization has a scheme other than Bearer. Send Authorization: Bearer KEY.")
-    }
-    let token = value.dropFirst(6).drop { $0 == UInt8(ascii: " ") }
-    guard !token.isEmpty else { return .malformed("Authorization: Bearer has no credential after it.") }
-    return .bearer(token)
-  }
-
-  /// Returns whether the scheme is Bearer. Every request with a key runs this, hence a plain loop.
-  private static func isBearer(_ value: ArraySlice<UInt8>) -> Bool {
-    let scheme: StaticString = "bearer"
+  /// Parses `Authorization`: the scheme in any case, spaces, and the token (RFC 9110 §11.4, RFC 6750 §2.1).
+  private static func authorization(_ value: ArraySlice<UInt8>) -> Self {
     let span = value.span
-    guard span.count == scheme.utf8CodeUnitCount || (span.count > 6 && span[6] == UInt8(ascii: " ")) else {
-      return false
-    }
-    for index in 0..<scheme.utf8CodeUnitCount {
-      // Safe: a static string lives forever, and the index is below its length.
-      guard unsafe span[index] | 0x20 == scheme.utf8Start[index] else { return false }
-    }
-    return true
+    guard span.count >= 6, span.equalsIgnoringCase(0..<6, "bearer"), span.count == 6 || span[6] == UInt8(ascii: " ")
+    else { return .malformed("Authorization has a scheme other than Bearer. Send Authorization: Bearer KEY.") }
+    let token = value.dropFirst(6).drop { $0 == UInt8(ascii: " ") }
+    return token.isEmpty ? .malformed("Authorization: Bearer has no credential after it.") : .bearer(token)
   }
 }
 
@@ -109,8 +80,7 @@ extension PresentedCredentials.RequestOrigin {
       self = .unusable("An origin with bytes beyond ASCII")
     case .single(let value):
       let text = String(decoding: value, as: UTF8.self)
-      // A browser sends the serialised form. Any other form is not from a browser, and the server does not normalise
-      // it.
+      // A browser sends the serialised form. The server does not normalise any other, which is from no browser.
       if let origin = policy.writtenOrigin(text) {
         self = .present(origin)
       } else if let origin = try? Origin(text), origin.description == text {

@@ -1,6 +1,6 @@
 import Access
 import Bytes
-public import CatalogProxy
+import CatalogProxy
 import EventLoop
 import HTTP1
 import HTTPCache
@@ -23,37 +23,45 @@ final class CatalogEndpoint: Sendable {
   static let path: StaticString = "/v1/"
 
   var route: Route {
-    Route(below: Self.path, patterns: patterns, isRefusedEarly: true) { self.reply(to: $0) }
+    let ofUsers = CatalogTarget.userTemplates.map { RoutePattern($0, [.get, .post, .put, .patch, .delete]) }
+    let patterns = CatalogTarget.templates.map { RoutePattern($0) } + (allowsMe ? ofUsers : [])
+    return Route(below: Self.path, patterns: patterns, isRefusedEarly: true) { self.reply(to: $0) }
   }
 
-  private var patterns: [RoutePattern] {
-    CatalogTarget.templates.map { RoutePattern($0) }
-      + (allowsMe ? CatalogTarget.userTemplates.map { RoutePattern($0, [.get, .post, .put, .patch, .delete]) } : [])
-  }
-
-  /// Responds to a request. The order of checks is path and method, with bounded cost, then identity, rate, permission.
-  /// The query and the fields are parsed only for a permitted caller.
+  /// Checks path and method, with bounded cost, then identity, rate and permission. Parses the rest for permitted callers.
   private func reply(to request: Request) -> Reply {
+    let destination: Destination
     do throws(ErrorResponse) {
       let path = try path(of: request)
       guard request.method != .options else {
         return .immediate(Response(.noContent, fields: [.allow: "\(path.kind.allow)"]))
       }
-      return reply(to: request, try Self.method(of: request, on: path), path)
-    } catch {
-      return .immediate(error.response(id: request.id))
+      destination = (try Self.method(of: request, on: path), path)
+    } catch { return .immediate(error.response(id: request.id)) }
+    let auditContext = AuditContext(request)
+    let admission = gate.admit(request, auditContext)
+    switch consume admission {
+    case .immediate(.refused(let response)): return .immediate(response)
+    case .immediate(.admitted(let admitted)):
+      return reply(to: admitted, destination.path, on: request.loop) { () throws(ErrorResponse) in
+        try call(destination, of: request)
+      }
+    case .deferred(let wait):
+      // The request no longer exists after the wait.
+      let parsed = Result { () throws(ErrorResponse) in try call(destination, of: request) }
+      return gate.reply(after: wait, auditContext) { [self] admitted, context in
+        reply(to: admitted, destination.path, on: context.loop, parsed.get)
+      }
     }
   }
 
   private func path(of request: Request) throws(ErrorResponse) -> CatalogPath {
+    let slice = request.path
     do throws(TargetDefect) {
-      let slice = request.path
       let path = try CatalogPath(slice.span, allowsMe: allowsMe)
       request.route = path.route
       return path
-    } catch {
-      throw error.response(quoting: request.path)
-    }
+    } catch { throw error.response(quoting: slice) }
   }
 
   private static func method(of request: Request, on path: CatalogPath) throws(ErrorResponse) -> HTTPRequest.Method {
@@ -74,93 +82,52 @@ final class CatalogEndpoint: Sendable {
 
   /// Checks whether the server forwards a request for the caller, and forwards nothing.
   func check(_ caller: Principal, _ request: Request, to destination: Destination) throws(Denial) {
-    _ = try Self.permit(destination.path, caller) { () throws(ErrorResponse) in
-      try call(destination.method, destination.path, of: request)
-    }
+    _ = try Self.permit(destination.path, caller) { () throws(ErrorResponse) in try call(destination, of: request) }
   }
 
-  /// Returns what the server forwards for the caller, if the caller may have it. It is parsed after the path is permitted,
-  /// and may want something of a user's that the catalog has.
+  /// Returns what the server forwards for the caller, parsed after the path is permitted. It may want more of a user's.
   private static func permit(
     _ path: CatalogPath, _ caller: Principal, _ parse: () throws(ErrorResponse) -> CatalogCall
   ) throws(Denial) -> CatalogCall {
-    if path.kind == .me {
-      try caller.mayUseMe()
-    } else {
-      try caller.mayHaveCatalog(storefront: path.storefront)
-    }
+    if path.kind == .me { try caller.mayUseMe() } else { try caller.mayHaveCatalog(storefront: path.storefront) }
     let call: CatalogCall
     do throws(ErrorResponse) { call = try parse() } catch { throw Denial(error, "invalid_request") }
     if call.target.wantsUserToken, call.target.kind != .me { try caller.mayUseUserTokens() }
     return call
   }
 
+  /// The caller that the quota is charged to.
   private func payer(of admitted: AccessGate.AuthorizedCaller) -> QuotaCaller {
-    let caller = admitted.caller
+    let client = admitted.caller.client
     return QuotaCaller(
-      client: caller.client.hashedID,
-      share: caller.client.share ?? (gate.policy.catalogIsShared ? QuotaCaller.usualShare : nil),
-      identity: caller.identity(at: admitted.auditContext.rateLimitPrefix).bytes)
+      client: client.hashedID, share: client.share ?? (gate.policy.catalogIsShared ? QuotaCaller.usualShare : nil),
+      identity: admitted.caller.identity(at: admitted.auditContext.rateLimitPrefix).bytes)
   }
 
-  private func reply(to request: Request, _ method: HTTPRequest.Method, _ path: CatalogPath) -> Reply {
-    let auditContext = AuditContext(request)
-    let admission = gate.admit(request, auditContext)
-    switch consume admission {
-    case .immediate(let verdict):
-      return reply(to: verdict, path, on: request.loop) { (payer) throws(ErrorResponse) in
-        try call(method, path, of: request, charging: payer)
-      }
-    case .deferred(let wait):
-      // The request no longer exists after the wait.
-      let parsed = Result { () throws(ErrorResponse) in try call(method, path, of: request) }
-      let work = DeferredWork { [self] context in
-        let verdict = await gate.admit(after: wait, auditContext, on: context.loop)
-        let reply = reply(to: verdict, path, on: context.loop) { (payer) throws(ErrorResponse) in
-          try parsed.get().charged(to: payer)
-        }
-        switch reply {
-        case .immediate(let response): return response
-        case .deferred(let work): return await work.perform(context)
-        }
-      }
-      return .deferred(work)
-    }
-  }
-
-  /// - Parameter payer: The caller that the quota is charged to; nil if it is not known yet.
-  private func call(
-    _ method: HTTPRequest.Method, _ path: CatalogPath, of request: Request, charging payer: QuotaCaller? = nil
-  ) throws(ErrorResponse) -> CatalogCall {
+  private func call(_ destination: Destination, of request: Request) throws(ErrorResponse) -> CatalogCall {
     let target: CatalogTarget
     let query = request.query
     do throws(TargetDefect) {
-      target = try CatalogTarget(path, query: query?.span, hasUserToken: request.head.hasUserToken)
+      target = try CatalogTarget(destination.path, query: query?.span, hasUserToken: request.head.hasUserToken)
     } catch { throw error.response(quoting: query ?? []) }
     return try CatalogCall(
-      method, target, of: request, charging: payer, policy: service.proxy.policy,
+      destination.method, target, of: request, policy: service.proxy.policy,
       span: request.trace.context(service.spans?.sampler))
   }
 
   private func reply(
-    to verdict: consuming AccessDecision, _ path: CatalogPath, on loop: IOLoop,
-    _ call: (_ payer: QuotaCaller) throws(ErrorResponse) -> CatalogCall
+    to admitted: AccessGate.AuthorizedCaller, _ path: CatalogPath, on loop: IOLoop,
+    _ call: () throws(ErrorResponse) -> CatalogCall
   ) -> Reply {
-    let admitted: AccessGate.AuthorizedCaller
-    switch consume verdict {
-    case .admitted(let value): admitted = value
-    case .refused(let response): return .immediate(response)
-    }
     let permitted: CatalogCall
     do throws(Denial) {
-      permitted = try Self.permit(path, admitted.caller) { () throws(ErrorResponse) in try call(payer(of: admitted)) }
-    } catch {
-      return .immediate(gate.refuse(error, admitted))
-    }
+      permitted = try Self.permit(path, admitted.caller, call)
+    } catch { return .immediate(gate.refuse(error, admitted)) }
     if let refusal = gate.grant(admitted) { return .immediate(refusal) }
-    if let reply = service.proxy.respondImmediately(permitted, refresh: { service.refresh(permitted, on: loop) }) {
-      return .immediate(response(reply, admitted))
+    let stored = service.proxy.respondImmediately(permitted) {
+      service.refresh(permitted, for: payer(of: admitted), on: loop)
     }
+    if let stored { return .immediate(response(stored, admitted)) }
     let waiting = WaitingCaller(permitted, admitted, of: self)
     return .deferred(DeferredWork(instead: { waiting.staleResponse }, begin: { waiting.start($0, respond: $1) }))
   }
@@ -182,7 +149,9 @@ final class CatalogEndpoint: Sendable {
     func start(
       _ context: RequestContext, respond: @escaping @Sendable (consuming Response) -> Void
     ) -> (any CancellableWork)? {
-      endpoint.service.start(call, in: context) { respond(self.endpoint.response($0, self.admitted)) }
+      endpoint.service.start(call, for: endpoint.payer(of: admitted), in: context) {
+        respond(self.endpoint.response($0, self.admitted))
+      }
     }
   }
 
@@ -205,8 +174,7 @@ final class CatalogEndpoint: Sendable {
 extension CatalogCall {
   /// Copies the parts of a request that the server may forward.
   fileprivate convenience init(
-    _ method: HTTPRequest.Method, _ target: CatalogTarget, of request: Request, charging payer: QuotaCaller?,
-    policy: HeaderPolicy, span: SpanContext
+    _ method: HTTPRequest.Method, _ target: CatalogTarget, of request: Request, policy: HeaderPolicy, span: SpanContext
   ) throws(ErrorResponse) {
     var directives = RequestDirectives()
     var preconditions = Preconditions()
@@ -222,14 +190,9 @@ extension CatalogCall {
       let fields = try policy.requestFields(
         for: target, from: request, hasContent: request.head.framing != .none, acceptsGzip: coding == .gzip)
       self.init(
-        method, target,
-        caller: payer
-          ?? QuotaCaller(client: HashedText(Client.anonymousID), identity: ByteString(request.client.rateLimitPrefix)),
-        directives: directives, preconditions: preconditions, coding: coding, fields: fields, span: span,
-        holder: request.client.holder)
-    } catch {
-      throw error.response
-    }
+        method, target, directives: directives, preconditions: preconditions, coding: coding, fields: fields,
+        span: span, holder: request.client.holder)
+    } catch { throw error.response }
   }
 }
 

@@ -11,12 +11,11 @@ struct CrossOrigin: Sendable {
   /// Called for each refused preflight request, with its origin or `null`.
   var refused: @Sendable (_ origin: String, Request) -> Void = { _, _ in }
 
-  /// The only field that `finish` needs of a request, except for preflight requests, which never wait.
+  /// The only field that `finish` needs, except for preflight requests, which never wait.
   static let field: StaticString = "origin"
   static let preflightFields: [StaticString] = ["access-control-request-method", "access-control-request-headers"]
 
-  /// Adds the fields that let a page of an allowed origin read the response. Errors get them too: otherwise the page
-  /// would see a network failure instead.
+  /// Lets a page of an allowed origin read the response. Errors too: the page would see a network failure instead.
   func finish(_ response: inout Response, _ request: Request) {
     // A response for every origin says so itself.
     guard response.fields[.accessControlAllowOrigin] == nil else { return }
@@ -38,8 +37,7 @@ struct CrossOrigin: Sendable {
   /// Answers a preflight request (the Fetch standard, §3.3.2).
   private func allowPreflight(_ response: inout Response, _ request: Request) {
     guard isPreflight(request) else { return }
-    // A browser does not send a request whose preflight is refused, so its page would never read the reason. The request
-    // itself gets it.
+    // The request itself gets the reason: a page never reads that of a refused preflight.
     let isRefused = (400..<500).contains(response.status.code) && response.status != .tooManyRequests
     if isRefused {
       (response.status, response.prepared, response.body) = (.noContent, .empty, [])
@@ -53,11 +51,9 @@ struct CrossOrigin: Sendable {
     response.fields[.accessControlMaxAge] = "600"
   }
 
-  /// Returns the further names that the page asks for; empty if there are too many.
-  ///
-  /// Programs that monitor pages add fields to every request (`baggage`, `sentry-trace`, `x-datadog-…`), and one name that
-  /// is missing here would stop the request in the browser. The names decide nothing else: the origin is allowed already,
-  /// and the server ignores fields that it does not know.
+  /// Returns the further names that the page asks for; empty if there are too many. Programs that monitor pages add fields
+  /// to every request (`baggage`, `sentry-trace`, `x-datadog-…`), and one missing name would stop it in the browser. The
+  /// names decide nothing else: the origin is allowed already, and the server ignores fields that it does not know.
   private static func furtherFields(_ request: Request) -> String {
     var names = ""
     var count = 0
@@ -81,8 +77,9 @@ struct CrossOrigin: Sendable {
 
   private func isPreflight(_ request: Request) -> Bool {
     // Of a head that the codec has refused, the method may be unknown. No page can set the field.
-    guard request.method == .options || request.head.target.isEmpty else { return false }
-    guard case .single = request.field("access-control-request-method") else { return false }
+    guard request.method == .options || request.head.target.isEmpty,
+      case .single = request.field("access-control-request-method")
+    else { return false }
     return true
   }
 
@@ -103,11 +100,7 @@ struct CrossOrigin: Sendable {
 extension Span<UInt8> {
   /// The elements of a list, without surrounding white space and without empty ones.
   fileprivate var elements: [String] {
-    var copy: [UInt8] = []
-    copy.append(copying: self)
-    return copy.split(separator: UInt8(ascii: ",")).map { element in
-      let text = element.span.trimmingWhitespace(0..<element.count)
-      return String(decoding: element.dropFirst(text.lowerBound).prefix(text.count), as: UTF8.self)
-    }.filter { !$0.isEmpty }
+    indices.split { self[$0] == UInt8(ascii: ",") }.map { trimmingWhitespace($0) }
+      .filter { !$0.isEmpty }.map { range in String(decoding: range.map { self[$0] }, as: UTF8.self) }
   }
 }

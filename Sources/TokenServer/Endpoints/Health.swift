@@ -25,43 +25,32 @@ final class Health: Sendable {
     loops.allSatisfy { $0.presentTurn < longest }
   }
 
-  /// The admin route `/healthz`. It has a loop of its own, so it checks that the loops of the public listener make
-  /// progress.
+  /// The public route `/healthz`.
+  var liveness: Route { Route(get: "/healthz") { _ in Self.alive } }
+
+  /// The admin route `/healthz`, whose own loop checks that the loops of the public listener make progress.
   var livenessOfLoops: Route {
     Route(get: "/healthz") { _ in
       self.loopsMakeProgress() ? Self.alive : Self.response(.serviceUnavailable, ["status": "stuck"])
     }
   }
 
-  var liveness: Route { Route(get: "/healthz") { _ in Self.alive } }
-
-  /// The parts of a generation of settings that readiness depends on.
-  struct Job: Sendable {
-    let minter: TokenMinter
-    let services: Services
-    let fetchesKeys: Bool
+  /// Returns the route `/readyz`. The public one has only the verdict, the admin's an entry for each check.
+  func readiness(_ generation: RuntimeSnapshot, isDetailed: Bool) -> Route {
+    Route(get: "/readyz") { _ in
+      let report = self.report(generation)
+      let json = isDetailed ? report.json : ["status": .text(report.verdict)]
+      return Self.response(report.isReady ? .ok : .serviceUnavailable, json)
+    }
   }
 
-  /// Returns the public route `/readyz`, which has only the verdict.
-  func readiness(_ job: Job) -> Route {
-    Route(get: "/readyz") { _ in self.response(job) { ["status": .text($0.verdict)] } }
-  }
-
-  /// Returns the admin route `/readyz`, with an entry for each check.
-  func detailedReadiness(_ job: Job) -> Route {
-    Route(get: "/readyz") { _ in self.response(job) { $0.json } }
-  }
-
-  private func response(_ job: Job, _ json: (ReadinessReport) -> JSONValue) -> Response {
-    let report = report(job)
-    return Self.response(report.isReady ? .ok : .serviceUnavailable, json(report))
-  }
-
-  func report(_ job: Job) -> ReadinessReport {
-    let (services, audit) = (job.services, job.services.access.audit)
-    var checks = [ReadinessReport.Check(name: "signingKey", detail: "key \(job.minter.key.keyID)", result: .good)]
-    checks.append(.init(job.minter))
-    checks.append(.init(services.metrics.reloads.withLock { $0 }))
+  func report(_ generation: RuntimeSnapshot) -> ReadinessReport {
+    let (minter, services) = (generation.minter, generation.services)
+    let audit = services.access.audit
+    var checks: [ReadinessReport.Check] = [
+      .init("signingKey", otherwise: "key \(minter.key.keyID)"), .init(minter),
+      .init(services.metrics.reloads.withLock { $0 }),
+    ]
     if let (detail, needsOperator) = services.metrics.signingKeys.rotation {
       checks.append(.init(name: "keyRotation", detail: detail, result: needsOperator ? .degraded : .good))
     }
@@ -69,13 +58,10 @@ final class Health: Sendable {
       let status = catalog.proxy.status
       checks += [.init(status), .init(quotaOf: status)]
     }
-    if job.fetchesKeys { checks.append(.init(services.access.keySets.counts)) }
-    if audit.keepsGrants {
-      checks.append(.init(audit.state, isRequired: audit.isRequired))
-    } else {
-      checks.append(.init(name: "auditLog", detail: "grants have no record; see audit.file", result: .good))
-    }
-    if let group = services.group { checks.append(.init(group)) }
+    if !generation.gate.keys.remotes.isEmpty { checks.append(.init(services.access.keySets.counts)) }
+    let noRecord = ReadinessReport.Check("auditLog", otherwise: "grants have no record; see audit.file")
+    checks.append(audit.keepsGrants ? .init(audit.state, isRequired: audit.isRequired) : noRecord)
+    if let group = services.group?.status { checks.append(.init(group)) }
     let isDraining = draining.withLock { $0 }
     if isDraining { checks.append(.init(name: "draining", detail: "the server is shutting down", result: .failed)) }
     return ReadinessReport(checks: checks, isDraining: isDraining)
@@ -86,7 +72,6 @@ final class Health: Sendable {
   }
 
   private static let alive = response(.ok, ["status": "ok"])
-
   private static let fields = FieldSection([
     .contentType: "application/json", .cacheControl: "no-store", .vary: "Origin", .xContentTypeOptions: "nosniff",
   ])
@@ -128,12 +113,12 @@ package struct ReadinessReport {
 
 extension ReadinessReport.Check {
   /// Creates a check that has found a problem which another replica would have too, or has not.
-  private init(_ name: StaticString, problem: String?, otherwise detail: String) {
+  fileprivate init(_ name: StaticString, problem: String? = nil, otherwise detail: String) {
     self.init(name: name, detail: problem ?? detail, result: problem == nil ? .good : .degraded)
   }
 
-  /// Checks whether there is a token, or can be one. A remote signer that is down is so for all replicas, and leaves callers
-  /// the tokens that they share, and the catalog its own.
+  /// Checks whether there is a token, or can be one. A remote signer that is down is so for all replicas, and leaves
+  /// callers the tokens that they share, and the catalog its own.
   fileprivate init(_ minter: TokenMinter) {
     name = "token"
     do throws(TokenError) {
@@ -143,9 +128,7 @@ extension ReadinessReport.Check {
       } else {
         (detail, result) = (hasToken ? "the server can mint a token" : "the signer is asked for a token", .good)
       }
-    } catch {
-      (detail, result) = ("\(error)", .failed)
-    }
+    } catch { (detail, result) = ("\(error)", .failed) }
   }
 
   /// Checks whether the settings in use are those in the files.
@@ -157,14 +140,11 @@ extension ReadinessReport.Check {
       otherwise: "those in the files are in use")
   }
 
-  /// Checks the identity providers whose keys the server fetches. Only requests with JWTs depend on them, and another
-  /// replica would have the same problem.
+  /// Checks the identity providers whose keys the server fetches. Only requests with JWTs depend on them.
   fileprivate init(_ counts: KeySetCounts) {
-    let isMissing = counts.missing > 0
+    let missing = "the keys of \(counts.missing) have not arrived yet; the log has the reason"
     self.init(
-      "identityProviders",
-      problem: isMissing ? "the keys of \(counts.missing) have not arrived yet; the log has the reason" : nil,
-      otherwise: "all keys have arrived")
+      "identityProviders", problem: counts.missing > 0 ? missing : nil, otherwise: "all keys have arrived")
   }
 
   /// Checks the audit log, by its last writes and by the grants of the last minute. If it is required, this server gives
@@ -183,27 +163,24 @@ extension ReadinessReport.Check {
     case (false, true) where isRequired:
       (detail, result) = ("too many records wait to be written, so the server grants nothing", .failed)
     case (true, false):
-      (detail, result) = (
-        "it cannot be written, so records of grants wait in memory; the log has the reason", .degraded
-      )
+      let detail = "it cannot be written, so records of grants wait in memory; the log has the reason"
+      (self.detail, result) = (detail, .degraded)
     case (_, true): (detail, result) = ("the server grants without a record: \(lost) none", .degraded)
     }
   }
 
   /// Checks the store that the replicas share. Without it the server still responds to every request.
-  fileprivate init(_ group: ReplicaGroup) {
+  fileprivate init(_ group: ReplicaGroup.Status) {
     let count = group.state.count
-    var problem = group.problem.map {
-      "the store is of no use: \($0) This replica keeps limits of its own, a part of \(count)"
-    }
-    if problem == nil, !group.differences.isEmpty {
-      problem =
+    let problem: String? =
+      if let reason = group.problem {
+        "the store is of no use: \(reason) This replica keeps limits of its own, a part of \(count)"
+      } else if !group.differences.isEmpty {
         "\(count) replicas share it, and some have \(group.differences.text): they do not share with this one what "
-        + "depends on it, so limits and requests to Apple Music may double"
-    }
-    self.init(
-      "sharedStore", problem: problem,
-      otherwise: count == 1 ? "this is the only replica" : "\(count) replicas share it")
+          + "depends on it, so limits and requests to Apple Music may double"
+      } else { nil }
+    let share = count == 1 ? "this is the only replica" : "\(count) replicas share it"
+    self.init("sharedStore", problem: problem, otherwise: share)
   }
 
   /// Checks Apple Music, by the results of the last requests.
@@ -221,9 +198,8 @@ extension ReadinessReport.Check {
   fileprivate init(quotaOf status: CatalogStatus) {
     let pace = status.rate.map { "about \($0.paceText) requests a second" }
     let refusals = status.recentRefusals
-    let problem =
-      "Apple Music limits the team: \(refusals) responses with 429 in the last minute"
-      + (pace.map { "; the server sends \($0)" } ?? "")
+    let sent = pace.map { "; the server sends \($0)" } ?? ""
+    let problem = "Apple Music limits the team: \(refusals) responses with 429 in the last minute\(sent)"
     self.init(
       "appleMusicQuota", problem: refusals > 0 ? problem : nil,
       otherwise: pace.map { "Apple Music allows \($0), according to its 429s" } ?? "no limit is known")

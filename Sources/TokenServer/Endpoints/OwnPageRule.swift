@@ -2,9 +2,11 @@ import Bytes
 import HTTP1
 import HTTPMessages
 import HTTPServer
+import HTTPTypes
+import Locks
+import Telemetry
 
-/// Which requests come from the listener's own page or from no page. A browser on the network of an operator shows pages
-/// of other sites too, and these can send requests to the listener.
+/// Which requests come from the listener's own page or from none: a browser of an operator shows those of other sites too.
 struct OwnPageRule: Sendable {
   let checksHosts: Bool
 
@@ -14,8 +16,7 @@ struct OwnPageRule: Sendable {
       ? nil : ErrorResponse(.originNotAllowed, "No page of another origin can use this path.")
   }
 
-  /// Returns the error for a request without JSON; nil for one with JSON, which no page of another site can send without
-  /// a preflight (the Fetch standard, §3.3.2).
+  /// Returns the error for a request without JSON, which any page can send without a preflight (the Fetch standard, §3.3.2).
   static func refusalWithoutJSON(_ request: Request) -> ErrorResponse? {
     guard case .single(let type) = request.field("content-type"), isJSON(type) else {
       return ErrorResponse(.malformedRequest, "Send a JSON object with Content-Type: application/json.")
@@ -51,6 +52,53 @@ struct OwnPageRule: Sendable {
     case .absent: true
     case .single(let site): site.elementsEqual("same-origin".utf8) || site.elementsEqual("none".utf8)
     case .repeated: false
+    }
+  }
+}
+
+extension Route {
+  init(get path: StaticString, _ respond: @escaping @Sendable (Request) -> Response) {
+    self.init(path, [.get(respond)])
+  }
+
+  /// Creates a route whose responses have threads of their own, because they read files. Without a rule, any page is fine.
+  init(getOnThread path: StaticString, _ rule: OwnPageRule? = nil, _ respond: @escaping @Sendable () -> Response) {
+    let reply: @Sendable (Request) -> Reply = { request in
+      let id = request.id
+      if let refusal = rule?.refusal(of: request) { return .immediate(refusal.response(id: id)) }
+      return .deferred(DeferredWork { _ in await Response.onThread(requestID: id, respond) })
+    }
+    self.init(path, [.get(reply: reply)])
+  }
+}
+
+/// The number of threads that make a response at present.
+private let responseThreads = Locked(0)
+/// The most of these threads. Operators need a few, and the demo has such paths for every caller.
+private let mostResponseThreads = 16
+
+extension Response {
+  /// Creates a response with a JSON text, which no cache may store.
+  static func json(_ text: some Sequence<UInt8>) -> Response {
+    Response(
+      .ok, fields: [.contentType: "application/json", .cacheControl: "no-store", .xContentTypeOptions: "nosniff"],
+      body: Array(text) + "\n".utf8)
+  }
+
+  static func onThread(requestID: RequestID, _ make: @escaping @Sendable () -> Response) async -> Response {
+    await withCheckedContinuation { continuation in
+      let number = responseThreads.withLock { count in
+        count += 1
+        return count
+      }
+      let respond = { @Sendable (response: Response) in
+        responseThreads.withLock { $0 -= 1 }
+        continuation.resume(returning: response)
+      }
+      if number <= mostResponseThreads, (try? Thread { respond(make()) }) != nil { return }
+      let refusal = ErrorResponse(
+        .overloaded, "The server has no thread for this response. Send the request again in 1 s.", retryAfter: 1)
+      respond(refusal.response(id: requestID))
     }
   }
 }

@@ -10,26 +10,24 @@ import JSON
 import Telemetry
 
 /// The endpoint `GET` and `POST /token`: a developer token for a caller that may have one.
-final class TokenEndpoint: Sendable {
+struct TokenEndpoint: Sendable {
   let minter: TokenMinter
   let gate: AccessGate
   let bodyLimit: Int
 
-  init(minter: TokenMinter, gate: AccessGate, bodyLimit: Int) {
-    (self.minter, self.gate, self.bodyLimit) = (minter, gate, bodyLimit)
-  }
-
   var route: Route {
-    Route("/token", [.get(reply: { self.reply(to: $0) }), .post(bodyLimit: bodyLimit, judge: { self.judge($0) })])
+    Route("/token", [.get(reply: { reply(to: $0) }), .post(bodyLimit: bodyLimit, judge: { judge($0) })])
   }
 
-  /// Responds to a request. The order of checks is identity, rate, permission. The query and the content are parsed
-  /// only for a permitted caller.
+  /// Checks identity, rate and permission, in this order. Query and content are parsed only for a permitted caller.
   private func reply(to request: Request) -> Reply {
     let auditContext = AuditContext(request)
-    return switch gate.admit(request, auditContext) {
-    case .immediate(let verdict): reply(to: verdict, Wish(request))
-    case .deferred(let wait): reply(after: wait, auditContext, Wish(request).copied())
+    switch gate.admit(request, auditContext) {
+    case .immediate(.admitted(let admitted)): return reply(to: admitted, Wish(request))
+    case .immediate(.refused(let response)): return .immediate(response)
+    case .deferred(let wait):
+      let wish = Wish(request).copied()
+      return gate.reply(after: wait, auditContext) { admitted, _ in reply(to: admitted, wish) }
     }
   }
 
@@ -38,40 +36,23 @@ final class TokenEndpoint: Sendable {
     let wish = Wish(request).copied()
     switch gate.admit(request, auditContext) {
     case .immediate(.refused(let response)): return .immediate(response)
-    case .immediate(let verdict): return .read { self.reply(to: verdict, wish, $0) }
-    case .deferred(let wait): return .read { self.reply(after: wait, auditContext, wish, $0) }
-    }
-  }
-
-  private func reply(
-    after wait: AccessGate.Wait, _ auditContext: AuditContext, _ wish: Wish, _ content: [UInt8] = []
-  ) -> Reply {
-    let work = DeferredWork { context in
-      let verdict = await self.gate.admit(after: wait, auditContext, on: context.loop)
-      return switch self.reply(to: verdict, wish, content) {
-      case .immediate(let response): response
-      case .deferred(let work): await work.perform(context)
+    case .immediate(.admitted(let admitted)): return .read { reply(to: admitted, wish, $0) }
+    case .deferred(let wait):
+      return .read { content in
+        gate.reply(after: wait, auditContext) { admitted, _ in reply(to: admitted, wish, content) }
       }
-    }
-    return .deferred(work)
-  }
-
-  private func reply(to verdict: AccessDecision, _ wish: Wish, _ content: [UInt8] = []) -> Reply {
-    switch verdict {
-    case .admitted(let admitted): reply(to: admitted, wish, content)
-    case .refused(let response): .immediate(response)
     }
   }
 
   /// Checks whether the caller may have the token that a request without content is for, and makes none.
   func check(_ caller: Principal, _ request: Request) throws(Denial) {
     let grant = try Self.grant(for: caller, Wish(request), [])
-    do throws(TokenError) {
-      try minter.check(ttl: grant.ttl, origins: grant.origins, now: Glibc.time(nil))
-    } catch { throw Self.denial(error) }
+    do throws(TokenError) { try minter.check(ttl: grant.ttl, origins: grant.origins, now: Glibc.time(nil)) } catch {
+      throw Self.denial(error)
+    }
   }
 
-  static func grant(
+  private static func grant(
     for caller: Principal, _ wish: Wish, _ content: [UInt8]
   ) throws(Denial) -> Principal.TokenGrant {
     try caller.mayHaveTokens()
@@ -85,14 +66,11 @@ final class TokenEndpoint: Sendable {
   }
 
   /// What a request for a token wants.
-  struct Wish {
+  private struct Wish {
     private(set) var query: ArraySlice<UInt8>
-    let form: TokenResponse.Form
+    let form: TokenForm
 
-    init(_ request: Request) {
-      query = request.query ?? []
-      form = TokenResponse.Form(accept: request)
-    }
+    init(_ request: Request) { (query, form) = (request.query ?? [], TokenForm(accept: request)) }
 
     /// Returns a copy in its own memory, to hold while the request waits: a slice keeps the whole head.
     func copied() -> Wish {
@@ -103,16 +81,83 @@ final class TokenEndpoint: Sendable {
   }
 
   private static func origins(_ parameters: TokenParameters) throws(ErrorResponse) -> [Origin] {
-    // This check precedes the parsing, because a body may contain tens of thousands of origins.
-    guard parameters.origins.count <= TokenMinter.maximumOrigins else {
-      let error = TokenError.tooManyOrigins(count: parameters.origins.count, maximum: TokenMinter.maximumOrigins)
-      throw ErrorResponse(.invalidParameter, "\(error)")
+    let (count, most) = (parameters.origins.count, TokenMinter.maximumOrigins)
+    do {
+      // This check precedes the parsing, because a body may contain tens of thousands of origins.
+      guard count <= most else { throw TokenError.tooManyOrigins(count: count, maximum: most) }
+      return try parameters.origins.map { try Origin($0.text) }
+    } catch { throw ErrorResponse(.invalidParameter, "\(error)") }
+  }
+
+  /// Responds at once, unless a remote signer must sign the token.
+  private func reply(to admitted: AccessGate.AuthorizedCaller, _ wish: Wish, _ content: [UInt8] = []) -> Reply {
+    do throws(Denial) {
+      let grant = try Self.grant(for: admitted.caller, wish, content)
+      let answer = try minted { () throws(TokenError) in
+        try minter.request(ttl: grant.ttl, origins: grant.origins, for: admitted.caller.client.id) { Glibc.time(nil) }
+      }
+      let form = wish.form
+      switch answer {
+      case .ready(let document): return .immediate(respond(to: admitted, document, form))
+      case .waiting(let token): return .deferred(DeferredWork { _ in await respond(to: admitted, token, form) })
+      }
+    } catch { return .immediate(gate.refuse(error, admitted)) }
+  }
+
+  private func respond(
+    to admitted: AccessGate.AuthorizedCaller, _ token: AwaitedToken, _ form: TokenForm
+  ) async -> Response {
+    let result = await token.get()
+    // The caller has gone, and reads no response: nothing is refused.
+    guard !Task.isCancelled else {
+      return ErrorResponse(.internalError, "The server cancelled the request.", end: .message).response(
+        id: admitted.auditContext.id)
     }
-    var origins: [Origin] = []
-    for text in parameters.origins {
-      do { origins.append(try Origin(text.text)) } catch { throw ErrorResponse(.invalidParameter, "\(error)") }
+    do throws(Denial) {
+      return respond(to: admitted, try minted { () throws(TokenError) in try result.get() }, form)
+    } catch { return gate.refuse(error, admitted) }
+  }
+
+  private func respond(
+    to admitted: AccessGate.AuthorizedCaller, _ document: TokenDocument, _ form: TokenForm
+  ) -> Response {
+    let token = document.token
+    let refusal = gate.grant(
+      admitted,
+      token: AuditRecord.Token(
+        keyID: minter.key.keyID.description, origins: token.origins.map(\.description), expiry: token.expiresAt,
+        digest: TokenDigest(token.sha256)))
+    if let refusal { return refusal }
+    var response = form.response(document)
+    admitted.mark(&response)
+    return response
+  }
+
+  /// Returns what `mint` returns. Its errors that are not the caller's are logged.
+  private func minted<Result>(_ mint: () throws(TokenError) -> Result) throws(Denial) -> Result {
+    do throws(TokenError) { return try mint() } catch {
+      let denial = Self.denial(error)
+      if [.internalError, .noSigningKey].contains(denial.response.code) { gate.service.warn(ofFailedToken: error) }
+      throw denial
     }
-    return origins
+  }
+
+  private static func denial(_ error: TokenError) -> Denial {
+    switch error {
+    case .ttlTooShort, .ttlTooLong, .tooManyOrigins: Denial(.invalidParameter, "invalid_request", "\(error)")
+    case .implausibleClock, .keyIDEqualsTeamID, .signing:
+      Denial(.internalError, "not_minted", "The server cannot make a token. \(error)")
+    case .signer:
+      // The sentence has paths of this machine and words of a program.
+      Denial(
+        .noSigningKey, "not_minted",
+        "The signer of this server does not sign tokens at present. Send the request again in 5 s. The log has the reason.",
+        retryAfter: 5, shortage: .developerToken)
+    case .signerBusy:
+      Denial(
+        .overloaded, "signer_busy", "Too many requests wait for a signature. Send the request again in 1 s.",
+        retryAfter: 1, shortage: .developerToken)
+    }
   }
 }
 
@@ -125,12 +170,10 @@ struct TokenParameters: Equatable {
 
   /// The maximum number of JSON values in the content: a few times the maximum number of origins.
   private static let mostValues = 256
-
   private static let hint = "The parameters are ttl (seconds) and origin."
 
-  /// Parses `ttl=3600&origin=https%3A%2F%2Fapp.example.com`. `origin` may be repeated.
-  ///
-  /// Throws for an unknown parameter, because a misspelt `origin` would produce a token that works everywhere.
+  /// Parses `ttl=3600&origin=https%3A%2F%2Fapp.example.com`. `origin` may be repeated. Throws for an unknown parameter,
+  /// because a misspelt `origin` would produce a token that works everywhere.
   init(query: Span<UInt8>) throws(ErrorResponse) {
     var start = 0
     while start < query.count {
@@ -173,7 +216,10 @@ struct TokenParameters: Equatable {
 
   private mutating func set(_ name: ByteString, to value: JSONValue) throws(ErrorResponse) {
     switch (name, value) {
-    case ("ttl", .number(let text)): try setTTL(Array((Self.wholeNumber(text) ?? text).utf8))
+    case ("ttl", .number(let text)):
+      // 3600.0 is an integer too (JSON Schema 2020-12 §6.1.1), and languages with only one kind of number write it so.
+      let whole = Double(text).flatMap { Int(exactly: $0) }
+      try setTTL(Array((whole.map(String.init) ?? text).utf8))
     case ("ttl", _): throw ErrorResponse(.invalidParameter, "ttl must be a number of seconds.")
     case ("origin", .string(let origin)): origins.append(origin)
     case ("origin", .array(let list)):
@@ -186,12 +232,6 @@ struct TokenParameters: Equatable {
     case ("origin", _): throw Self.originShape
     default: throw Self.unknown(name)
     }
-  }
-
-  /// Returns a JSON number without an empty fraction. 3600.0 is an integer too (JSON Schema 2020-12 §6.1.1), and
-  /// languages with only one kind of number write it so.
-  private static func wholeNumber(_ text: String) -> String? {
-    Double(text).flatMap { Int(exactly: $0) }.map(String.init)
   }
 
   private static let originShape = ErrorResponse(.invalidParameter, "origin must be a string or an array of strings.")
@@ -217,31 +257,26 @@ struct TokenParameters: Equatable {
   }
 }
 
-struct TokenResponse {
-  let document: TokenDocument
-  let form: Form
+/// The form of a response with a token that the caller prefers (RFC 9110 §12.5.1).
+enum TokenForm {
+  /// An object with the token and its times.
+  case json
+  /// Only the token, as `application/jwt`.
+  case jwt
+  /// Only the token, as `text/plain`.
+  case text
 
-  /// The form of the response that the caller prefers (RFC 9110 §12.5.1).
-  enum Form {
-    /// An object with the token and its times.
-    case json
-    /// Only the token, as `application/jwt`.
-    case jwt
-    /// Only the token, as `text/plain`.
-    case text
-  }
-
-  var response: Response {
-    switch form {
-    case .json: Response(.ok, prepared: Self.json, body: document.json)
-    case .jwt: Response(.ok, prepared: Self.jwt, body: document.token.compact)
-    case .text: Response(.ok, prepared: Self.text, body: document.token.compact)
+  func response(_ document: TokenDocument) -> Response {
+    switch self {
+    case .json: Response(.ok, prepared: Self.jsonFields, body: document.json)
+    case .jwt: Response(.ok, prepared: Self.jwtFields, body: document.token.compact)
+    case .text: Response(.ok, prepared: Self.textFields, body: document.token.compact)
     }
   }
 
-  private static let json = fields("application/json")
-  private static let jwt = fields("application/jwt")
-  private static let text = fields("text/plain")
+  private static let jsonFields = fields("application/json")
+  private static let jwtFields = fields("application/jwt")
+  private static let textFields = fields("text/plain")
 
   /// Returns the fields. A token is for one caller, so no cache may store it (RFC 9111 §5.2.2.5).
   private static func fields(_ type: String) -> FieldSection {
@@ -249,9 +284,7 @@ struct TokenResponse {
       .contentType: type, .cacheControl: "no-store", .vary: "Origin, Accept", .xContentTypeOptions: "nosniff",
     ])
   }
-}
 
-extension TokenResponse.Form {
   /// Chooses the form that a request's `Accept` prefers: JSON if it names no other form, or has several field lines.
   init(accept request: Request) {
     guard case .single(let value) = request.field("accept"), value.count > 3 else {
@@ -261,10 +294,9 @@ extension TokenResponse.Form {
     self.init(accept: value)
   }
 
-  /// Chooses the first form with the highest weight (RFC 9110 §12.4.2), or JSON if none of the other forms is named.
-  ///
-  /// The list is read in place, because every request for a token has one. Browsers' lists have a hundred bytes and
-  /// half a dozen elements. A much longer list costs nothing and gets JSON.
+  /// Chooses the first form with the highest weight (RFC 9110 §12.4.2), or JSON if none of the other forms is named. Reads
+  /// the list in place, because every request for a token has one. Browsers' lists have a hundred bytes and half a dozen
+  /// elements. A much longer list costs nothing and gets JSON.
   init(accept value: ArraySlice<UInt8>) {
     self = .json
     guard value.count <= Self.longestAccept else { return }
@@ -289,7 +321,7 @@ extension TokenResponse.Form {
 
 /// An element of `Accept` (RFC 9110 §12.5.1).
 private struct MediaRange {
-  let form: TokenResponse.Form?
+  let form: TokenForm?
   /// The weight in thousandths. A malformed weight counts as 0.
   let weight: Int
 
@@ -305,7 +337,7 @@ private struct MediaRange {
     self.weight = weight ?? 1000
   }
 
-  private static func form(_ type: Span<UInt8>) -> TokenResponse.Form? {
+  private static func form(_ type: Span<UInt8>) -> TokenForm? {
     func isNamed(_ name: StaticString) -> Bool { type.equalsIgnoringCase(0..<type.count, name) }
     if isNamed("application/jwt") { return .jwt }
     if isNamed("text/plain") || isNamed("text/*") { return .text }
@@ -335,8 +367,6 @@ extension Span<UInt8> {
 
   /// The index of the first such byte, or the end.
   fileprivate func index(of byte: UInt8, from start: Int) -> Int {
-    var index = start
-    while index < count, self[index] != byte { index += 1 }
-    return index
+    (start..<count).first { self[$0] == byte } ?? count
   }
 }

@@ -3,6 +3,7 @@ import Dispatch
 import EventLoop
 import Locks
 import Logging
+import ServerSettings
 
 /// The keys that verify JWTs, for the whole process: those from files as last read, and those of providers, which the
 /// server fetches and refreshes in the background. No fetch starts before `begin`, so a failed start leaves none in flight.
@@ -30,44 +31,41 @@ final class KeySets: Sendable {
   /// Returns the table to use next. A provider that the current table also names keeps its fetched keys. The server
   /// does not fetch keys of a new provider before `use`, unless a request needs them.
   func table(of named: NamedKeySets) -> KeySetTable {
-    let earlier = table.entries
+    let earlier = table.remotes
     return KeySetTable(
-      named.entries.reduce(into: [:]) { entries, next in
-        entries[next.key] = entry(next.key, next.value, replacing: earlier[next.key])
+      read: named.read,
+      remotes: named.places.reduce(into: [:]) { remotes, next in
+        remotes[next.key] = remote(next.key, at: next.value, replacing: earlier[next.key])
       })
   }
 
-  /// Replaces the table. Call it once every request uses the new one, because the server then stops fetching the keys
-  /// of providers that the new table does not name.
+  private func remote(
+    _ source: KeySetSource, at place: KeySetPlace, replacing earlier: RemoteKeySet?
+  ) -> RemoteKeySet? {
+    guard let earlier else {
+      return loops.first.map { loop in
+        RemoteKeySet(place, loop: loop, context: context) { [weak self] in self?.scheduleTimer() }
+      }
+    }
+    // Without CAs of its own it keeps the system's, which it has read: the confined process may not read them again.
+    switch source {
+    case .url(_, .some), .issuer(_, .some): earlier.use(place)
+    case .file, .url, .issuer: break
+    }
+    return earlier
+  }
+
+  /// Replaces the table, once every request uses the new one. The server then fetches no keys that it does not name.
   func use(_ table: KeySetTable) {
     let (dropped, hasBegun) = state.withLock { state in
       let earlier = state.current
       state.current = table
-      let dropped = earlier.entries.filter { table.entries[$0.key] == nil }.values.compactMap(\.remote)
+      let dropped = earlier.remotes.filter { table.remotes[$0.key] == nil }.values
       for remote in dropped { state.earlierCounts.addTotals(of: remote.counts) }
       return (dropped, state.timer != nil)
     }
     for remote in dropped { remote.close() }
     if hasBegun { refreshDue() }
-  }
-
-  private func entry(
-    _ source: KeySetSource, _ named: NamedKeySets.Entry, replacing earlier: KeySetTable.Entry?
-  ) -> KeySetTable.Entry? {
-    switch named {
-    case .read(let keys): return .read(keys)
-    case .remote(let place):
-      guard case .remote(let remote)? = earlier else {
-        guard let loop = loops.first else { return nil }
-        return .remote(RemoteKeySet(place, loop: loop, context: context) { [weak self] in self?.scheduleTimer() })
-      }
-      // A set without its own CAs uses those of the system, which its present place has already.
-      switch source {
-      case .url(_, .some), .issuer(_, .some): remote.use(place)
-      case .file, .url, .issuer: break
-      }
-      return .remote(remote)
-    }
   }
 
   func begin() {
@@ -99,7 +97,7 @@ final class KeySets: Sendable {
     }
   }
 
-  private var remotes: [RemoteKeySet] { table.remotes }
+  private var remotes: some Collection<RemoteKeySet> { table.remotes.values }
 
   /// Fetches the sets that are due, and schedules the next refresh.
   func refreshDue() {
@@ -140,54 +138,171 @@ struct KeySetCounts: Sendable, Equatable {
   }
 }
 
-/// The key sets of one generation of settings. A request uses the table of the generation that it began with; the sets
-/// of providers refresh independently of it.
+/// The key sets of one generation of settings. The sets of providers refresh independently of it.
 struct KeySetTable: Sendable {
-  enum Entry: Sendable {
-    case read(JSONWebKeySet)
-    case remote(RemoteKeySet)
-
-    var remote: RemoteKeySet? { if case .remote(let remote) = self { remote } else { nil } }
-  }
-
-  let entries: [KeySetSource: Entry]
-
-  init(_ entries: [KeySetSource: Entry] = [:]) { self.entries = entries }
+  /// The keys from files.
+  var read: [KeySetSource: JSONWebKeySet] = [:]
+  var remotes: [KeySetSource: RemoteKeySet] = [:]
 
   /// Returns the present keys of a source; nil if the server has fetched none yet. Never waits.
-  func present(_ source: KeySetSource) -> JSONWebKeySet? {
-    switch entries[source] {
-    case .read(let keys): keys
-    case .remote(let remote): remote.present
-    case nil: nil
-    }
-  }
-
-  /// Returns the keys of a source after a fetch, if one is in flight or the schedule allows one; otherwise at once. Waits
-  /// for at most ten seconds, and ends early if the task is cancelled.
-  ///
-  /// - Parameter isFirst: Whether the caller found no keys. If the first ones have arrived since, they are fresh.
-  func fresh(_ source: KeySetSource, isFirst: Bool = false) async -> JSONWebKeySet? {
-    switch entries[source] {
-    case .read(let keys): keys
-    case .remote(let remote): await remote.fresh(isFirst: isFirst)
-    case nil: nil
-    }
-  }
+  func present(_ source: KeySetSource) -> JSONWebKeySet? { read[source] ?? remotes[source]?.present }
 
   /// Returns whether a fetch of any of the sources is in flight, or may begin.
-  func mayFetch(_ sources: [KeySetSource]) -> Bool {
-    sources.contains { entries[$0]?.remote?.mayFetch ?? false }
+  func mayFetch(_ sources: [KeySetSource]) -> Bool { sources.contains { remotes[$0]?.mayFetch ?? false } }
+
+  /// Waits for fetches of several sources at once, ten seconds in all, unless the schedule allows none, and until the task
+  /// is cancelled. The caller has no keys of those in `lacking`, so those that have arrived since are fresh.
+  func refresh(_ sources: [KeySetSource], lacking: [KeySetSource]) async {
+    await withTaskGroup(of: Void.self) { group in
+      for source in sources {
+        if let remote = remotes[source] { group.addTask { await remote.fetch(isFirst: lacking.contains(source)) } }
+      }
+    }
+  }
+}
+
+/// The key set of one provider. The server fetches it by its schedule, and keeps it until a newer one arrives.
+final class RemoteKeySet: Sendable {
+  private let loop: IOLoop
+  private let context: KeySetContext
+  private let throttle: Throttle
+  /// Called on the loop after each fetch.
+  private let ended: @Sendable () -> Void
+  private let state: Locked<State>
+
+  private struct State {
+    var place: KeySetPlace
+    /// The address of the keys in the provider's discovery document; nil before the first.
+    var discovered: KeySetDiscovery?
+    var schedule = KeySetSchedule()
+    var keys: JSONWebKeySet?
+    var waiting: [ObjectIdentifier: OneShot<Void>] = [:]
+    var fetch: Task<Void, Never>?
+    var fetches = 0
+    var failures = 0
+    var isClosed = false
   }
 
-  /// Waits for the keys of several sources at the same time: ten seconds in all, even if several providers hang.
-  ///
-  /// - Parameter lacking: The sources of which the caller found no keys, so that those which are there are new.
-  func refresh(_ sources: [KeySetSource], lacking: [KeySetSource]) async {
-    await withTaskGroup { group in
-      for source in sources { group.addTask { _ = await fresh(source, isFirst: lacking.contains(source)) } }
+  /// The maximum number of callers that wait for a fetch: 1000. Further callers use the present keys at once, so that
+  /// strangers with invented tokens cannot fill the server while a provider is slow.
+  private static let mostWaiting = 1000
+
+  init(_ place: KeySetPlace, loop: IOLoop, context: KeySetContext, ended: @escaping @Sendable () -> Void) {
+    (state, throttle) = (Locked(State(place: place)), Throttle(context.logger))
+    (self.loop, self.context, self.ended) = (loop, context, ended)
+  }
+
+  /// The present keys; nil before the first successful fetch.
+  var present: JSONWebKeySet? { state.withLock { $0.keys } }
+
+  /// The time of the next fetch; in the past if one is due or in flight.
+  var nextAt: Int { state.withLock { $0.schedule.nextAt } }
+
+  var counts: KeySetCounts {
+    state.withLock { state in
+      let age = state.schedule.fetchedAt.map { context.clock() - $0 }
+      return KeySetCounts(fetches: state.fetches, failures: state.failures, missing: age == nil ? 1 : 0, oldestAge: age)
     }
   }
 
-  var remotes: [RemoteKeySet] { entries.values.compactMap(\.remote) }
+  /// Uses other CAs or another proxy for further fetches.
+  func use(_ place: KeySetPlace) { state.withLock { $0.place = place } }
+  func refresh(_ occasion: KeySetSchedule.Occasion) { state.withLock { begin(occasion, &$0) } }
+
+  /// Whether a fetch is in flight, or may begin for a JWT that the present keys do not verify.
+  var mayFetch: Bool {
+    state.withLock { state in
+      !state.isClosed && (state.fetch != nil || state.schedule.allows(.unknownKey, now: context.clock()))
+    }
+  }
+
+  /// Waits as ``KeySetTable/refresh(_:lacking:)`` has it.
+  func fetch(isFirst: Bool) async {
+    let end = OneShot<Void>()
+    let isWaiting = state.withLock { state in
+      if isFirst, state.keys != nil { return false }
+      begin(.unknownKey, &state)
+      guard state.fetch != nil, state.waiting.count < Self.mostWaiting else { return false }
+      state.waiting[ObjectIdentifier(end)] = end
+      return true
+    }
+    guard isWaiting else { return }
+    await withTaskCancellationHandler {
+      await end.get()
+    } onCancel: {
+      state.withLock { $0.waiting[ObjectIdentifier(end)] = nil }
+      end.resume(())
+    }
+  }
+
+  /// Cancels a fetch in flight, and prevents further ones.
+  func close() {
+    let fetch = state.withLock { state in
+      state.isClosed = true
+      return state.fetch
+    }
+    fetch?.cancel()
+  }
+
+  private func begin(_ occasion: KeySetSchedule.Occasion, _ state: inout State) {
+    guard !state.isClosed, state.schedule.begin(for: occasion, now: context.clock()) else { return }
+    context.underWay.enter()
+    let fetch = KeySetFetch(
+      place: state.place, discovered: state.discovered, timeouts: context.timeouts, now: context.clock(),
+      occasion: occasion)
+    state.fetch = Task(executorPreference: loop) { [self] in
+      end(await fetch.result(on: loop), of: fetch)
+      context.underWay.leave()
+    }
+  }
+
+  /// Records and logs the result before it resumes the waiters, because they may read both.
+  private func end(_ result: Result<KeySetFetch.Fetched, KeySetFetch.Failure>, of fetch: KeySetFetch) {
+    let (earlier, isClosed) = state.withLock { ($0.keys, $0.isClosed) }
+    switch result {
+    case _ where isClosed: break
+    case .success(let fetched): tell(fetched, of: fetch.place.url, after: earlier)
+    case .failure(let failure): tell(failure, of: fetch.place.url, keeping: earlier)
+    }
+    let waiting = state.withLock { state in
+      state.fetches += 1
+      switch result {
+      case .success(let fetched):
+        (state.keys, state.discovered) = (fetched.keys, fetched.discovered)
+        state.schedule.succeeded(now: context.clock(), maxAge: fetched.maxAge)
+      case .failure:
+        state.failures += 1
+        // The keys may have moved: the next fetch asks the provider where they are.
+        state.discovered?.isDoubtful = true
+        state.schedule.failed(now: context.clock())
+      }
+      defer { (state.waiting, state.fetch) = ([:], nil) }
+      return state.waiting
+    }
+    for end in waiting.values { end.resume(()) }
+    ended()
+  }
+
+  private func tell(_ fetched: KeySetFetch.Fetched, of place: ServiceURL, after earlier: JSONWebKeySet?) {
+    let keys = fetched.keys
+    let url = fetched.discovered?.url ?? place
+    context.logger.debug("Key set fetched", metadata: ["keys.url": "\(url)", "keys.count": "\(keys.count)"])
+    if let failure = fetched.discoveryFailure {
+      throttle.log(
+        "discovery",
+        """
+        The server could not fetch the discovery document \(place). \(failure) It took the keys from \(url), where they \
+        were before.
+        """)
+    }
+    guard keys.findings != earlier?.findings else { return }
+    for finding in keys.findings { context.logger.warning("\(url): \(finding)") }
+  }
+
+  private func tell(_ failure: KeySetFetch.Failure, of place: ServiceURL, keeping earlier: JSONWebKeySet?) {
+    let consequence =
+      earlier == nil ? "Until the server has them, it accepts no JWT that they sign." : "The earlier keys stay in use."
+    throttle.log(
+      "failed", "The server could not fetch the keys at \(failure.url ?? "\(place)"). \(failure) \(consequence)")
+  }
 }

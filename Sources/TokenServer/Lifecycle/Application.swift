@@ -18,15 +18,12 @@ package struct Application {
   /// A sentence that names the settings of the public listener's address, for errors.
   private let addressHint: String
   private let loops: SystemResources.Loops
-  private let services: Services
   private let logger: Logger
+  private var services: Services { initialSnapshot.services }
 
   /// Serves with these settings, which it reloads, until a signal ends the process. Returns whether all audit records are
-  /// written. Throws `InvalidSettings`, or a sentence for the operator.
-  ///
-  /// - Parameters:
-  ///   - findings: The failures to protect the key's memory.
-  ///   - announce: Called with the addresses and the settings of the listeners, once they accept connections.
+  /// written. Throws `InvalidSettings`, or a sentence for the operator. The findings are the failures to protect the key's
+  /// memory, and `announce` gets the addresses and the settings of the listeners, once they accept connections.
   package static func serve(
     _ input: SettingsInput, findings: [Finding], announce: (Addresses, Settings.Server) -> Void
   ) throws -> Bool {
@@ -35,29 +32,27 @@ package struct Application {
     let sockets = try PassedListeners(PassedSocket.take())
     var input = input
     input.host.sockets = sockets
-    let load: Reloader.Load = { [input] () throws(InvalidSettings) in try Settings.load(input) }
     // The fingerprints come before the contents, so a change in between causes another reload.
     var files = FileFingerprints([input.configurationFile].compactMap { $0 })
     // Settings may come from a pipe, which can take any time.
     ProcessSignals.endAtOnce()
-    let loaded = try load()
+    let loaded = try Settings.load(input)
     ProcessSignals.hold()
     files.watch(loaded.paths)
-    var source = try RuntimeSnapshot.Source(loaded)
-    source.warnings += findings.map(\.description)
+    let source = try RuntimeSnapshot.Source(loaded, findings: findings.map(\.description))
     let confinement = FileConfinement.begin(for: loaded, keepsAbstractSockets: manager?.isAbstract == true)
-    try probe(source.files.key)
+    try probe(source.key)
     let reload: Reloader.Load = { [input] () throws(InvalidSettings) in
       try checkReloads(of: input.configurationFile)
       // First, because a settings file that cannot be read has no settings.
       let file = input.configurationFile.map { [(setting: "--config", path: $0)] } ?? []
       try confinement.check(file)
-      let loaded = try load()
-      try confinement.check(loaded.files.paths)
+      let loaded = try Settings.load(input)
+      try confinement.check(loaded.draft.files.paths)
       try confinement.check(loaded.settings)
       return loaded
     }
-    return try Application(source).run(reload: (reload, files), manager: manager, confinement: confinement) {
+    return try Application(source, load: reload).run(files: files, manager: manager, confinement: confinement) {
       announce($0, loaded.settings.server)
     }
   }
@@ -71,25 +66,22 @@ package struct Application {
     }
   }
 
-  /// Serves with an emulator in Apple's place, for every caller, as ``serve(_:findings:announce:)`` does.
-  ///
-  /// - Parameter addressHint: The sentence that names the source of the public listener's address in errors.
+  /// Serves with an emulator in Apple's place, for every caller, as ``serve(_:findings:announce:)`` does. `addressHint`
+  /// names the source of the public listener's address in errors.
   package static func serveDemo(
     _ settings: Settings, key: SigningKey, findings: [Finding], addressHint: String, announce: (Addresses) -> Void
   ) throws {
     var source = try RuntimeSnapshot.Source(
       settings: settings, key: key, warnings: findings.map(\.description), proxies: ProxyEnvironment([:]))
     source.isDemo = true
-    _ = try Application(source, addressHint: addressHint).run(reload: nil, announce: announce)
+    _ = try Application(source, load: nil, addressHint: addressHint).run(announce: announce)
   }
 
-  /// Throws if the configuration has come from a pipe without a name, as in `--config <(…)`, which ends with the start.
-  /// A FIFO in a folder may have another writer by now.
+  /// Throws if the configuration was a pipe without a name, as `--config <(…)`. A FIFO may have another writer now.
   private static func checkReloads(of configurationFile: String?) throws(InvalidSettings) {
     var status = stat()
-    guard let path = configurationFile, unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFIFO else {
-      return
-    }
+    guard let path = configurationFile, unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFIFO
+    else { return }
     if let name = unsafe realpath(path, nil) { return unsafe free(name) }
     let error = SettingsError(
       "--config", problem: "the file \(quotedPath(path)) is a pipe, which the server has read to its end at the start",
@@ -97,8 +89,10 @@ package struct Application {
     throw InvalidSettings(errors: [error], warnings: [])
   }
 
-  /// Prepares everything that needs no listener. Throws a sentence for the operator.
-  init(_ source: RuntimeSnapshot.Source, addressHint: String? = nil) throws(StartError) {
+  /// Prepares everything that needs no listener. `load` is nil if there is nothing to reload.
+  private init(
+    _ source: RuntimeSnapshot.Source, load: Reloader.Load?, addressHint: String? = nil
+  ) throws(StartError) {
     let settings = source.settings
     self.addressHint = addressHint ?? settings.server.address.settings
     let sink = LogSink(
@@ -109,14 +103,12 @@ package struct Application {
     Heap.returnLargeBlocks()
     let trimmer = HeapTrimmer()
     let memory = MemoryBudget(limit: settings.server.limits.memory) { trimmer.trimSoon() }
+    let services: Services
     do {
       try SystemResources.checkDescriptors(loops: settings.server.loops)
-      let loops = try SystemResources.startLoops(settings.server, hasAdmin: settings.admin != nil)
-      services = try Services(source, loops: loops.public, memory: memory, sink: sink, logger: logger)
-      self.loops = loops
-    } catch {
-      throw StartError("\(error)")
-    }
+      loops = try SystemResources.startLoops(settings.server, hasAdmin: settings.admin != nil)
+      services = try Services(source, load: load, loops: loops.public, memory: memory, sink: sink, logger: logger)
+    } catch { throw StartError("\(error)") }
     initialSnapshot = try RuntimeSnapshot(source, of: services)
     services.metrics.signingKeys.all = [
       SigningKeys.Key(id: initialSnapshot.minter.key.keyID, state: .signing, lastProof: Glibc.time(nil))
@@ -127,11 +119,8 @@ package struct Application {
   }
 
   /// Serves until a signal requests the end, and drains. Returns whether all audit records are written.
-  ///
-  /// - Parameter reload: The function that loads the settings, and the fingerprints of their files before the first read;
-  ///   nil if there is nothing to reload.
-  func run(
-    reload: (load: Reloader.Load, files: FileFingerprints)?, manager: ServiceNotifier? = nil,
+  private func run(
+    files: FileFingerprints = FileFingerprints([]), manager: ServiceNotifier? = nil,
     confinement: FileConfinement? = nil, announce: (Addresses) -> Void
   ) throws(StartError) -> Bool {
     let servers = try start()
@@ -143,11 +132,8 @@ package struct Application {
     let isDemo = initialSnapshot.source.isDemo
     for check in isDemo ? [] : initialSnapshot.settings.hostChecks { logger.info("\(check)") }
     warnWhenLockedMemoryIsFull()
-    services.metrics.load.withLock { $0 = reload?.load }
-    let reloader = reload.map { reload in
-      Reloader(
-        initialSnapshot, files: reload.files, servers: servers, services: services, logger: logger, manager: manager,
-        load: reload.load)
+    let reloader = services.load.map { load in
+      Reloader(initialSnapshot, files: files, servers: servers, logger: logger, manager: manager, load: load)
     }
     services.access.keySets.begin()
     services.group?.start(services.participants)
@@ -155,7 +141,7 @@ package struct Application {
     reloader?.watch()
     let addresses = Addresses(
       public: servers.public.addresses, admin: servers.admin?.addresses ?? [], isSecure: initialSnapshot.tls != nil)
-    initialSnapshot.publicURL.withLock { $0 = addresses.publicURL }
+    services.publicURL.withLock { $0 = addresses.publicURL }
     announce(addresses)
     if let manager { tell(manager, addresses) }
     while goesOn(after: ProcessSignals.next(), reloader) {}
@@ -179,8 +165,7 @@ package struct Application {
     return lost == 0
   }
 
-  /// Acts on a signal. Returns whether the server goes on: SIGTERM and SIGINT end it, and if there is nothing to reload, so
-  /// does SIGHUP, because the terminal has hung up.
+  /// Acts on a signal. Returns whether the server goes on. SIGHUP without settings to reload is the terminal's hang-up.
   private func goesOn(after signal: Int32, _ reloader: Reloader?) -> Bool {
     switch signal {
     case SIGHUP:
@@ -222,14 +207,10 @@ package struct Application {
     let isSecure: Bool
 
     /// One line for each listener.
-    package var lines: [String] {
-      `public`.map { "Listening on \(url($0))" } + admin.map { "Admin on http://\($0)" }
-    }
+    package var lines: [String] { `public`.map { "Listening on \(url($0))" } + admin.map { "Admin on http://\($0)" } }
 
     /// The URL at which this machine reaches the public listener.
-    var publicURL: String? {
-      (`public`.first { $0.ipAddress?.isIPv4 ?? false } ?? `public`.first).map(url)
-    }
+    var publicURL: String? { (`public`.first { $0.ipAddress?.isIPv4 ?? false } ?? `public`.first).map(url) }
 
     /// Whether only this machine reaches the public listener.
     package var areLoopback: Bool { `public`.allSatisfy { $0.ipAddress?.isLoopback ?? true } }
@@ -251,18 +232,13 @@ package struct Application {
   private typealias Servers = (public: Server, admin: Server?)
 
   private func start() throws(StartError) -> Servers {
-    do {
-      let server = try publicServer()
-      services.metrics.watch(server)
-      return (server, try adminServer())
-    } catch let error as StartError {
-      throw error
-    } catch {
-      throw StartError("\(error)")
-    }
+    let routers = initialSnapshot.routers()
+    let server = try publicServer(routers.public)
+    services.metrics.watch(server)
+    return (server, try adminServer(routers.admin))
   }
 
-  private func publicServer() throws -> Server {
+  private func publicServer(_ router: Router) throws(StartError) -> Server {
     let settings = initialSnapshot.settings.server
     var configuration = Server.Configuration(
       endpoint: Endpoint(settings.address),
@@ -285,42 +261,32 @@ package struct Application {
     }
     configuration.forwardedField = settings.forwarded
     configuration.requiresProxyHeader = settings.proxyProtocol
-    return try Self.opening(hint: addressHint) {
-      try Server(configuration, router: initialSnapshot.publicRouter, loops: loops.public)
+    do throws(ListenError) { return try Server(configuration, router: router, loops: loops.public) } catch {
+      throw StartError(error, hint: addressHint)
     }
   }
 
-  /// Returns the server. The error of a failed listener names the settings of its address.
-  private static func opening(hint settings: String, _ server: () throws -> Server) throws -> Server {
-    do { return try server() } catch let error as ListenError { throw StartError(error, hint: settings) }
-  }
-
-  /// The additional time for a response, beyond the catalog's own timeout: the server may first have to fetch key sets,
-  /// 10 s each, and a slow client has time to read.
+  /// The time for a response beyond the catalog's own timeout: for fetches of key sets, 10 s each, and for slow clients.
   private static let workMargin = Duration.seconds(60)
 
-  private func adminServer() throws -> Server? {
+  private func adminServer(_ router: Router) throws(StartError) -> Server? {
     guard let admin = initialSnapshot.settings.admin, let loop = loops.admin else { return nil }
     var configuration = Server.Configuration(
-      endpoint: Endpoint(admin),
-      observer: ServerEvents(sink: services.sink, logger: logger))
+      endpoint: Endpoint(admin), observer: ServerEvents(sink: services.sink, logger: logger))
     configuration.reusesPort = initialSnapshot.settings.server.reusePort
     // A separate budget, so that operators can still use the admin listener when the public one has used up its budget.
     configuration.memory = MemoryBudget(limit: Self.adminMemory)
-    // It trusts no proxy: a browser on the machine of a trusted proxy would be exempt from the check of host names, and
-    // audit records name the operator's own address.
+    // No trusted proxy: a browser beside it would escape the check of hosts, and audit records name the operator.
     configuration.limits.connections = initialSnapshot.settings.server.descriptors.adminConnections
     configuration.spareDescriptors = Self.spareDescriptors
-    return try Self.opening(hint: Settings.Admin.addressSettings) {
-      try Server(configuration, router: initialSnapshot.adminRouter, loops: [loop])
+    do throws(ListenError) { return try Server(configuration, router: router, loops: [loop]) } catch {
+      throw StartError(error, hint: Settings.Admin.addressSettings)
     }
   }
 
   /// The memory budget for the few connections of probes and scrapes, in bytes.
   private static let adminMemory = 16 << 20
-
-  /// The descriptors for probes and scrapes when the process has no others left. They belong to those that the limit of
-  /// connections leaves to files.
+  /// The descriptors for probes and scrapes when the process has no others left, of those that connections leave to files.
   private static let spareDescriptors = 4
 
   /// The most time that a drain of both listeners takes, with a reserve.
@@ -331,8 +297,8 @@ package struct Application {
 
   private func drain(_ servers: Servers) {
     let settings = initialSnapshot.settings.server
-    logger.info(
-      "Drain started", metadata: ["drain.delay": "\(durationText(Int(settings.drainDelay.components.seconds)))"])
+    let delay = durationText(Int(settings.drainDelay.components.seconds))
+    logger.info("Drain started", metadata: ["drain.delay": "\(delay)"])
     services.health.beginDrain()
     servers.public.beginDrain()
     _ = DispatchSemaphore(value: 0).wait(timeout: .now() + settings.drainDelay / .seconds(1))

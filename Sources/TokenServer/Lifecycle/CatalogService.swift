@@ -15,8 +15,7 @@ package import TLS
 import Tracing
 import UpstreamAdmission
 
-/// The catalog gateway, and an upstream client for each event loop. There is one instance; a reload changes the
-/// tokens, Apple's CAs, and whether responses are public.
+/// The catalog gateway, and an upstream client for each event loop, for the whole process.
 final class CatalogService: Sendable {
   let proxy: CatalogGateway
   let tally = Locked(UpstreamTally())
@@ -27,18 +26,14 @@ final class CatalogService: Sendable {
   private let clients: [UpstreamClient]
   private let routes: [ObjectIdentifier: UpstreamRoute]
 
-  /// Throws a sentence if the proxy to the upstream is unusable.
-  ///
-  /// - Parameters:
-  ///   - burst: How long requests may wait for a place among those at the upstream before it counts as overload.
-  ///   - shared: Returns the cache that the replicas share, for a loop; nil without one.
+  /// Throws a sentence if the proxy to the upstream is unusable. `burst` is how long requests may wait for a place among
+  /// those at the upstream before it counts as overload, and `shared` returns a loop's cache that the replicas share.
   init(
     _ settings: Settings.Catalog, authorities: TLSClientContext, connectionsPerLoop: Int, burst: Duration,
     loops: [IOLoop], memory: MemoryBudget, logger: Logger, spans: SpanExporter? = nil,
     shared: (IOLoop) -> (any SharedCache)? = { _ in nil }
   ) throws {
-    self.authorities = authorities
-    self.spans = spans
+    (self.authorities, self.spans, self.loops) = (authorities, spans, loops)
     var proxy = CatalogGateway.Configuration(settings)
     proxy.memory = memory
     proxy.concurrency.burst = burst
@@ -51,7 +46,6 @@ final class CatalogService: Sendable {
     configuration.limits.http1Connections = min(configuration.limits.http1Connections, connectionsPerLoop)
     configuration.limits.http2Connections = min(configuration.limits.http2Connections, connectionsPerLoop)
     configuration.memory = memory
-    self.loops = loops
     clients = loops.map { UpstreamClient(configuration, loop: $0) }
     let routes = clients.map { UpstreamRoute($0, executor: $0.loop, shared: shared($0.loop)) }
     self.routes = Dictionary(uniqueKeysWithValues: zip(loops.map { ObjectIdentifier($0) }, routes))
@@ -61,10 +55,10 @@ final class CatalogService: Sendable {
 
   /// Uses the key, the access policy and the trusted CAs of a generation from now on.
   func use(_ snapshot: RuntimeSnapshot, instead previous: RuntimeSnapshot? = nil) {
-    proxy.setPublic(snapshot.policy.catalogIsPublic)
+    proxy.setPublic(snapshot.gate.policy.catalogIsPublic)
     // The CAs of an upstream that a restart will use are not for the present one.
     if snapshot.source.settings.catalog?.upstream == snapshot.settings.catalog?.upstream {
-      authorities.replace(by: snapshot.source.files.upstreamAuthorities)
+      authorities.replace(by: snapshot.source.upstreamAuthorities)
     }
     guard snapshot.minter !== previous?.minter else { return }
     proxy.use(CatalogTokens(minter: snapshot.minter))
@@ -73,24 +67,24 @@ final class CatalogService: Sendable {
 
   /// Responds from the cache or from Apple. `receive` takes the reply, once, on the loop of the context.
   func start(
-    _ call: CatalogCall, in context: RequestContext, then receive: @escaping @Sendable (consuming CatalogReply) -> Void
+    _ call: CatalogCall, for payer: QuotaCaller, in context: RequestContext,
+    then receive: @escaping @Sendable (consuming CatalogReply) -> Void
   ) -> (any CancellableWork)? {
     guard let route = routes[ObjectIdentifier(context.loop)] else {
       receive(.cancelled)
       return nil
     }
-    // Apple reads content only in requests of users, and content that is not part of the cache key must not be
-    // forwarded.
+    // Apple reads content only in requests of users. It is no part of the cache key, so no other request has any.
     let hasContent = call.target.kind == .me && context.contentLength != 0
     return proxy.start(
-      call, content: hasContent ? context.content : nil, contentLength: hasContent ? context.contentLength : nil,
-      waited: context.waited, by: route, then: receive)
+      call, for: payer, content: hasContent ? context.content : nil,
+      contentLength: hasContent ? context.contentLength : nil, waited: context.waited, by: route, then: receive)
   }
 
   /// Refreshes a stale response in the background, or compresses a long one.
-  func refresh(_ call: CatalogCall, on loop: IOLoop) {
+  func refresh(_ call: CatalogCall, for payer: QuotaCaller, on loop: IOLoop) {
     guard let route = routes[ObjectIdentifier(loop)] else { return }
-    loop.atEndOfTurn { [proxy] in proxy.refresh(call, by: route) }
+    loop.atEndOfTurn { [proxy] in proxy.refresh(call, for: payer, by: route) }
   }
 
   /// Asks Apple Music whether it accepts a token of `minter`. It returns at once, and passes the result to `report`.
@@ -99,13 +93,10 @@ final class CatalogService: Sendable {
     guard let loop = loops.first, let route = routes[ObjectIdentifier(loop)] else {
       return report(TokenTest(.unknown, "The server has no event loop."))
     }
-    let token: ProxyToken
-    do { token = try CatalogTokens(minter: minter).mint(now: Glibc.time(nil)) } catch {
-      return report(TokenTest(.unknown, "\(error)"))
-    }
-    Task(executorPreference: loop) { [proxy] in
-      report(await proxy.test(token, by: route))
-    }
+    do {
+      let token = try CatalogTokens(minter: minter).mint(now: Glibc.time(nil))
+      Task(executorPreference: loop) { [proxy] in report(await proxy.test(token, by: route)) }
+    } catch { report(TokenTest(.unknown, "\(error)")) }
   }
 
   func close() { for client in clients { client.close() } }
@@ -132,8 +123,7 @@ extension UpstreamClient.Configuration {
     let upstream = settings.upstream
     self.init(
       upstream.isSecure ? .https : .http, host: upstream.hostToResolve, port: upstream.port,
-      tls: upstream.isSecure ? authorities : nil,
-      proxy: try settings.proxy.map { try UpstreamProxy($0) })
+      tls: upstream.isSecure ? authorities : nil, proxy: try settings.proxy.map { try UpstreamProxy($0) })
     // Of the time in which a caller waits for a connection, an attempt leaves a fifth for the next one.
     limits.attempt = max(limits.attempt, settings.timeouts.connect * 4 / 5)
     // A way on which a connection takes long delays the answer to a ping, too.
@@ -147,9 +137,8 @@ package struct CatalogTokens: TokenSource {
 
   package init(minter: TokenMinter) { self.minter = minter }
 
-  /// The lifetime of such a token in seconds; a new one is minted after half of it. A clock that is off by minutes does
-  /// no harm, and a token that leaks at the upstream is worth little.
-  static let lifetime = 3600
+  /// The lifetime in seconds: harmless with a clock off by minutes, and a token that leaks upstream is worth little.
+  private static let lifetime = 3600
 
   package var isRemote: Bool { minter.key.remote != nil }
 
@@ -174,9 +163,7 @@ struct CatalogEvents: CatalogObserver {
     logger: Logger, tally: Locked<UpstreamTally> = Locked(UpstreamTally()),
     record: @escaping @Sendable (UpstreamAttempt) -> Void = { _ in }
   ) {
-    throttle = Throttle(logger)
-    self.tally = tally
-    self.record = record
+    (throttle, self.tally, self.record) = (Throttle(logger), tally, record)
   }
 
   func noticed(_ notice: CatalogNotice) {

@@ -14,11 +14,9 @@ import TLS
 struct FileConfinement: Sendable {
   /// What the process may still do with files, each a file or a folder with everything below.
   struct Grants: Sendable, Equatable {
-    /// The places of files that a reload reads again, and that the system's libraries read. The process may not list the
-    /// folders.
+    /// The places of files that a reload reads again, and that the system's libraries read, without lists of folders.
     var reading: [String] = []
-    /// Folders that the process may list as well: its own in procfs, to count its descriptors, and the certification
-    /// authorities, whose folder OpenSSL searches.
+    /// Folders that the process may list as well: its own in procfs, to count its descriptors, and OpenSSL's with CAs.
     var listing: [String] = []
     /// The place of the audit log, where a rotation creates a new file.
     var writing: [String] = []
@@ -50,10 +48,8 @@ struct FileConfinement: Sendable {
     return begin(grants, keepsAbstractSockets: keepsAbstractSockets)
   }
 
-  /// Gives up new privileges, and all access to files except the grants, for this thread and all that it creates. A
-  /// kernel that refuses is no error: the restriction is a second line of defence.
-  ///
-  /// - Parameter keepsAbstractSockets: Whether the process sends to an abstract Unix-domain socket of another process.
+  /// Gives up new privileges, all access to files except the grants, and unless `keepsAbstractSockets`, to abstract sockets,
+  /// for this thread and all that it creates. A kernel may refuse: the restriction is a second line of defence.
   static func begin(_ grants: Grants, keepsAbstractSockets: Bool) -> FileConfinement {
     FileConfinement(grants: grants, outcome: outcome(of: grants, keepsAbstractSockets))
   }
@@ -89,8 +85,7 @@ struct FileConfinement: Sendable {
     // A rule is about an inode. Procfs makes another one once nothing holds the entry, so this process holds its own.
     if place.utf8.starts(with: "/proc/".utf8) { _ = fcntl(descriptor.raw, F_DUPFD_CLOEXEC, 0) }
     let isFolder = unsafe fstat(descriptor.raw, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
-    let result = cplatform_landlock_allow(
-      ruleset.raw, descriptor.raw, isFolder ? access : access & FileAccess.ofFiles)
+    let result = cplatform_landlock_allow(ruleset.raw, descriptor.raw, isFolder ? access : access & FileAccess.ofFiles)
     return result == 0 || errno == EBADFD ? nil : SocketError(during: "landlock_add_rule")
   }
 
@@ -102,14 +97,12 @@ struct FileConfinement: Sendable {
     static let removeFile: UInt64 = 1 << 5
     static let makeFile: UInt64 = 1 << 8
     static let makeSocket: UInt64 = 1 << 9
-
     static let append = writeFile | makeFile
     static let bind = makeSocket | removeFile
     /// Those that are possible with a file; the others are about folders.
     static let ofFiles = readFile | writeFile
 
-    /// Everything that this version can deny: 13 accesses, then moving between folders (2), truncation (3), and device
-    /// control (5).
+    /// Everything that this version can deny: 13 accesses, then moves between folders (2), truncation (3), devices (5).
     static func all(_ version: Int) -> UInt64 {
       let count = version >= 5 ? 16 : version >= 3 ? 15 : version == 2 ? 14 : 13
       return (1 << count) - 1
@@ -127,8 +120,7 @@ struct FileConfinement: Sendable {
     guard case .enforced = outcome else { return }
     let errors = files.filter { Self.isDenied($0.path) }.map { file in
       SettingsError(
-        file.setting,
-        problem: "the file \(quotedPath(file.path)) is not one that the server may read since its start",
+        file.setting, problem: "the file \(quotedPath(file.path)) is not one that the server may read since its start",
         remedy: "restart the server to use it, or keep such files in one folder without files of other programs")
     }
     if !errors.isEmpty { throw InvalidSettings(errors: errors, warnings: []) }
@@ -146,9 +138,8 @@ struct FileConfinement: Sendable {
   /// Whether Landlock denies reading. It does not restrict access(2), which tells what permissions allow.
   private static func isDenied(_ path: String) -> Bool {
     var status = stat()
-    guard unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG, unsafe access(path, R_OK) == 0 else {
-      return false
-    }
+    guard unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG, unsafe access(path, R_OK) == 0
+    else { return false }
     let raw = unsafe open(path, O_RDONLY | O_CLOEXEC)
     guard raw < 0 else {
       close(raw)
@@ -182,9 +173,7 @@ extension Settings {
 }
 
 extension FileConfinement.Grants {
-  /// Returns the grants for a server that names these files.
-  ///
-  /// - Parameter files: The paths of the files that a reload reads again.
+  /// Creates the grants of a server, with the files that a reload reads again.
   init(reading files: [String], auditFile: String?, unixSocket: String?) {
     reading = Self.distinct(files.flatMap { Self.places(of: $0) } + Self.system)
     listing = Self.distinct(["/proc/self"] + TLSClientContext.systemStore)
@@ -203,10 +192,9 @@ extension FileConfinement.Grants {
     return folders + authorities + resolver(configuration: "/etc/resolv.conf")
   }
 
-  /// Returns what the resolver reads (nsswitch.conf(5), resolv.conf(5)): its files, and the folder to which the link leads
-  /// if its configuration is one, as systemd-resolved makes it. A DHCP client or NetworkManager puts a new file in place of
-  /// one that is no link, and without it no name is found any more, so all of its folder is granted then. A container's
-  /// engine mounts the file, and nothing can replace a mount.
+  /// Returns what the resolver reads (nsswitch.conf(5), resolv.conf(5)): its files, and the folder to which its
+  /// configuration links, as systemd-resolved makes it. Without a link, all of its folder: a DHCP client or NetworkManager
+  /// replaces the file, and without it no name is found. A container's engine mounts the file, and nothing replaces a mount.
   static func resolver(configuration: String) -> [String] {
     let files = ["hosts", "nsswitch.conf", "host.conf", "gai.conf", "services", "protocols", "ld.so.cache"]
     let named = files.map { "/etc/\($0)" } + [configuration]
@@ -220,7 +208,7 @@ extension FileConfinement.Grants {
     return status.st_mode & S_IFMT != S_IFLNK && status.st_dev == parent.st_dev
   }
 
-  /// Returns the folders of the files that the links in a folder lead to, as in OpenSSL's folders of certificates.
+  /// Returns the folders to which the links in a folder lead, as in OpenSSL's folders of certificates.
   static func targets(in folder: String) -> [String] {
     guard let entries = unsafe opendir(folder) else { return [] }
     defer { unsafe closedir(entries) }
@@ -230,8 +218,7 @@ extension FileConfinement.Grants {
       let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
         unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
       }
-      guard let file = canonical("\(folder)/\(name)"), !isTooWide(Self.folder(of: file)) else { continue }
-      let place = Self.folder(of: file)
+      guard let place = canonical("\(folder)/\(name)").map(Self.folder), !isTooWide(place) else { continue }
       if targets.last != place { targets.append(place) }
     }
     return targets
@@ -257,15 +244,13 @@ extension FileConfinement.Grants {
     guard let folder = canonical(folder) else { return isOfSystem(folder) }
     let shared = [
       "/", "/dev", "/etc", "/etc/ssl", "/home", "/media", "/mnt", "/opt", "/proc", "/root", "/run", "/srv", "/sys",
-      "/tmp",
-      "/usr", "/usr/local", "/usr/local/etc", "/var", "/var/lib", "/var/log", "/var/tmp",
+      "/tmp", "/usr", "/usr/local", "/usr/local/etc", "/var", "/var/lib", "/var/log", "/var/tmp",
     ]
     let home = unsafe getenv("HOME").map { unsafe String(cString: $0) }
     return shared.contains(folder) || folder == home.flatMap(canonical) || Self.folder(of: folder) == "/home"
   }
 
-  /// Returns the folders in which a link on the path leads to a neighbour, as in `current/tls.crt` with `current` ->
-  /// `releases/7`. A release or a renewal swaps such a link.
+  /// Returns the folders in which a link leads to a neighbour, as `current` -> `releases/7`, and a release swaps it.
   private static func swappedFolders(above file: String) -> [String] {
     var folders: [String] = []
     for end in file.utf8.indices where file.utf8[end] == UInt8(ascii: "/") && end != file.utf8.startIndex {

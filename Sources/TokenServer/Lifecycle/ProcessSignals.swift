@@ -9,10 +9,10 @@ public enum ProcessSignals {
   private static let all = [SIGHUP, SIGTERM, SIGINT, SIGUSR1, SIGUSR2]
 
   /// Blocks the signals, so that `next` receives them. Threads inherit the mask, so call it before there are any.
-  public static func hold() { change(SIG_BLOCK) }
+  public static func hold() { mask(SIG_BLOCK, all) }
 
   /// Restores the usual effect of the signals, for commands that do not serve.
-  public static func release() { change(SIG_UNBLOCK) }
+  public static func release() { mask(SIG_UNBLOCK, all) }
 
   /// Makes SIGTERM and SIGINT end the process with status 0, while there is nothing to drain.
   static func endAtOnce() {
@@ -33,12 +33,11 @@ public enum ProcessSignals {
 
   private static func setHandler(_ handler: @escaping @convention(c) (Int32) -> Void) {
     for number in [SIGTERM, SIGINT] { signal(number, handler) }
-    var set = Self.set([SIGTERM, SIGINT])
-    unsafe pthread_sigmask(SIG_UNBLOCK, &set, nil)
+    mask(SIG_UNBLOCK, [SIGTERM, SIGINT])
   }
 
-  private static func change(_ how: Int32) {
-    var set = Self.set(all)
+  private static func mask(_ how: Int32, _ numbers: [Int32]) {
+    var set = Self.set(numbers)
     unsafe pthread_sigmask(how, &set, nil)
   }
 

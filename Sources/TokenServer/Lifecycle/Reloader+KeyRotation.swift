@@ -12,15 +12,13 @@ import UpstreamAdmission
 
 /// The rotation from the active key to the next one, on the reloader's queue.
 extension Reloader {
-  /// Adopts the keys of the current snapshot: continues the rotation if they are the same as those of the one before, or
-  /// begins one.
+  /// Adopts the keys of the current snapshot: continues the rotation if they are the same as before, or begins one.
   func adoptKeys(insteadOf previous: RuntimeSnapshot?) {
-    if previous != nil { loadedAt = Glibc.time(nil) }
     if let before = previous?.minter.key, !current.minter.key.isSame(as: before) {
       noteKey(after: before, at: .notice, "Signing key replaced", "key_replaced")
     }
     let notBefore = current.settings.musickit.keys.next?.notBefore
-    if current.source.files.nextKey == nil {
+    if current.source.nextKey == nil {
       rotation = nil
     } else if let previous, rotation != nil, previous.source.hasSameKeys(as: current.source),
       previous.signsWithNextKey == current.signsWithNextKey
@@ -45,12 +43,10 @@ extension Reloader {
     after before: SigningKey, at level: Logger.Level, _ message: Logger.Message, _ event: StaticString
   ) {
     let (key, expiry) = (current.minter.key, tokenExpiries[before.keyID] ?? Glibc.time(nil))
-    logger.log(
-      level: level, message,
-      metadata: [
-        "key.id": "\(key.keyID)", "key.fingerprint": "\(key.fingerprint)", "key.previous": "\(before.keyID)",
-        "tokens.expire": "\(CivilTime(secondsSinceEpoch: expiry))",
-      ])
+    var metadata = key.metadata
+    metadata["key.previous"] = "\(before.keyID)"
+    metadata["tokens.expire"] = "\(CivilTime(secondsSinceEpoch: expiry))"
+    logger.log(level: level, message, metadata: metadata)
     services.access.audit.write(
       KeyAuditRecord(
         event: event, keyID: "\(key.keyID)", fingerprint: key.fingerprint, previous: "\(before.keyID)",
@@ -64,9 +60,7 @@ extension Reloader {
     guard let catalog = services.catalog, !current.signsWithNextKey, judgedMinter !== current.minter else { return }
     judgedMinter = current.minter
     guard catalog.proxy.status.tokenAcceptedAt == nil else { return }
-    let key = current.minter.key
-    catalog.test(current.minter) { [logger] result in
-      let metadata: Logger.Metadata = ["key.id": "\(key.keyID)", "key.fingerprint": "\(key.fingerprint)"]
+    catalog.test(current.minter) { [logger, metadata = current.minter.key.metadata] result in
       switch result.verdict {
       case .accepted: logger.info("Apple Music accepts tokens of the signing key.", metadata: metadata)
       case .refused:
@@ -91,37 +85,33 @@ extension Reloader {
   }
 
   private func prove(by catalog: CatalogService) {
-    guard let next = current.source.files.nextKey else { return }
-    let minter: TokenMinter
-    do { minter = try TokenMinter(key: next, team: current.minter.team, policy: current.minter.policy) } catch {
-      return proved(TokenTest(.unknown, "\(error)"))
-    }
-    let serial = rotationSerial
-    catalog.test(minter) { result in
-      self.queue.async {
-        // Otherwise a reload has begun another rotation meanwhile.
-        if self.rotation != nil, self.rotationSerial == serial { self.proved(result) }
+    guard let next = current.source.nextKey else { return }
+    do {
+      let minter = try TokenMinter(key: next, team: current.minter.team, policy: current.minter.policy)
+      catalog.test(minter) { [self, serial = rotationSerial] result in
+        queue.async { [self] in
+          // Otherwise a reload has begun another rotation meanwhile.
+          if rotation != nil, rotationSerial == serial { proved(result) }
+        }
       }
-    }
+    } catch { proved(TokenTest(.unknown, "\(error)")) }
   }
 
   private func proved(_ result: TokenTest) {
     let change = rotation?.proved(result.verdict, now: monotonicTime, wall: Glibc.time(nil))
     proofFinding = result.reason
-    guard let next = current.source.files.nextKey, let change else { return }
-    var metadata: Logger.Metadata = ["key.id": "\(next.keyID)", "key.fingerprint": "\(next.fingerprint)"]
+    guard let next = current.source.nextKey, let change else { return }
+    var metadata = next.metadata
     if let reason = result.reason { metadata["reason"] = "\(reason)" }
     switch change {
     case .accepted: logger.notice("Next signing key proved", metadata: metadata)
     case .confirmed: break
     case .undecided(let pause):
-      logger.warning(
-        "Next signing key not proved: Apple Music gave no verdict on a token of it.",
-        metadata: metadata.merging(["retry.after": "\(pause.components.seconds)s"]) { $1 })
+      metadata["retry.after"] = "\(pause.components.seconds)s"
+      logger.warning("Next signing key not proved: Apple Music gave no verdict on a token of it.", metadata: metadata)
     case .refused(let pause):
-      logger.error(
-        "Next signing key refused: Apple Music does not accept a token of it.",
-        metadata: metadata.merging(["retry.after": "\(pause.components.seconds)s"]) { $1 })
+      metadata["retry.after"] = "\(pause.components.seconds)s"
+      logger.error("Next signing key refused: Apple Music does not accept a token of it.", metadata: metadata)
       services.access.audit.write(
         KeyAuditRecord(event: "key_refused", keyID: "\(next.keyID)", fingerprint: next.fingerprint))
     case .fellBack:
@@ -146,28 +136,27 @@ extension Reloader {
   }
 
   private func publishKeys() {
-    let files = current.source.files
-    let lifetime = current.minter.policy.maxTTL
-    func expiry(_ id: KeyID) -> Int? { tokenExpiries[id] }
+    let (source, expiries) = (current.source, tokenExpiries)
     var keys = [
       SigningKeys.Key(
-        id: files.key.keyID, state: current.signsWithNextKey ? .replaced : .signing, lastProof: loadedAt,
-        tokensExpireAt: current.signsWithNextKey ? expiry(files.key.keyID) : nil)
+        id: source.key.keyID, state: current.signsWithNextKey ? .replaced : .signing,
+        lastProof: services.metrics.reloads.withLock { $0.lastSuccess },
+        tokensExpireAt: current.signsWithNextKey ? expiries[source.key.keyID] : nil)
     ]
-    if let next = files.nextKey, let rotation {
+    if let next = source.nextKey, let rotation {
       keys.append(
         SigningKeys.Key(
           id: next.keyID, state: rotation.state, lastProof: rotation.lastProof, finding: proofFinding,
-          tokensExpireAt: rotation.state == .signing ? nil : expiry(next.keyID)))
+          tokensExpireAt: rotation.state == .signing ? nil : expiries[next.keyID]))
     }
-    for id in current.settings.musickit.keys.retired {
-      // A process before this one may have signed with the key until it ended.
-      keys.append(
-        SigningKeys.Key(id: id, state: .retired, lastProof: nil, tokensExpireAt: expiry(id) ?? startedAt + lifetime))
+    // A process before this one may have signed with a retired key until it ended.
+    let lastOfEarlier = services.metrics.startTime + current.minter.policy.maxTTL
+    keys += current.settings.musickit.keys.retired.map { id in
+      SigningKeys.Key(id: id, state: .retired, tokensExpireAt: expiries[id] ?? lastOfEarlier)
     }
     // A key that a reload has replaced, and that the settings do not name any more.
-    for (id, time) in tokenExpiries.sorted(by: { $0.value < $1.value }) where !keys.contains(where: { $0.id == id }) {
-      keys.append(SigningKeys.Key(id: id, state: .retired, lastProof: nil, tokensExpireAt: time, isConfigured: false))
+    for (id, time) in expiries.sorted(by: { $0.value < $1.value }) where !keys.contains(where: { $0.id == id }) {
+      keys.append(SigningKeys.Key(id: id, state: .retired, tokensExpireAt: time, isConfigured: false))
     }
     services.metrics.signingKeys.all = keys
   }
@@ -178,13 +167,16 @@ extension Reloader {
 extension RuntimeSnapshot.Source {
   /// Whether both have the same active key, the same next key, and the same team, which a proof is about too.
   func hasSameKeys(as other: RuntimeSnapshot.Source) -> Bool {
-    settings.musickit.teamID == other.settings.musickit.teamID && files.key.isSame(as: other.files.key)
-      && (files.nextKey.map { ours in other.files.nextKey.map(ours.isSame) ?? false } ?? (other.files.nextKey == nil))
+    settings.musickit.teamID == other.settings.musickit.teamID && key.isSame(as: other.key)
+      && (nextKey.map { ours in other.nextKey.map(ours.isSame) ?? false } ?? (other.nextKey == nil))
   }
 }
 
 extension SigningKey {
   func isSame(as other: SigningKey) -> Bool { keyID == other.keyID && fingerprint == other.fingerprint }
+
+  /// The key in log lines.
+  var metadata: Logger.Metadata { ["key.id": "\(keyID)", "key.fingerprint": "\(fingerprint)"] }
 }
 
 /// The state of every configured signing key, for `/readyz` and `/metrics`. The reloader keeps it up to date.
@@ -192,27 +184,29 @@ final class SigningKeys: Sendable {
   struct Key: Sendable, Equatable {
     let id: KeyID
     var state: SigningKeyState
-    /// The time at which the key was last proved, in seconds since 1970: for the active key, when it signed its probe.
+    /// When the key was last proved, in seconds since 1970: for the active key, when it signed its probe.
     var lastProof: Int?
-    /// Why the last proof was not accepted: a sentence or more. Nil if it was, or if there was none.
+    /// Why the last proof was not accepted, in sentences. Nil if it was, or if there was none.
     var finding: String?
-    /// The time until which callers may hold tokens of the key, in seconds since 1970. Nil for a key that signs, and
-    /// for one that has not signed.
+    /// The time until which callers may hold tokens, in seconds since 1970. Nil for a key that signs or never has.
     var tokensExpireAt: Int?
     /// Whether the settings name the key. Another one counts until its tokens have expired.
     var isConfigured = true
+
+    /// The finding as the end of a sentence without its full stop; empty without one.
+    fileprivate var reason: String { finding.map { ": " + ($0.hasSuffix(".") ? $0.dropLast() : $0[...]) } ?? "" }
   }
 
   private let keys = Locked<[Key]>([])
-
-  /// The keys at a time in seconds since 1970.
-  func all(at now: Int) -> [Key] { all.filter { $0.isConfigured || $0.tokensExpireAt ?? 0 > now } }
 
   /// The keys in the order: active, next, retired.
   var all: [Key] {
     get { keys.withLock { $0 } }
     set { keys.withLock { $0 = newValue } }
   }
+
+  /// The keys at a time in seconds since 1970.
+  func all(at now: Int) -> [Key] { all.filter { $0.isConfigured || $0.tokensExpireAt ?? 0 > now } }
 
   /// The result of the readiness check of a rotation: a sentence, and whether the rotation needs the operator.
   var rotation: (detail: String, needsOperator: Bool)? {
@@ -227,35 +221,23 @@ final class SigningKeys: Sendable {
       return ("key \(next.id) is not proved yet, so key \(all[0].id) signs\(next.reason)", false)
     }
   }
-}
 
-extension SigningKeys.Key {
-  /// The finding as the end of a sentence without its full stop; empty without one.
-  fileprivate var reason: String {
-    guard let finding else { return "" }
-    return ": " + (finding.hasSuffix(".") ? finding.dropLast() : finding[...])
-  }
-}
-
-extension SigningKeys {
   /// The keys, and the time at which Apple Music last accepted a token of the key that signs.
   typealias Reading = (keys: [Key], accepted: Int?)
 
-  static let readings: [MetricReading<Reading>] = [
+  static let metrics = MetricReading<Reading>.group([
     .init(
-      .gauge, "musickit_signing_key_state",
+      "musickit_signing_key_state",
       "1 for the present state of each key, 0 for all others. Exactly one key is `signing`. A key that a reload has "
         + "replaced is `retired` while its tokens may live.",
       labels: ["key", "state"]
     ) { reading in
       reading.keys.flatMap { key in
-        SigningKeyState.allCases.map {
-          ([.configured("\(key.id)"), .configured($0.rawValue)], key.state == $0)
-        }
+        SigningKeyState.allCases.map { ([.configured("\(key.id)"), .configured($0.rawValue)], key.state == $0) }
       }
     },
     .init(
-      .gauge, "musickit_signing_key_last_proof_timestamp_seconds",
+      "musickit_signing_key_last_proof_timestamp_seconds",
       "Unix time at which Apple Music last accepted a token of the key, or the key signed its probe at a load. 0 before.",
       labels: ["key"]
     ) { reading in
@@ -265,11 +247,11 @@ extension SigningKeys {
       }
     },
     .init(
-      .gauge, "musickit_signing_key_tokens_expire_timestamp_seconds",
+      "musickit_signing_key_tokens_expire_timestamp_seconds",
       "Unix time until which callers may hold tokens of a key that does not sign any more: do not revoke it before.",
       labels: ["key"]
     ) { reading in
       reading.keys.compactMap { key in key.tokensExpireAt.map { ([.configured("\(key.id)")], $0) } }
     },
-  ]
+  ]) { ($0.services.metrics.signingKeys.all(at: Glibc.time(nil)), $0.services.catalog?.proxy.status.tokenAcceptedAt) }
 }

@@ -9,8 +9,7 @@ import ServerSettings
 import TLS
 import UpstreamAdmission
 
-/// Replaces settings, keys and certificates without a restart: on SIGHUP, and when one of their files changes. If any
-/// of the new ones is invalid, all old ones stay.
+/// Replaces settings, keys and certificates on SIGHUP, and when their files change. If any is invalid, all old ones stay.
 final class Reloader: @unchecked Sendable {
   // Sendable by confinement: all mutable state is accessed only on `queue`, which is serial.
 
@@ -20,12 +19,12 @@ final class Reloader: @unchecked Sendable {
   let queue = DispatchQueue(label: "reload")
   private let load: Load
   private let servers: (public: Server, admin: Server?)
-  let services: Services
   let logger: Logger
   private let manager: ServiceNotifier?
   private(set) var current: RuntimeSnapshot
+  var services: Services { current.services }
   var rotation: KeyRotation?
-  /// The number of rotations so far, so that the result of a proof is not taken for that of another rotation.
+  /// The number of rotations so far, because the result of a proof may come after its rotation.
   var rotationSerial = 0
   /// Why the last proof of the next key was not accepted; nil if it was, or if there was none.
   var proofFinding: String?
@@ -34,10 +33,6 @@ final class Reloader: @unchecked Sendable {
   /// The time until which callers may hold tokens of each key that has signed, in seconds since 1970. It never gets
   /// earlier: a shorter lifetime in new settings does not shorten the tokens that callers have.
   var tokenExpiries: [KeyID: Int] = [:]
-  /// The start of the server in seconds since 1970.
-  let startedAt = Glibc.time(nil)
-  /// The last load of the settings and the keys, in seconds since 1970.
-  var loadedAt = Glibc.time(nil)
   /// The files of the snapshot in use and of the last readable settings, because a missing key may appear later.
   private var files: FileFingerprints
   private var timer: (any DispatchSourceTimer)?
@@ -47,10 +42,10 @@ final class Reloader: @unchecked Sendable {
 
   /// - Parameter files: The fingerprints of the files of `current` from before they were read.
   init(
-    _ current: RuntimeSnapshot, files: FileFingerprints, servers: (public: Server, admin: Server?),
-    services: Services, logger: Logger, manager: ServiceNotifier?, load: @escaping Load
+    _ current: RuntimeSnapshot, files: FileFingerprints, servers: (public: Server, admin: Server?), logger: Logger,
+    manager: ServiceNotifier?, load: @escaping Load
   ) {
-    (self.current, self.servers, self.services, self.files) = (current, servers, services, files)
+    (self.current, self.servers, self.files) = (current, servers, files)
     (self.logger, self.manager, self.load) = (logger, manager, load)
   }
 
@@ -60,11 +55,11 @@ final class Reloader: @unchecked Sendable {
       let timer = DispatchSource.makeTimerSource(queue: queue)
       timer.schedule(deadline: .now() + Self.interval, repeating: Self.interval, leeway: .seconds(1))
       timer.setEventHandler { [unowned self] in
-        if self.files.haveChanged { self.reload(because: "a file changed") }
-        self.rotateKeys()
-        self.judgeKey()
-        self.services.catalog?.proxy.renewRemoteToken()
-        self.current.minter.key.remote?.retry()
+        if files.haveChanged { reload(because: "a file changed") }
+        rotateKeys()
+        judgeKey()
+        services.catalog?.proxy.renewRemoteToken()
+        current.minter.key.remote?.retry()
       }
       timer.resume()
       self.timer = timer
@@ -84,20 +79,21 @@ final class Reloader: @unchecked Sendable {
   }
 
   func install(_ next: RuntimeSnapshot) {
+    // First, because it takes long, and callers would meet the gateway of one generation and the gate of another meanwhile.
+    let routers = next.routers()
     services.catalog?.use(next, instead: current)
     if let secret = next.groupSecret { services.group?.use(secret) }
     // Files for a collector or a store that a restart will use are not for the present one.
     let (new, kept) = (next.source.settings, next.settings)
     if new.spanExport?.endpoint == kept.spanExport?.endpoint {
-      services.spans?.authorities?.replace(by: next.source.files.collectorAuthorities)
+      services.spans?.authorities?.replace(by: next.source.collectorAuthorities)
     }
-    if let store = next.source.files.store, new.shared?.address == kept.shared?.address {
+    if let store = next.source.store, new.shared?.address == kept.shared?.address {
       services.group?.use(store, user: new.shared?.user)
     }
-    servers.public.replace(
-      router: next.publicRouter, tls: next.tls,
-      strictTransportSecurity: next.settings.server.tls?.strictTransportSecurity)
-    servers.admin?.replace(router: next.adminRouter, tls: nil)
+    let transportSecurity = next.settings.server.tls?.strictTransportSecurity
+    servers.public.replace(router: routers.public, tls: next.tls, strictTransportSecurity: transportSecurity)
+    servers.admin?.replace(router: routers.admin, tls: nil)
     services.access.use(next)
     let (key, expiry) = (current.minter.key.keyID, Glibc.time(nil) + current.minter.policy.maxTTL)
     tokenExpiries[key] = max(tokenExpiries[key] ?? 0, expiry)
@@ -119,13 +115,13 @@ final class Reloader: @unchecked Sendable {
       files.keepOnly(current.source.paths + loaded.paths)
       files.watch(loaded.paths)
       let source = try RuntimeSnapshot.Source(loaded, replacing: current)
-      try probe(source.files.key)
+      try probe(source.key)
       let previous = current
       let next = try RuntimeSnapshot(
         source, of: services, replacing: current,
         signsWithNextKey: current.signsWithNextKey && current.source.hasSameKeys(as: source)
           && source.settings.musickit.keys.next?.notBefore ?? 0 <= Glibc.time(nil))
-      let pending = loaded.settings.needingRestart(loaded.written, since: current.settings, current.written)
+      let pending = loaded.settings.needingRestart(loaded.draft.written, since: current.settings, current.written)
       for path in pending {
         logger.warning("A changed setting takes effect only after a restart.", metadata: ["setting": "\(path)"])
       }
@@ -133,12 +129,7 @@ final class Reloader: @unchecked Sendable {
       install(next)
       files.keepOnly(source.paths)
       services.metrics.reloads.withLock { $0.succeed(needingRestart: pending) }
-      logger.notice(
-        "Configuration reloaded",
-        metadata: [
-          "cause": "\(cause)", "key.id": "\(next.minter.key.keyID)",
-          "key.fingerprint": "\(next.minter.key.fingerprint)",
-        ])
+      logger.notice("Configuration reloaded", metadata: next.minter.key.metadata.merging(["cause": "\(cause)"]) { $1 })
       adoptKeys(insteadOf: previous)
       manager?.ready("Configuration reloaded")
     } catch {
@@ -154,13 +145,12 @@ final class Reloader: @unchecked Sendable {
 
 extension Settings.Loaded {
   /// The paths of the files that contain the settings, and that they name.
-  var paths: [String] { [settings.configurationFile].compactMap { $0 } + files.paths.map(\.path) }
+  var paths: [String] { [settings.configurationFile].compactMap { $0 } + draft.files.paths.map(\.path) }
 }
 
 /// The state of files according to stat(2), which shows a change without reading them.
 struct FileFingerprints {
-  /// The state of one file: device, inode, size, and the times of the last change of content and of inode. A change of
-  /// owner or mode sets the last one, too.
+  /// Device, inode, size, and the times of the last change of content and of inode, which owner and mode set, too.
   private typealias Fingerprint = [Int]
 
   private var files: [String: Fingerprint?] = [:]
@@ -168,26 +158,22 @@ struct FileFingerprints {
   /// Records the present state of the files. A missing file also has a state.
   init(_ paths: [String]) { watch(paths) }
 
-  /// Records the state of further files. A file that is already watched keeps its known state, so that a change since
-  /// then is still found.
+  /// Records the state of further files. A watched file keeps its known state, so that a change since is still found.
   mutating func watch(_ paths: [String]) {
     for path in paths where files[path] == nil { files[path] = .some(Self.fingerprint(path)) }
   }
 
   mutating func keepOnly(_ paths: [String]) { files = files.filter { paths.contains($0.key) } }
-
   mutating func look() { for path in files.keys { files[path] = .some(Self.fingerprint(path)) } }
 
   /// Whether the state of any file differs from the recorded one.
   var haveChanged: Bool { files.contains { path, known in Self.fingerprint(path) != known } }
 
-  /// Returns nil for a missing file. Symbolic links are followed, because Kubernetes and Docker replace a secret by a new
-  /// link.
+  /// Returns nil for a missing file, and for a pipe, which can be read only once, so a later write causes no reload. Follows
+  /// symbolic links, because Kubernetes and Docker replace a secret by a new link.
   private static func fingerprint(_ path: String) -> Fingerprint? {
     var status = stat()
-    guard unsafe stat(path, &status) == 0 else { return nil }
-    // A pipe can be read only once, so a later write must not cause a reload.
-    guard status.st_mode & S_IFMT != S_IFIFO else { return nil }
+    guard unsafe stat(path, &status) == 0, status.st_mode & S_IFMT != S_IFIFO else { return nil }
     return [
       Int(truncatingIfNeeded: status.st_dev), Int(truncatingIfNeeded: status.st_ino), Int(status.st_size),
       status.st_mtim.tv_sec, status.st_mtim.tv_nsec, status.st_ctim.tv_sec, status.st_ctim.tv_nsec,

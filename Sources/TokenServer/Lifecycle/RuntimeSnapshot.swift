@@ -1,32 +1,31 @@
 import Access
 import DeveloperToken
 package import EventLoop
+import HTTPMessages
 import HTTPServer
+import JSON
 import Locks
+import Logging
+import Memory
 import ServerSettings
 import TLS
+import Telemetry
 
-/// One generation of settings, key and certificate. It is built, checked and replaced as a whole, and one generation
-/// routes, identifies and answers a request. What outlives it is the current one at each moment: the token for Apple,
-/// Apple's CAs, the log's level.
+/// One generation of settings, key and certificate. It is built, checked and replaced as a whole, and routes, identifies
+/// and answers a request. Current at each moment are only the token for Apple, Apple's CAs, and the log's level.
 struct RuntimeSnapshot: Sendable {
   let source: Source
+  let services: Services
   let settings: Settings
   /// Whether the next key of a rotation signs, instead of the active one.
   let signsWithNextKey: Bool
   let minter: TokenMinter
-  let policy: AccessPolicy
-  let ownTokens: OwnDeveloperTokens
-  let keys: KeySetTable
+  /// The keys that sign now or next.
+  let ownKeys: [SigningKey]
+  let gate: AccessGate
   /// The secret that the replicas of this key share; nil without a store.
   let groupSecret: GroupSecret?
   let tls: TLSContext?
-  let publicRouter: Router
-  let adminRouter: Router
-  /// The URL at which this machine reaches the public listener. The system picks some ports, so it is nil before the start.
-  let publicURL: Locked<String?>
-  /// The description of the public listener for callers.
-  let openAPI: OpenAPI
   /// The findings for the operator, each a sentence.
   let notices: [String]
   /// The settings in force, for `/config`.
@@ -36,100 +35,100 @@ struct RuntimeSnapshot: Sendable {
 
   struct Source: Sendable {
     let settings: Settings
-    let files: LoadedFiles
+    let key: SigningKey
+    /// The key that replaces ``key``. Nil without a rotation.
+    var nextKey: SigningKey?
+    var tls: TLSContext?
+    let upstreamAuthorities: TLSClientContext
+    /// Nil without a collector that speaks TLS.
+    var collectorAuthorities: TLSClientContext?
+    var store: StoreFiles?
+    var keySets = KeySetFiles()
     /// The paths of the files that contain these settings, and that they name.
     let paths: [String]
     /// What the layers have of each setting that needs a restart.
     let written: [String?]
-    var warnings: [String]
+    let warnings: [String]
     let proxies: ProxyEnvironment
     /// Every setting with its source; empty for settings that no file and no variable has.
     var entries: [SettingEntry] = []
     /// Whether the emulator takes Apple's place, and every caller may have everything.
     var isDemo = false
 
-    /// Creates a source from settings that name no files.
     init(settings: Settings, key: SigningKey, warnings: [String], proxies: ProxyEnvironment) throws {
-      (self.settings, self.warnings, self.proxies) = (settings, warnings, proxies)
+      (self.settings, self.key, self.warnings, self.proxies) = (settings, key, warnings, proxies)
       (paths, written) = ([], [])
-      files = try LoadedFiles(key: key)
+      upstreamAuthorities = try TLSClientContext()
     }
 
-    /// Reads the files that the settings name.
-    ///
-    /// - Parameter running: The generation in use; nil at the start.
-    /// - Throws: `InvalidSettings` with all errors of the files.
-    init(_ loaded: Settings.Loaded, replacing running: RuntimeSnapshot? = nil) throws(InvalidSettings) {
-      let named = running.map { loaded.files.keepingFixed(of: $0.settings) } ?? loaded.files
-      let read = named.load(resumingTicketsOf: running?.tls)
-      guard let files = read.whole else {
-        throw InvalidSettings(errors: read.errors, warnings: loaded.warnings + read.warnings)
-      }
-      (settings, self.files) = (loaded.settings, files)
-      (written, warnings, proxies) = (loaded.written, loaded.warnings, loaded.proxies)
+    /// Reads the files that the settings name. Throws all errors of the files. The `findings` are further warnings.
+    init(
+      _ loaded: Settings.Loaded, findings: [String] = [], replacing running: RuntimeSnapshot? = nil
+    ) throws(InvalidSettings) {
+      let draft = loaded.draft
+      let named = running.map { draft.files.keepingFixed(of: $0.settings) } ?? draft.files
+      let files = named.load(resumingTicketsOf: running?.tls)
+      guard files.errors.isEmpty, let keys = files.keys, let authorities = files.upstreamAuthorities,
+        let keySets = files.keySets
+      else { throw InvalidSettings(errors: files.errors, warnings: draft.warnings + files.warnings) }
+      (key, nextKey, tls, store) = (keys.active, keys.next, files.tls, files.store)
+      (upstreamAuthorities, collectorAuthorities) = (authorities, files.collectorAuthorities ?? nil)
+      (settings, self.keySets) = (loaded.settings, keySets)
+      (written, proxies, entries) = (draft.written, draft.proxies, draft.entries)
+      warnings = draft.warnings + findings + files.warnings
       paths = loaded.paths + named.paths.map(\.path)
-      entries = loaded.entries
     }
   }
 
-  /// Creates a generation. Unchanged parts of `previous` stay in use: cached tokens, and TLS sessions that clients may
-  /// resume.
+  /// Creates a generation. Unchanged parts of `previous` stay in use: cached tokens, and TLS sessions to resume.
   init(
     _ source: Source, of services: Services, replacing previous: RuntimeSnapshot? = nil, signsWithNextKey: Bool = false
   ) throws(StartError) {
-    self.source = source
-    self.signsWithNextKey = signsWithNextKey
+    (self.source, self.services, self.signsWithNextKey) = (source, services, signsWithNextKey)
     settings = previous.map { source.settings.keepingFixed(of: $0.settings) } ?? source.settings
+    let policy: AccessPolicy
     let named: NamedKeySets
     do {
-      let key = signsWithNextKey ? source.files.nextKey ?? source.files.key : source.files.key
+      let key = signsWithNextKey ? source.nextKey ?? source.key : source.key
       minter = try Self.minter(key, source.settings, replacing: previous?.minter)
-      guard settings.shared == nil || source.files.key.remote == nil else {
+      guard settings.shared == nil || source.key.remote == nil else {
         throw StartError("shared.url needs a private key, and musickit.signer gives none. Restart the server.")
       }
-      groupSecret = settings.shared == nil ? nil : try GroupSecret(source.files.key, settings)
-      tls = settings.server.tls == nil ? nil : source.files.tls
+      groupSecret = settings.shared == nil ? nil : try GroupSecret(source.key, settings)
+      tls = settings.server.tls == nil ? nil : source.tls
       guard (tls == nil) == (settings.server.tls == nil) else {
-        // The server must never use plain HTTP if the settings require HTTPS.
+        // The server never uses plain HTTP if the settings require HTTPS.
         throw StartError("The server has not read the files of server.tls.")
       }
       policy = AccessPolicy(clients: settings.access.clients, anonymous: settings.access.anonymous)
-      named = try NamedKeySets(policy.keySources, files: source.files.keySets, proxies: source.proxies)
-    } catch {
-      throw StartError("\(error)")
+      named = try NamedKeySets(policy.keySources, files: source.keySets, proxies: source.proxies)
+    } catch { throw StartError("\(error)") }
+    notices = source.warnings
+    var entries = source.entries
+    if let previous, entries.count == previous.entries.count {
+      let fixed = source.settings.needingRestart(source.written, since: previous.settings, previous.written)
+      entries = zip(entries, previous.entries).map { fixed.contains($0.path) ? $1 : $0 }
     }
-    notices = source.warnings + source.files.warnings
-    entries =
-      previous.map {
-        source.entries.keepingFixed(
-          of: $0.entries, source.settings.needingRestart(source.written, since: $0.settings, $0.written))
-      } ?? source.entries
+    self.entries = entries
     written = previous?.written ?? source.written
-    keys = services.access.keySets.table(of: named)
-    let ownKeys = [minter.key, source.files.key, source.files.nextKey].compactMap { $0 }
-    ownTokens = OwnDeveloperTokens(
-      ownKeys, retired: settings.musickit.keys.retired, team: settings.musickit.teamID, replacing: previous?.ownTokens)
-    let gate = AccessGate(
-      policy: policy, keys: keys, clientAuthorities: tls?.clientAuthorities, ownTokens: ownTokens,
-      service: services.access)
-    publicURL = previous?.publicURL ?? Locked(nil)
-    (openAPI, publicRouter, adminRouter) = Self.routes(
-      Page(settings: settings, isDemo: source.isDemo, gate: gate, keys: ownKeys, publicURL: publicURL),
-      Health.Job(minter: minter, services: services, fetchesKeys: named.areFetched), tls,
-      SettingsEndpoint(settings: settings, entries: entries, written: written, load: services.metrics.load))
+    ownKeys = [minter.key, source.key, source.nextKey].compactMap { $0 }
+    let ownTokens = OwnDeveloperTokens(
+      ownKeys, retired: settings.musickit.keys.retired, team: settings.musickit.teamID,
+      replacing: previous?.gate.ownTokens)
+    gate = AccessGate(
+      policy: policy, keys: services.access.keySets.table(of: named), clientAuthorities: tls?.clientAuthorities,
+      ownTokens: ownTokens, service: services.access)
   }
 
-  /// Returns the routers of both listeners, and the description of the public one.
-  private static func routes(
-    _ page: Page, _ job: Health.Job, _ tls: TLSContext?, _ settingsEndpoint: SettingsEndpoint
-  ) -> (openAPI: OpenAPI, public: Router, admin: Router) {
-    let (settings, gate, minter, services) = (page.settings, page.gate, job.minter, job.services)
+  /// Makes the routers of both listeners, and the description of the public one.
+  func routers() -> (openAPI: OpenAPI, public: Router, admin: Router) {
     let token = TokenEndpoint(minter: minter, gate: gate, bodyLimit: settings.server.limits.bodyBytes)
     let crossOrigin = CrossOrigin(policy: gate.policy) { gate.refusePreflight(of: $0, AuditContext($1)) }
     let allowsMe = settings.catalog?.me ?? false
     let catalog = services.catalog.map { CatalogEndpoint(service: $0, gate: gate, allowsMe: allowsMe) }
-    let health = services.health
-    let routes = [token.route, health.liveness, health.readiness(job)] + [catalog?.route].compactMap { $0 }
+    let (page, health) = (Page(generation: self), services.health)
+    let own = [token.route, health.liveness, health.readiness(self, isDetailed: false)]
+    let routes = own + [catalog?.route].compactMap(\.self)
     let moduleRoutes = settings.server.module ? Page.moduleRoutes : []
     let (described, files) =
       settings.server.page ? (page.describedRoutes, page.publicRoutes) : (moduleRoutes, moduleRoutes)
@@ -137,24 +136,23 @@ struct RuntimeSnapshot: Sendable {
     let router = { [hosts = settings.publicHosts] (more: [Route]) in
       Router(
         routes + [openAPI.route] + more, hosts: hosts, lastingField: CrossOrigin.field,
-        refusalFields: CrossOrigin.preflightFields,
-        finish: { crossOrigin.finish(&$0, $1) })
+        refusalFields: CrossOrigin.preflightFields, finish: { crossOrigin.finish(&$0, $1) })
     }
     let decided = router(files)
     let explain = ExplainEndpoint(
       gate: gate, publicRouter: decided, token: token, catalog: catalog, limits: settings.server.limits.http1)
-    let figures = services.metrics.route(minter, tls, services) { health.report(job) }
+    let figures = services.metrics.route(of: self)
     // The demo's public page has all that the page of operators has.
     let rule = OwnPageRule(checksHosts: settings.publicHosts != nil)
     let demoRoutes = [explain.route(rule), figures, page.audit(rule)]
     let adminRule = OwnPageRule(checksHosts: settings.adminHosts != nil)
     let admin = Router(
       [
-        health.livenessOfLoops, health.detailedReadiness(job), figures, explain.route(adminRule),
-        settingsEndpoint.route(adminRule),
+        health.livenessOfLoops, health.readiness(self, isDetailed: true), figures,
+        explain.route(adminRule), settingsRoute(adminRule),
       ] + (settings.admin?.page ?? false ? page.adminRoutes : []),
       hosts: settings.adminHosts)
-    return (openAPI, page.isDemo ? router(page.publicRoutes + demoRoutes) : decided, admin)
+    return (openAPI, source.isDemo ? router(page.publicRoutes + demoRoutes) : decided, admin)
   }
 
   /// The number of stored tokens, beside one for each origin that the settings list, so that no origin makes the server
@@ -175,13 +173,31 @@ struct RuntimeSnapshot: Sendable {
     }
     return try TokenMinter(key: key, team: team, policy: policy, cacheCapacity: capacity)
   }
-}
 
-extension [SettingEntry] {
-  /// Returns these entries with those that need a restart taken from `running`.
-  fileprivate func keepingFixed(of running: [SettingEntry], _ fixed: [String]) -> [SettingEntry] {
-    guard count == running.count else { return self }
-    return zip(self, running).map { fixed.contains($0.path) ? $1 : $0 }
+  /// The admin endpoint `GET /config`: the settings in force, where each was written, and what a reload would change.
+  private func settingsRoute(_ rule: OwnPageRule) -> Route {
+    Route(getOnThread: "/config", rule) { .json(settingsDocument.bytes) }
+  }
+
+  private var settingsDocument: JSONValue {
+    let all = entries.map { entry -> (String, JSONValue?) in
+      (entry.path, entry.value.map { ["value": $0, "source": .text(entry.source ?? "default")] })
+    }
+    return .object(of: [("settings", .object(of: all)), ("reload", reloadDocument)])
+  }
+
+  /// What a reload would do now; nil if there is nothing to reload.
+  private var reloadDocument: JSONValue? {
+    guard let load = services.load else { return nil }
+    do throws(InvalidSettings) {
+      let next = try load()
+      let fixed = next.settings.needingRestart(next.draft.written, since: settings, written)
+      let changed = zip(entries, next.draft.entries).filter { $0.value != $1.value }.map(\.1)
+      let changes = changed.map { next -> (String, JSONValue?) in
+        (next.path, ["value": next.value ?? .null, "needsRestart": .bool(fixed.contains(next.path))])
+      }
+      return ["changes": .object(of: changes), "errors": []]
+    } catch { return ["changes": [:], "errors": .strings(error.errors.lines)] }
   }
 }
 
@@ -200,8 +216,77 @@ package struct StartError: Error, CustomStringConvertible {
     (self.description, self.isTemporary) = (description, isTemporary)
   }
 
-  /// Creates the error of a listener, with a sentence about the settings of its address.
   package init(_ error: ListenError, hint settings: String) {
     self.init("\(error) \(settings)", isTemporary: error.isTemporary)
+  }
+}
+
+/// The parts of the server that last as long as the process, whatever generation of settings uses them.
+struct Services: Sendable {
+  let access: AccessService
+  let catalog: CatalogService?
+  let memory: MemoryBudget
+  let sink: LogSink
+  /// The replicas that share a store; nil without `shared.url`, as is what they share.
+  var group: ReplicaGroup?
+  var rates: GroupRates?
+  /// Apple's quota and its responses; nil without the catalog, too.
+  var quota: GroupQuota?
+  var sharedCache: RedisSharedCache?
+  var spans: SpanExporter?
+  var health = Health()
+  let metrics = ServerMetrics()
+  /// Reads the settings as a reload does; nil if there is nothing to reload.
+  var load: Reloader.Load?
+  /// The URL at which this machine reaches the public listener. The system picks some ports, so it is nil before the start.
+  let publicURL = Locked<String?>(nil)
+
+  /// What settles with the other replicas.
+  var participants: [any GroupParticipant] {
+    let all: [(any GroupParticipant)?] = [rates, quota, sharedCache]
+    return all.compactMap { $0 }
+  }
+}
+
+extension Services {
+  /// - Parameter loops: The loops of the public listener.
+  init(
+    _ source: RuntimeSnapshot.Source, load: Reloader.Load?, loops: [IOLoop], memory: MemoryBudget, sink: LogSink,
+    logger: Logger
+  ) throws {
+    (self.load, self.memory, self.sink) = (load, memory, sink)
+    let settings = source.settings
+    let spans = try Self.exporter(source, loops, logger)
+    var sharedCache: RedisSharedCache?
+    let secret = try settings.shared.map { _ in try GroupSecret(source.key, settings) }
+    if let shared = settings.shared, let secret, let files = source.store {
+      let group = ReplicaGroup(shared, files, secret.facts, loops: loops, memory: memory, logger: logger)
+      self.group = group
+      rates = GroupRates(group, secret)
+      if settings.catalog != nil { sharedCache = RedisSharedCache(group, secret) }
+    }
+    let catalog = try settings.catalog.map {
+      try CatalogService(
+        $0, authorities: source.upstreamAuthorities,
+        // One of them is to the store.
+        connectionsPerLoop: max(1, settings.server.descriptors.upstreamPerLoop - (settings.shared == nil ? 0 : 1)),
+        burst: settings.server.limits.burst, loops: loops, memory: memory, logger: logger, spans: spans,
+        shared: { sharedCache?.cache(on: $0) })
+    }
+    if let group, let secret, let catalog { quota = GroupQuota(group, secret, catalog.proxy) }
+    (self.catalog, self.sharedCache, self.spans) = (catalog, sharedCache, spans)
+    health = Health(loops)
+    access = try AccessService(
+      settings.audit, rates: rates, keepsRecent: settings.admin?.page ?? false, loops: loops, sink: sink,
+      logger: logger)
+  }
+
+  private static func exporter(
+    _ source: RuntimeSnapshot.Source, _ loops: [IOLoop], _ logger: Logger
+  ) throws -> SpanExporter? {
+    guard let settings = source.settings.spanExport, let loop = loops.first else { return nil }
+    return try SpanExporter(
+      settings, authorities: source.collectorAuthorities,
+      proxy: source.proxies.proxy(for: settings.endpoint.origin), loop: loop, logger: logger)
   }
 }

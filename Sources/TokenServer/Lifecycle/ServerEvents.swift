@@ -10,8 +10,7 @@ import TLS
 import Telemetry
 import Tracing
 
-/// Counts the events of the HTTP server and logs them: a line for each request, and warnings for the operator at a
-/// limited rate, which an attacker cannot raise.
+/// Counts the events of the HTTP server and logs them: a line for each request, and warnings at a bounded rate.
 struct ServerEvents: ExchangeObserver {
   let sink: LogSink
   let logger: Logger
@@ -20,8 +19,9 @@ struct ServerEvents: ExchangeObserver {
   private var tally: RequestTally?
   private let spans: SpanExporter?
   private let throttle: Throttle
-  private let strangers = Locked(WarnedPeers())
-  private let handshakes = Locked(FailedHandshakes())
+  /// For lines about forwarding fields: more peers than a deployment has proxies, and few enough to read in a log.
+  private let strangers = Locked(PeerThrottle(maximum: 256, pause: .seconds(Int64.max)))
+  private let handshakes = Locked(PeerThrottle(maximum: 1024, pause: .seconds(600)))
 
   init(sink: LogSink, logger: Logger, metrics: ServerMetrics? = nil, spans: SpanExporter? = nil) {
     (self.sink, self.logger, throttle) = (sink, logger, Throttle(logger))
@@ -63,8 +63,8 @@ struct ServerEvents: ExchangeObserver {
     sink.log(record)
   }
 
-  /// Whether the live view of the page has sent the request. It sends one each second, and their lines would fill the
-  /// terminal. A public listener has metrics only in the demo, for the page.
+  /// Whether the live view of the page has sent the request, as it does each second: the lines would fill the terminal. A
+  /// public listener has metrics only in the demo, for the page.
   private func isLook(_ route: StaticString, _ status: Int) -> Bool {
     status < 400 && (route.isSame(as: "/page/audit") || metrics != nil && route.isSame(as: "/metrics"))
   }
@@ -88,8 +88,7 @@ struct ServerEvents: ExchangeObserver {
         "tooManyFromAddress",
         "The server refused a connection: its address has reached server.limits.connectionsPerAddress.", "\(peer)")
     case .tooLittleMemoryForConnection(let peer), .memoryRefused(let peer):
-      warn(
-        "memory", "The server refused a request or a connection: it has reached server.limits.memory.", "\(peer)")
+      warn("memory", "The server refused a request or a connection: it has reached server.limits.memory.", "\(peer)")
     case .handshakeShed(let peer), .connectionShed(let peer): warn("overload", Self.overload, "\(peer)")
     case .requestShed(let client): warn("overload", Self.overload, client)
     case .tlsFailed(let peer, let error): logFailedHandshake(error, peer)
@@ -129,23 +128,19 @@ struct ServerEvents: ExchangeObserver {
   }
 
   private func logFailedHandshake(_ error: TLSError, _ peer: SocketAddress) {
-    let network = peer.ipAddress?.rateLimitPrefix
-    guard let suppressed = handshakes.withLock({ $0.admit(error.failure, of: network, at: .now) }) else { return }
-    var metadata: Logger.Metadata = ["client.address": "\(peer)", "error": "\(error)"]
-    if suppressed > 0 { metadata["suppressed"] = "\(suppressed)" }
+    let (kind, network) = ("\(error.failure.label)", peer.ipAddress?.rateLimitPrefix)
+    guard let suppressed = handshakes.withLock({ $0.admit(kind, of: network, at: .now) }) else { return }
     logger.log(
       level: error.failure.isForOperator ? .warning : .info, "A TLS session failed: \(error.failure.sentence).",
-      metadata: metadata)
+      ["client.address": "\(peer)", "error": "\(error)"], suppressed: suppressed)
   }
 
-  /// Logs a warning once for each peer, because the peer causes it with every request. If there are too many peers,
-  /// they share one throttled warning.
+  /// Logs a warning once for each peer, because the peer causes it with every request.
   private func warnOnce(of peer: SocketAddress, _ message: @autoclosure () -> Logger.Message) {
-    switch strangers.withLock({ $0.note(peer.ipAddress?.rateLimitPrefix) }) {
-    case .known: return
-    case .new: logger.warning(message(), metadata: ["client.address": "\(peer.ipAddress?.description ?? "unix")"])
-    case .tooMany: throttle.log("strangers", message(), ["client.address": "\(peer.ipAddress?.description ?? "unix")"])
-    }
+    let network = peer.ipAddress?.rateLimitPrefix
+    guard let suppressed = strangers.withLock({ $0.admit("", of: network, at: .now) }) else { return }
+    let address = peer.ipAddress?.description ?? "unix"
+    logger.log(level: .warning, message(), ["client.address": "\(address)"], suppressed: suppressed)
   }
 }
 
@@ -176,59 +171,5 @@ extension RequestHead.Method {
     case .patch: "PATCH"
     case .other: "OTHER"
     }
-  }
-}
-
-/// Decides which failed TLS sessions get a log line: one for each cause and peer, then no line about both for ten
-/// minutes. Beyond a number of remembered peers, each cause gets one line in ten seconds.
-struct FailedHandshakes: Sendable {
-  private var known: [Key: LogRest] = [:]
-  private var others: [TLSFailure: LogRest] = [:]
-  /// Before this moment no entry of `known` expires, so a sweep would free no room.
-  private var nextSweep = Deadline.never
-
-  /// The maximum number of remembered causes and peers. It also bounds the lines about single peers in ten minutes.
-  static let maximum = 1024
-  static let pause = Duration.seconds(600)
-  static let pauseOfOthers = Duration.seconds(10)
-
-  private struct Key: Hashable {
-    let failure: TLSFailure
-    let peer: IPAddress?
-  }
-
-  /// Returns the number of suppressed lines of this kind before this one; nil if this one is suppressed too.
-  ///
-  /// - Parameter peer: The smallest network that one customer holds; nil for a Unix-domain socket.
-  mutating func admit(_ failure: TLSFailure, of peer: IPAddress?, at now: Deadline) -> Int? {
-    if known.count >= Self.maximum, now >= nextSweep {
-      known = known.filter { now < $0.value.end }
-      nextSweep = known.values.map(\.end).min() ?? .never
-    }
-    let key = Key(failure: failure, peer: peer)
-    guard known[key] != nil || known.count < Self.maximum else {
-      return others[failure, default: LogRest()].admit(at: now, pause: Self.pauseOfOthers)
-    }
-    nextSweep = min(nextSweep, now.advanced(by: Self.pause))
-    return known[key, default: LogRest()].admit(at: now, pause: Self.pause)
-  }
-}
-
-/// The peers that the log has mentioned already, so that it mentions each only once.
-struct WarnedPeers: Sendable {
-  private var peers: Set<IPAddress?> = []
-
-  /// The maximum number of remembered peers: more than a deployment has proxies, and few enough to read in a log. An
-  /// attacker that can forge addresses must not be able to fill memory or log with them.
-  static let maximum = 256
-
-  enum Familiarity { case new, known, tooMany }
-
-  /// Records a peer by its address or network; nil for a peer on a Unix-domain socket.
-  mutating func note(_ peer: IPAddress?) -> Familiarity {
-    if peers.contains(peer) { return .known }
-    guard peers.count < Self.maximum else { return .tooMany }
-    peers.insert(peer)
-    return .new
   }
 }

@@ -3,20 +3,17 @@ import Glibc
 
 /// Tells the service manager about the server's state, by datagrams to its socket (sd_notify(3)).
 final class ServiceNotifier: Sendable {
-  /// Half of the time in which the service manager expects a sign of life (sd_watchdog_enabled(3)). Nil if it expects
-  /// none from this process.
+  /// Half of the time in which the service manager expects a sign of life (sd_watchdog_enabled(3)); nil if it does not.
   let watchdogInterval: Duration?
-
-  /// Whether the service manager's socket has no path (unix(7)).
-  var isAbstract: Bool { path[0] == 0 }
 
   /// The socket's path; an abstract name begins with NUL (unix(7)).
   private let path: [UInt8]
+  /// Whether the service manager's socket has no path.
+  var isAbstract: Bool { path[0] == 0 }
   /// Open from start to end, because a server without free descriptors still has to send signs of life.
   private let socket: Descriptor
 
-  /// Takes the service manager's variables from the environment. Returns nil if no service manager waits. Call it once,
-  /// while there is one thread.
+  /// Takes the service manager's variables from the environment, once, while there is one thread. Nil if none waits.
   static func take() throws(StartError) -> ServiceNotifier? {
     let names = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"]
     let values = names.map { name in
@@ -57,14 +54,12 @@ final class ServiceNotifier: Sendable {
   }
 
   private static let room = MemoryLayout.size(ofValue: sockaddr_un().sun_path)
-
   /// The seconds that a message waits for room in the service manager's queue.
   private static let patience = 2
 
   /// Tells that the server accepts connections, or that a reload has ended. Returns the error if the message is lost.
   @discardableResult
   func ready(_ status: String) -> SocketError? { send("READY=1\nSTATUS=\(status)") }
-
   func reloading() { _ = send("RELOADING=1\nMONOTONIC_USEC=\(Deadline.now.nanoseconds / 1000)") }
 
   /// Tells that the server ends, within `longest`, so that the service manager waits for the drain.

@@ -12,7 +12,8 @@ enum SystemResources {
   /// and Dispatch aborts a process in which it finds no free one.
   static func checkDescriptors(loops: Int) throws(StartError) {
     let least = DescriptorBudget.least(loops: loops)
-    guard Descriptor.areAvailable(least - Self.alreadyOpen) else {
+    // The standard streams, and the process's own folder of procfs, are open.
+    guard Descriptor.areAvailable(least - 4) else {
       throw StartError(
         """
         The server needs \(least) more descriptors than are open for server.loops = \(loops), and the system does not \
@@ -21,13 +22,9 @@ enum SystemResources {
     }
   }
 
-  /// The standard streams, and the process's own folder of procfs.
-  private static let alreadyOpen = 4
-
   struct Loops {
-    /// The loops of the public listener.
     var `public`: [IOLoop] = []
-    /// The loop of the admin listener, so that probes do not wait behind requests; nil if there is no such listener.
+    /// The loop of the admin listener, so that probes do not wait behind requests; nil without one.
     var admin: IOLoop?
 
     var all: [IOLoop] { `public` + [admin].compactMap(\.self) }
@@ -55,8 +52,7 @@ enum SystemResources {
     return loops
   }
 
-  /// The number of threads besides those of the public loops: for the admin listener, the log, timers, reloads, and name
-  /// look-ups.
+  /// The threads besides those of the public loops: for the admin listener, log, timers, reloads, and name look-ups.
   private static let helpers = 5
 }
 
@@ -76,12 +72,7 @@ final class HeapTrimmer: Sendable {
   private static let delays = [2, 6, 30]
 
   /// Schedules all trims. Further calls before the first trim have no effect.
-  func trimSoon() {
-    state.withLock { state in
-      guard state.step != 0 else { return }
-      schedule(0, &state)
-    }
-  }
+  func trimSoon() { state.withLock { if $0.step != 0 { schedule(0, &$0) } } }
 
   private func schedule(_ step: Int, _ state: inout State) {
     state.step = step

@@ -17,16 +17,12 @@ final class Throttle: Sendable {
 
   init(_ logger: Logger) { self.logger = logger }
 
-  /// Logs a message unless there was one of its kind a short time ago. The text of others is not even made, because
-  /// they may be many when the server has no time.
+  /// Logs a message unless there was one of its kind a short time ago. The text of others, which may be many, is not made.
   func log(
     _ kind: String, at level: Logger.Level = .warning, _ message: @autoclosure () -> Logger.Message,
     _ metadata: @autoclosure () -> Logger.Metadata = [:]
   ) {
-    guard let suppressed = admit(kind) else { return }
-    var metadata = metadata()
-    if suppressed > 0 { metadata["suppressed"] = "\(suppressed)" }
-    logger.log(level: level, message(), metadata: metadata)
+    if let suppressed = admit(kind) { logger.log(level: level, message(), metadata(), suppressed: suppressed) }
   }
 
   /// Returns the number of suppressed messages of this kind before this one; nil if this one is suppressed too.
@@ -38,8 +34,7 @@ final class Throttle: Sendable {
     }
   }
 
-  /// Logs the end of a state, if a message about it was admitted since the last end. So the log has as many ends as
-  /// beginnings of a flapping state, and its last line is true.
+  /// Logs the end of a state, if a message about it was admitted since the last end. So its last line is true.
   func end(_ kind: String, _ message: Logger.Message, _ metadata: @autoclosure () -> Logger.Metadata = [:]) {
     let isOpen = kinds.withLock { kinds in
       defer { kinds[kind]?.isOpen = false }
@@ -49,8 +44,52 @@ final class Throttle: Sendable {
   }
 }
 
+extension Logger {
+  /// Logs a message, and how many others like it were suppressed before.
+  func log(level: Level, _ message: Message, _ metadata: Metadata, suppressed: Int) {
+    let count: Metadata = suppressed > 0 ? ["suppressed": "\(suppressed)"] : [:]
+    log(level: level, message, metadata: metadata.merging(count) { $1 })
+  }
+}
+
+/// Decides which lines about single peers the log gets: one for each kind and peer, and then none about both for a time.
+/// Beyond a number of peers each kind has one line in ten seconds: forged addresses must not fill memory or log.
+struct PeerThrottle: Sendable {
+  /// The maximum number of remembered kinds and peers, and of lines about single peers in `pause`.
+  let maximum: Int
+  let pause: Duration
+  private var known: [Key: LogRest] = [:]
+  private var others: [String: LogRest] = [:]
+  /// Before this moment no entry of `known` expires, so a sweep would free no room.
+  private var nextSweep = Deadline.never
+
+  static let pauseOfOthers = Duration.seconds(10)
+
+  private struct Key: Hashable {
+    let kind: String
+    let peer: IPAddress?
+  }
+
+  init(maximum: Int, pause: Duration) { (self.maximum, self.pause) = (maximum, pause) }
+
+  /// Returns the number of suppressed lines of this kind before this one; nil if this one is suppressed too. The peer is
+  /// the smallest network that one customer holds; nil for a Unix-domain socket.
+  mutating func admit(_ kind: String, of peer: IPAddress?, at now: Deadline) -> Int? {
+    if known.count >= maximum, now >= nextSweep {
+      known = known.filter { now < $0.value.end }
+      nextSweep = known.values.map(\.end).min() ?? .never
+    }
+    let key = Key(kind: kind, peer: peer)
+    guard known[key] != nil || known.count < maximum else {
+      return others[kind, default: LogRest()].admit(at: now, pause: Self.pauseOfOthers)
+    }
+    nextSweep = min(nextSweep, now.advanced(by: pause))
+    return known[key, default: LogRest()].admit(at: now, pause: pause)
+  }
+}
+
 /// The time after a log line in which others like it are suppressed and counted.
-struct LogRest {
+private struct LogRest {
   private(set) var end = Deadline(nanoseconds: 0)
   private var suppressed = 0
 

@@ -2,9 +2,9 @@ import Bytes
 
 /// Metrics in the text format of Prometheus, version 0.0.4.
 ///
-/// <https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format>. The project implements the format
-/// itself, because the format has three kinds of lines. A client library would bring a registry and a lock for each
-/// counter. Here the module that counts keeps nearly all counters, and only a scrape reads them.
+/// <https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format>: three kinds of lines. A client library
+/// would bring a registry and a lock for each counter. Here the module that counts keeps nearly all counters, and only a
+/// scrape reads them.
 struct MetricsText {
   static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -16,7 +16,7 @@ struct MetricsText {
       let metric = reading.metric
       bytes.append(contentsOf: "# HELP \(metric.name) ".utf8)
       bytes.append(escaping: metric.help, quotes: false)
-      bytes.append(contentsOf: "\n# TYPE \(metric.name) \(metric.kind.rawValue)\n".utf8)
+      bytes.append(contentsOf: "\n# TYPE \(metric.name) \(metric.kind)\n".utf8)
       for sample in reading.samples(source) {
         let labels = zip(metric.labels, sample.labels).map { ($0, $1.text) }
         for part in sample.value.parts {
@@ -34,7 +34,7 @@ struct MetricsText {
       bytes.append("\"")
     }
     if !labels.isEmpty { bytes.append("}") }
-    // Whole numbers have no fraction. Other values are written as the format requires.
+    // Whole numbers have no fraction.
     bytes.append(contentsOf: " \(Int(exactly: value).map { "\($0)" } ?? value.exposition)\n".utf8)
   }
 }
@@ -60,22 +60,20 @@ extension [UInt8] {
 
 /// The name and meaning of a metric for Prometheus.
 struct Metric: Sendable {
-  /// The metric types of Prometheus.
-  enum Kind: String { case counter, gauge, histogram }
-
-  let kind: Kind
-  /// The name, with the unit. The name of a counter ends in `_total`.
+  /// The name, with the unit. The name of a counter, and of nothing else, ends in `_total`.
   let name: String
   /// The description, on one line.
   let help: String
   let labels: [String]
+  let isHistogram: Bool
+
+  var kind: String { isHistogram ? "histogram" : name.hasSuffix("_total") ? "counter" : "gauge" }
 }
 
 /// The value of a metric's label.
 ///
-/// Each value is a time series that the monitoring system keeps for weeks, so there must be few values, and a client
-/// must not be able to choose one. Hence a word is a literal of the program, and the only case with a `String` states
-/// where the string must come from.
+/// Each value is a time series that the monitoring system keeps for weeks, so there must be few, and a client must not be
+/// able to choose one. Hence the only case with a `String` states where it must come from.
 enum MetricLabel {
   case word(StaticString)
   case number(Int)
@@ -112,28 +110,28 @@ struct MetricReading<Source>: Sendable {
   let metric: Metric
   fileprivate let samples: @Sendable (Source) -> [Sample]
 
-  /// Creates a metric with labels.
   init(
-    _ kind: Metric.Kind, _ name: String, _ help: String, labels: [String],
+    _ name: String, _ help: String, labels: [String], isHistogram: Bool = false,
     _ samples: @escaping @Sendable (Source) -> [Sample]
   ) {
-    metric = Metric(kind: kind, name: name, help: help, labels: labels)
+    metric = Metric(name: name, help: help, labels: labels, isHistogram: isHistogram)
     self.samples = samples
   }
 
-  /// Creates a metric with one sample.
-  init(_ kind: Metric.Kind, _ name: String, _ help: String, _ value: @escaping @Sendable (Source) -> some MetricValue) {
-    self.init(kind, name, help, labels: []) { [([], value($0))] }
+  init(
+    _ name: String, _ help: String, isHistogram: Bool = false,
+    _ value: @escaping @Sendable (Source) -> some MetricValue
+  ) {
+    self.init(name, help, labels: [], isHistogram: isHistogram) { [([], value($0))] }
   }
 
-  /// Creates a metric with a sample for each case of an enumeration. The label is the name of the case, or what `named`
-  /// returns.
+  /// Creates a metric with a sample for each case of an enumeration. The label is its name, or what `named` returns.
   init<Case: CaseIterable & Sendable>(
-    _ kind: Metric.Kind, _ name: String, _ help: String, by label: String, of _: Case.Type,
+    _ name: String, _ help: String, by label: String, of _: Case.Type,
     named: @escaping @Sendable (Case) -> String = { "\($0)" },
     _ value: @escaping @Sendable (Source, Case) -> some MetricValue
   ) {
-    self.init(kind, name, help, labels: [label]) { source in
+    self.init(name, help, labels: [label]) { source in
       Case.allCases.map { ([.configured(named($0))], value(source, $0)) }
     }
   }

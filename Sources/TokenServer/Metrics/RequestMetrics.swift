@@ -15,23 +15,24 @@ final class RequestMetrics: Sendable {
   typealias Totals = (routes: [RouteTally], clients: [(client: String, value: DurationHistogram)])
 
   static let readings: [MetricReading<Totals>] = [
-    .init(.counter, "musickit_http_requests_total", "Responses sent.", labels: ["route", "method", "code"]) { totals in
+    .init("musickit_http_requests_total", "Responses sent.", labels: ["route", "method", "code"]) { totals in
       totals.routes.flatMap { route in
         route.responses.map { ([.word(route.route), .word($0.method), .number($0.status)], $0.count) }
       }
     },
     .init(
-      .histogram, "musickit_http_request_duration_seconds",
-      "Time from a request's first byte to its response, or to the end of a streamed response.", labels: ["route"]
+      "musickit_http_request_duration_seconds",
+      "Time from a request's first byte to its response, or to the end of a streamed response.", labels: ["route"],
+      isHistogram: true
     ) { $0.routes.map { ([.word($0.route)], $0.durations) } },
-    .init(.counter, "musickit_http_response_bytes_total", "Bytes of content in responses.", labels: ["route"]) {
+    .init("musickit_http_response_bytes_total", "Bytes of content in responses.", labels: ["route"]) {
       $0.routes.map { ([.word($0.route)], $0.bytes) }
     },
     .init(
-      .histogram, "musickit_client_request_duration_seconds",
+      "musickit_client_request_duration_seconds",
       "Time from a request's first byte to its response, for requests that access control admitted. The client is its id in "
         + "the settings.",
-      labels: ["client"]
+      labels: ["client"], isHistogram: true
     ) { $0.clients.map { ([.configured($0.client)], $0.value) } },
   ]
 
@@ -48,9 +49,8 @@ final class RequestMetrics: Sendable {
 
 /// A counter of the responses of one event loop.
 ///
-/// Each loop has its own tally, and only a scrape contends for its lock, so the lock costs some ten nanoseconds for
-/// each response. The tally finds the entry of a response by comparing literals in a short list. It allocates memory
-/// only for a route, a status or a client that occurs for the first time.
+/// Each loop has its own tally, and only a scrape contends for its lock: some ten nanoseconds for each response. The entry
+/// of a response is found by comparing literals in a short list, and memory allocated only for a new one.
 final class RequestTally: Sendable {
   private let state = Locked(State())
 
@@ -59,24 +59,19 @@ final class RequestTally: Sendable {
     var clients = ClientTallies(DurationHistogram())
   }
 
-  /// Counts one response. The route and the method are literals of the program, so they never contain anything that a
-  /// client sent.
+  /// Counts one response. Route and method are literals of the program, so they contain nothing that a client sent.
   ///
   /// - Parameter client: The client's id in the settings; nil if access control has admitted none.
   func count(
     route: StaticString, method: StaticString, status: Int, bytes: Int, duration: Duration, client: String? = nil
   ) {
     state.withLock { state in
-      let index = Self.place(of: route, in: &state.routes)
-      state.routes[index].count(method: method, status: status, bytes: bytes, duration: duration)
+      let known = state.routes.indices.first { state.routes[$0].route.isSame(as: route) }
+      if known == nil { state.routes.append(RouteTally(route)) }
+      state.routes[known ?? state.routes.count - 1].count(
+        method: method, status: status, bytes: bytes, duration: duration)
       if let client { state.clients.update(client) { $0.add(duration) } }
     }
-  }
-
-  private static func place(of route: StaticString, in routes: inout [RouteTally]) -> Int {
-    for index in routes.indices where routes[index].route.isSame(as: route) { return index }
-    routes.append(RouteTally(route))
-    return routes.count - 1
   }
 
   var counts: [RouteTally] { state.withLock { $0.routes } }
@@ -85,16 +80,9 @@ final class RequestTally: Sendable {
 
 /// The responses of one route: their number by method and status, their durations, and their bytes.
 struct RouteTally: Sendable {
-  /// The number of responses to one method with one status.
-  struct Responses: Sendable {
-    let method: StaticString
-    let status: Int
-    var count: Int
-  }
-
   let route: StaticString
-  /// One element for each method and status that has occurred; few in practice.
-  private(set) var responses: [Responses] = []
+  /// The number of responses for each method and status that has occurred; few in practice.
+  private(set) var responses: [(method: StaticString, status: Int, count: Int)] = []
   private(set) var durations = DurationHistogram()
   private(set) var bytes = 0
 
@@ -113,26 +101,24 @@ struct RouteTally: Sendable {
   }
 
   private mutating func add(_ count: Int, method: StaticString, status: Int) {
-    for index in responses.indices where responses[index].status == status && responses[index].method.isSame(as: method)
-    {
-      responses[index].count &+= count
-      return
+    let known = responses.indices.first { responses[$0].status == status && responses[$0].method.isSame(as: method) }
+    if let known {
+      responses[known].count &+= count
+    } else {
+      responses.append((method, status, count))
     }
-    responses.append(Responses(method: method, status: status, count: count))
   }
 }
 
 /// A histogram of durations with a few fixed bounds: a value without heap memory.
 struct DurationHistogram: Sendable {
-  /// The inclusive upper bounds. The first covers responses that did not wait. The next cover the usual and the slow
-  /// response times of the upstream, and the last cover the deadlines.
+  /// The inclusive upper bounds: no wait, the upstream's usual and slow response times, and the deadlines.
   static let bounds: InlineArray<8, Duration> = [
     .milliseconds(1), .milliseconds(5), .milliseconds(25), .milliseconds(100), .milliseconds(250), .seconds(1),
     .seconds(5), .seconds(30),
   ]
 
-  /// The number of durations between each bound and the one before it. The last bucket counts durations above all
-  /// bounds.
+  /// The number of durations between each bound and the one before it, and above all bounds.
   private var buckets = InlineArray<9, Int>(repeating: 0)
   private(set) var sum = Duration.zero
 
@@ -173,15 +159,13 @@ extension StaticString {
   func isSame(as other: StaticString) -> Bool {
     guard utf8CodeUnitCount == other.utf8CodeUnitCount else { return false }
     // Safe: a static string lives forever and has the given length.
-    return unsafe utf8Start == other.utf8Start
-      || memcmp(utf8Start, other.utf8Start, utf8CodeUnitCount) == 0
+    return unsafe utf8Start == other.utf8Start || memcmp(utf8Start, other.utf8Start, utf8CodeUnitCount) == 0
   }
 }
 
 /// A value for each client, for metrics with the label `client`.
 ///
-/// The number of clients has a limit. Most values are about the same client as the one before, which costs a comparison
-/// instead of a hash. Only a new client allocates memory.
+/// Most values are about the same client as the one before: a comparison instead of a hash.
 struct ClientTallies<Value: Sendable>: Sendable {
   /// The clients and their values, in the order in which they came.
   private(set) var elements: [(client: String, value: Value)] = []
@@ -200,14 +184,10 @@ struct ClientTallies<Value: Sendable>: Sendable {
 
   /// - Parameter client: A client's id in the settings, or a placeholder; never a part of a request.
   mutating func update(_ client: String, _ change: (inout Value) -> Void) {
-    let place = place(of: client)
-    change(&elements[place].value)
-  }
-
-  private mutating func place(of client: String) -> Int {
-    if latest < elements.count, elements[latest].client == client { return latest }
-    latest = places[client] ?? newPlace(for: client)
-    return latest
+    if latest >= elements.count || elements[latest].client != client {
+      latest = places[client] ?? newPlace(for: client)
+    }
+    change(&elements[latest].value)
   }
 
   private mutating func newPlace(for client: String) -> Int {

@@ -7,28 +7,21 @@ import Telemetry
 
 /// The decisions of access control by client, outcome and reason.
 ///
-/// All loops and all generations of settings share one tally. A decision costs a lock for some ten nanoseconds, and
-/// memory only if its combination is new.
+/// All loops and generations of settings share one. A decision costs a lock for some ten nanoseconds, seldom memory.
 struct AccessTally: Sendable {
-  private var clients = ClientTallies<[DecisionCount]>([])
+  /// The number of decisions about one client for each outcome and reason; a few for each client.
+  private typealias Decisions = [(outcome: AuditOutcome, reason: StaticString, count: Int)]
 
-  /// The number of decisions about one client with the same outcome and reason. A client has only a few.
-  private struct DecisionCount {
-    let outcome: AuditOutcome
-    let reason: StaticString
-    var count: Int
-
-    var order: String { "\(outcome.name) \(reason)" }
-  }
+  private var clients = ClientTallies<Decisions>([])
 
   static let readings: [MetricReading<AccessTally>] = [
     .init(
-      .counter, "musickit_access_decisions_total",
+      "musickit_access_decisions_total",
       "Requests granted, refused and limited. The client is its id in the settings, or `-` if no client matches the caller.",
       labels: ["client", "outcome", "reason"]
     ) { tally in
       tally.clients.elements.sorted { $0.client < $1.client }.flatMap { client, decisions in
-        decisions.sorted { $0.order < $1.order }.map {
+        decisions.sorted { "\($0.outcome.name) \($0.reason)" < "\($1.outcome.name) \($1.reason)" }.map {
           ([.configured(client), .word($0.outcome.name), .word($0.reason)], $0.count)
         }
       }
@@ -46,14 +39,16 @@ struct AccessTally: Sendable {
   }
 
   private static func add(
-    _ count: Int, _ outcome: AuditOutcome, _ reason: StaticString, to decisions: inout [DecisionCount]
+    _ count: Int, _ outcome: AuditOutcome, _ reason: StaticString, to decisions: inout Decisions
   ) {
-    for index in decisions.indices
-    where decisions[index].outcome == outcome && decisions[index].reason.isSame(as: reason) {
-      decisions[index].count &+= count
-      return
+    let known = decisions.indices.first {
+      decisions[$0].outcome == outcome && decisions[$0].reason.isSame(as: reason)
     }
-    decisions.append(DecisionCount(outcome: outcome, reason: reason, count: count))
+    if let known {
+      decisions[known].count &+= count
+    } else {
+      decisions.append((outcome, reason, count))
+    }
   }
 }
 
@@ -94,7 +89,6 @@ struct ConnectionTally: Sendable {
 /// The number of reloads, and the result of the last one.
 struct ReloadTally: Sendable {
   var reloads = 0
-  /// The number of refused reloads, after which all old settings stayed.
   var refused = 0
   /// Why the last reload was refused; nil if it was not.
   var refusal: String?
@@ -121,7 +115,6 @@ struct UpstreamTally: Sendable {
   private var durations = DurationHistogram()
   private var errors: [Cause: Int] = [:]
 
-  /// The value is that of the metric's label.
   enum Cause: String, CaseIterable {
     case dns, connect, tls, timeout, broken
     case protocolViolation = "protocol"
@@ -130,16 +123,15 @@ struct UpstreamTally: Sendable {
 
   static let readings: [MetricReading<UpstreamTally>] = [
     .init(
-      .histogram, "musickit_upstream_response_seconds",
+      "musickit_upstream_response_seconds",
       "Time from an attempt's start to the head of Apple Music's response, including the wait for a connection.",
-      \.durations),
+      isHistogram: true, \.durations),
     .init(
-      .counter, "musickit_upstream_errors_total", "Failed attempts to send a request to Apple Music, by cause.",
+      "musickit_upstream_errors_total", "Failed attempts to send a request to Apple Music, by cause.",
       by: "cause", of: Cause.self, named: \.rawValue
     ) { $0.errors[$1, default: 0] },
   ]
 
-  /// Counts a notice about an attempt, and ignores all others.
   mutating func count(_ notice: CatalogNotice) {
     switch notice {
     case .responded(let duration): durations.add(duration)

@@ -1,6 +1,8 @@
 import Access
 import DeveloperToken
 import EventLoop
+import HTTP1
+import HTTPCache
 import HTTPMessages
 import HTTPServer
 import HTTPTypes
@@ -16,20 +18,18 @@ import WebFiles
 /// the person enters. Explanations, audit records and metrics are on the admin listener only. The demo's public listener
 /// has them too, so that its page is complete: Apple does not know the demo's key, and its callers only try it.
 struct Page: Sendable {
-  let settings: Settings
-  let isDemo: Bool
-  let gate: AccessGate
-  let keys: [SigningKey]
-  let publicURL: Locked<String?>
+  let generation: RuntimeSnapshot
+  private var settings: Settings { generation.settings }
+  private var isDemo: Bool { generation.source.isDemo }
 
   var publicRoutes: [Route] {
-    files(PageSecurity(publicPageOf: settings, isDemo: isDemo)) + describedRoutes.dropFirst()
+    files(PageSecurity(of: settings.catalog, isDemo: isDemo)) + describedRoutes.dropFirst()
   }
 
   /// The routes of the public listener that are of use without the page.
   var describedRoutes: [Route] {
-    let security = PageSecurity(publicPageOf: settings, isDemo: isDemo)
-    let inspection = InspectionEndpoint(keys: keys, gate: gate, rule: nil)
+    let security = PageSecurity(of: settings.catalog, isDemo: isDemo)
+    let inspection = InspectionEndpoint(generation: generation, rule: nil)
     return [WebFileEndpoint(.page, fields: security.fields).route, facts(nil), inspection.route] + Self.moduleRoutes
   }
 
@@ -38,7 +38,7 @@ struct Page: Sendable {
 
   var adminRoutes: [Route] {
     let rule = OwnPageRule(checksHosts: settings.adminHosts != nil)
-    let inspection = InspectionEndpoint(keys: keys, gate: gate, rule: rule)
+    let inspection = InspectionEndpoint(generation: generation, rule: rule)
     return files(PageSecurity()) + [facts(rule), inspection.route, audit(rule)]
   }
 
@@ -52,13 +52,12 @@ struct Page: Sendable {
     let facts = facts(isAdmin: rule != nil)
     return Route(get: "/page/facts") { request in
       if let refusal = rule?.refusal(of: request) { return refusal.response(id: request.id) }
-      let url = rule == nil ? nil : publicURL.withLock { $0 }
+      let url = rule == nil ? nil : generation.services.publicURL.withLock { $0 }
       return .json(JSONValue.object(of: facts + [("publicURL", url.map { JSONValue.text($0) })]).ascii.utf8)
     }
   }
 
-  /// What the page of a listener can offer, from the settings. On the public listener, they say what `/openapi.json` says
-  /// too; only the admin listener and the demo name clients.
+  /// What the page of a listener can offer. Only the admin listener and the demo name clients.
   private func facts(isAdmin: Bool) -> [(String, JSONValue?)] {
     let known = OpenAPI.Facts(settings)
     let callers = settings.access.clients + [settings.access.anonymous].compactMap { $0 }
@@ -79,7 +78,7 @@ struct Page: Sendable {
   func audit(_ rule: OwnPageRule) -> Route {
     Route(get: "/page/audit") { request in
       if let refusal = rule.refusal(of: request) { return refusal.response(id: request.id) }
-      return .json("{\"records\":".utf8 + gate.service.audit.recentRecords + "}".utf8)
+      return .json("{\"records\":".utf8 + generation.services.access.audit.recentRecords + "}".utf8)
     }
   }
 }
@@ -101,12 +100,10 @@ struct PageSecurity {
   /// Whether the page runs only its own scripts, so that no code may make scripts from text (Trusted Types).
   private var isClosed = true
 
-  /// Allows nothing outside of the listener.
-  init() {}
-
-  /// Allows Apple's artwork, and MusicKit JS if users can sign in. In the demo the emulator takes Apple's place.
-  init(publicPageOf settings: Settings, isDemo: Bool) {
-    guard let catalog = settings.catalog else { return }
+  /// Allows nothing outside of the listener without a catalog. With one, Apple's artwork, or the emulator's in the demo, and
+  /// MusicKit JS if users can sign in.
+  init(of catalog: Settings.Catalog? = nil, isDemo: Bool = false) {
+    guard let catalog else { return }
     images.append(isDemo ? catalog.upstream.description : "https://*.mzstatic.com")
     guard catalog.me, !isDemo else { return }
     scripts.append("https://js-cdn.music.apple.com")
@@ -140,4 +137,72 @@ extension HTTPField.Name {
   fileprivate static let referrerPolicy = HTTPField.Name.literal("Referrer-Policy")
   fileprivate static let crossOriginOpenerPolicy = HTTPField.Name.literal("Cross-Origin-Opener-Policy")
   fileprivate static let crossOriginResourcePolicy = HTTPField.Name.literal("Cross-Origin-Resource-Policy")
+}
+
+/// The endpoint of a file in the program: compressed if the caller accepts gzip, with 304 for a caller that has it.
+struct WebFileEndpoint: Sendable {
+  private let path: StaticString
+  private let representation: FixedRepresentation
+  /// The fields of 304, without those that only describe content (RFC 9110 §15.4.5).
+  private let common: FieldSection
+  private let plain: FieldSection
+  private let compressed: FieldSection
+
+  /// Creates the endpoint. Browsers ask each time, because the path is the same in another release.
+  init(_ file: WebFile, fields: HTTPFields = [:]) {
+    path = file.path
+    representation = FixedRepresentation(file.content)
+    var common: HTTPFields = [
+      .eTag: representation.entityTag, .cacheControl: "no-cache", .vary: "Accept-Encoding, Origin",
+      .xContentTypeOptions: "nosniff",
+    ]
+    for field in fields { common[field.name] = field.value }
+    self.common = FieldSection(common)
+    common[.contentType] = file.mediaType
+    plain = FieldSection(common)
+    common[.contentEncoding] = "gzip"
+    compressed = FieldSection(common)
+  }
+
+  var route: Route { Route(get: path) { response(to: $0) } }
+
+  func response(to request: Request) -> Response {
+    var coding: ContentCoding?
+    request.forEach("accept-encoding") { coding = coding ?? ContentCoding.preferred(acceptEncoding: $0) }
+    var preconditions = Preconditions()
+    request.forEach("if-none-match") { preconditions.add(ifNoneMatch: $0) }
+    switch representation.selection(for: coding ?? .identity, preconditions) {
+    case .notModified: return Response(.notModified, prepared: common)
+    case .content(let content, .gzip): return Response(.ok, prepared: compressed, body: content)
+    case .content(let content, .identity): return Response(.ok, prepared: plain, body: content)
+    }
+  }
+}
+
+/// The endpoint of a file that pages of every origin may load: the module for web apps, and its types.
+struct WebModuleEndpoint: Sendable {
+  private let path: StaticString
+  private let current: WebFileEndpoint
+  private let versioned: WebFileEndpoint
+
+  /// The query of the address that caches may keep. The content of any other may change with an update.
+  private static let query = Array("v=\(Release.version)".utf8)
+
+  init(_ file: WebFile) {
+    path = file.path
+    // No Vary for Origin, because the response does not depend on it.
+    var fields: HTTPFields = [.vary: "Accept-Encoding", .crossOriginResourcePolicy: "cross-origin"]
+    current = WebFileEndpoint(file, fields: fields)
+    fields[.cacheControl] = "public, max-age=31536000, immutable"
+    versioned = WebFileEndpoint(file, fields: fields)
+  }
+
+  var route: Route { Route(get: path) { response(to: $0) } }
+
+  private func response(to request: Request) -> Response {
+    let isVersioned = request.query?.elementsEqual(Self.query) ?? false
+    var response = (isVersioned ? versioned : current).response(to: request)
+    response.fields[.accessControlAllowOrigin] = "*"
+    return response
+  }
 }

@@ -4,7 +4,7 @@ import Redis
 /// A part of the server that settles with the other replicas. The group makes all calls on its loop.
 protocol GroupParticipant: AnyObject, Sendable {
   var kind: GroupMessage.Kind { get }
-  /// Returns the script of one settlement; nil if there is nothing to settle.
+  /// The script of one settlement; nil if there is nothing to settle.
   func settlement(at now: Deadline) -> ScriptCall?
   /// Takes a message of another replica. It comes from outside, so it may be anything.
   func received(_ payload: ArraySlice<UInt8>, now: Deadline)
@@ -14,30 +14,20 @@ protocol GroupParticipant: AnyObject, Sendable {
   func use(_ secret: GroupSecret)
 }
 
-extension GroupParticipant {
-  func use(_ secret: GroupSecret) {}
-}
-
 struct ScriptCall {
   let script: RedisScript
-  var keys: [[UInt8]]
-  var arguments: [[UInt8]]
+  let keys: [[UInt8]]
+  let arguments: [[UInt8]]
   /// Takes the reply; nil if none came in time, or if the store refused the script.
   var completion: (RESPValue?) -> Void = { _ in }
 }
 
 /// What a replica knows of its group.
-enum GroupState: Sendable, Equatable {
-  /// The store responds. The value is the number of replicas, this one included.
-  case together(Int)
-  /// The store does not respond. The value is the last known number of replicas, at least 1.
-  case alone(of: Int)
-
-  var count: Int {
-    switch self {
-    case .together(let count), .alone(let count): count
-    }
-  }
+struct GroupState: Sendable, Equatable {
+  /// Whether the store responds.
+  var isTogether = false
+  /// The number of replicas, this one included; without the store the last known one.
+  var count = 1
 }
 
 /// A message on the group's channel: a kind, the version of the format, its sender, and a payload.
@@ -51,19 +41,16 @@ struct GroupMessage {
 
   /// The version of the format of all messages and values at the store. Replicas ignore messages of other versions.
   static let version: UInt8 = 1
-  static let headerBytes = 10
 
   let kind: Kind
   let sender: UInt64
   let payload: ArraySlice<UInt8>
 
   init?(_ bytes: [UInt8]) {
-    guard bytes.count >= Self.headerBytes, bytes[1] == Self.version, let kind = Kind(rawValue: bytes[0]) else {
-      return nil
-    }
+    guard bytes.count >= 10, bytes[1] == Self.version, let kind = Kind(rawValue: bytes[0]) else { return nil }
     self.kind = kind
     sender = bytes[2..<10].reduce(0) { $0 << 8 | UInt64($1) }
-    payload = bytes[Self.headerBytes...]
+    payload = bytes[10...]
   }
 
   static func header(_ kind: Kind, from sender: UInt64) -> [UInt8] {

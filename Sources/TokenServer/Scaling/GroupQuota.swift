@@ -5,8 +5,7 @@ import Redis
 import UpstreamAdmission
 
 /// Apple's quota and the circuit, which the replicas of one team and upstream share. ``QuotaScript`` has the quota, in
-/// `{prefix}:pace:<scope>` at the store: it hears what each replica has sent and which 429s it has met, and replies with the
-/// pace and turns.
+/// `{prefix}:pace:<scope>` at the store: it hears what each replica has sent and which 429s it met, and gives turns.
 ///
 /// Confined to the group's loop, except ``QuotaGroup``'s functions.
 final class GroupQuota: GroupParticipant, QuotaGroup, @unchecked Sendable {
@@ -21,11 +20,10 @@ final class GroupQuota: GroupParticipant, QuotaGroup, @unchecked Sendable {
   private var missedSince: Deadline?
   /// When a message of another replica was last a reason to settle.
   private var messageAt = Deadline(nanoseconds: 0)
-  /// Whether a settlement before the next regular one has been requested. Many requests and 429s may arrive at once.
+  /// Whether a settlement before the next regular one is requested. Many requests and 429s may arrive at once.
   private let isSettlingSoon = Locked(false)
 
-  /// The time without a reply after which this replica keeps a limit of its own: 1 s. The quota is learned over seconds,
-  /// so one late settlement changes nothing.
+  /// The time without a reply after which this replica keeps an own limit: 1 s. One late settlement changes nothing.
   private static let patience = Duration.seconds(1)
   /// The shortest time between settlements because of messages: 20 ms.
   private static let leastInterval = Duration.milliseconds(20)
@@ -73,10 +71,10 @@ final class GroupQuota: GroupParticipant, QuotaGroup, @unchecked Sendable {
   }
 
   func received(_ payload: ArraySlice<UInt8>, now: Deadline) {
-    let content = payload.dropFirst(1 + scope.count)
     // Replicas of another team or upstream have another quota.
-    guard hasJoined, payload.dropFirst().starts(with: scope) else { return }
-    switch payload.first.flatMap({ Kind(rawValue: $0) }) {
+    guard hasJoined, let kind = payload.first, payload.dropFirst().starts(with: scope) else { return }
+    let content = payload.dropFirst(1 + scope.count)
+    switch Kind(rawValue: kind) {
     case .refusal:
       guard now.duration(since: messageAt) >= Self.leastInterval else { return }
       messageAt = now

@@ -7,7 +7,7 @@ final class GroupRates: GroupParticipant {
   private static let settlement = RedisScript(SharedRateScripts.settlement)
   private static let strict = RedisScript(SharedRateScripts.strict)
 
-  let rates: SharedRates
+  let rates: RateLimiter
   let kind = GroupMessage.Kind.rates
   private let group: ReplicaGroup
   private let base: [UInt8]
@@ -15,40 +15,29 @@ final class GroupRates: GroupParticipant {
   private let channel: [UInt8]
 
   init(_ group: ReplicaGroup, _ secret: GroupSecret) {
-    self.group = group
-    rates = SharedRates(secret.rates)
-    base = group.key("rate:")
-    header = group.header(.rates)
-    channel = group.channel
+    (self.group, rates) = (group, RateLimiter(secret.rates))
+    (base, header, channel) = (group.key("rate:"), group.header(.rates), group.channel)
   }
 
-  func use(_ secret: GroupSecret) {
-    rates.use(secret.rates)
-  }
+  func use(_ secret: GroupSecret) { rates.use(secret.rates) }
 
   func settlement(at now: Deadline) -> ScriptCall? {
     guard let settlement = rates.settlement(now: now.nanoseconds) else { return nil }
-    let sender = Array(header.suffix(8))
     let number = Array(String(settlement.sequence).utf8)
-    let arguments = [sender, number, channel, header, settlement.buckets]
+    let arguments = [Array(header.suffix(8)), number, channel, header, settlement.buckets]
     return ScriptCall(script: Self.settlement, keys: [base], arguments: arguments) { [self] in
       rates.settled($0?.bytes, now: group.client.loop.now.nanoseconds)
     }
   }
 
-  func received(_ payload: ArraySlice<UInt8>, now: Deadline) {
-    rates.received(payload, now: now.nanoseconds)
-  }
+  func received(_ payload: ArraySlice<UInt8>, now: Deadline) { rates.received(payload, now: now.nanoseconds) }
 
   // Swift 6.3.1 cannot optimize the group's call of it if it is inlined there: the compiler ends with an ownership error.
   @inline(never)
   func changed(_ state: GroupState) {
-    let isTogether = if case .together = state { true } else { false }
-    rates.changed(isTogether: isTogether, replicas: state.count, now: Deadline.now.nanoseconds)
+    rates.changed(isTogether: state.isTogether, replicas: state.count, now: Deadline.now.nanoseconds)
   }
-}
 
-extension GroupRates {
   /// Takes tokens of a strict client at the store.
   ///
   /// - Parameter loop: The caller's loop.
@@ -59,9 +48,7 @@ extension GroupRates {
       client.run(
         Self.strict, keys: take.names.map { base + $0 }, arguments: [channel, header, take.buckets],
         until: loop.now.advanced(by: group.timeout)
-      ) { result in
-        continuation.resume(returning: (try? result.get()).flatMap { StrictReply($0) })
-      }
+      ) { continuation.resume(returning: (try? $0.get()).flatMap { StrictReply($0) }) }
     }
   }
 }

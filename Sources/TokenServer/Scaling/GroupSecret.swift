@@ -9,22 +9,16 @@ import ServerSettings
 /// A secret of all replicas with the same signing key. The store does not have it, so names at the store tell nothing
 /// about addresses, subjects and requests, and the store cannot make a response that a replica believes.
 ///
-/// A replica with another key has another secret. So while the key changes, replicas with the old one and those with the
-/// new one share rates and responses only among themselves.
+/// While the key changes, replicas with the old and with the new one share rates and responses only among themselves.
 struct GroupSecret: Sendable {
   /// Makes the names of the buckets of rates.
   let rates: MessageAuthenticator
   /// Makes the keys of shared responses, and the codes in them.
   let cache: SharedEntryCodec
-  /// A digest of the team and the upstream, in hexadecimal. Replicas with the same one share Apple's quota, also while the
-  /// key changes.
+  /// A digest of the team and the upstream. Replicas with the same one share Apple's quota, also while the key changes.
   let scope: [UInt8]
-  /// What this replica tells the others of itself.
   let facts: GroupFacts
 
-  /// Derives the secret from a signing key.
-  ///
-  /// - Throws: `CryptographyError` if OpenSSL fails.
   init(_ key: SigningKey, _ settings: Settings) throws(CryptographyError) {
     rates = try MessageAuthenticator(key: key.secret(for: "musickit-token-server 1 rates"))
     let (team, upstream) = ("\(settings.musickit.teamID)", settings.catalog?.upstream.description ?? "")
@@ -38,11 +32,9 @@ struct GroupSecret: Sendable {
   }
 }
 
-/// What all replicas of one store should have in common. Each tells the others by the store, so that they notice when they
-/// do not share what they seem to share.
-///
-/// The store learns from it only which replicas are alike: the tag of the key needs the group's secret, and the rates are a
-/// digest.
+/// What all replicas of one store should have in common. Each tells the others, so that they notice when they do not share
+/// what they seem to share. The store learns from it only which replicas are alike: the tag of the key needs the group's
+/// secret, and the rates are a digest.
 struct GroupFacts: Sendable, Equatable {
   /// What may differ. The order is that of the text.
   enum Part: String, CaseIterable, Sendable {
@@ -69,10 +61,9 @@ struct GroupFacts: Sendable, Equatable {
 
   init(_ settings: Settings, authenticator: MessageAuthenticator) throws(CryptographyError) {
     var rates: [UInt8] = []
-    for client in (settings.access.clients + [settings.access.anonymous].compactMap { $0 }).sorted(by: { $0.id < $1.id }
-    ) {
-      let text = "\(client.id) \(client.rates.isStrict) \(client.rate.text) \(client.totalRate.text)\n"
-      if !client.rates.isUnlimited { rates += text.utf8 }
+    let clients = settings.access.clients + [settings.access.anonymous].compactMap { $0 }
+    for client in clients.sorted(by: { $0.id < $1.id }) where !client.rates.isUnlimited {
+      rates += "\(client.id) \(client.rates.isStrict) \(client.rate.text) \(client.totalRate.text)\n".utf8
     }
     let team = Array("\(settings.musickit.teamID)".utf8)
     parts = [
@@ -81,15 +72,14 @@ struct GroupFacts: Sendable, Equatable {
     ]
   }
 
-  /// Reads the text of another replica. It comes from outside, so it may be anything; a text without the parts has another
-  /// version.
+  /// Reads the text of another replica. It comes from outside, so it may be anything.
   init(_ text: [UInt8]) {
     parts = text.prefix(Self.mostBytes).split(separator: UInt8(ascii: " ")).map { Array($0) }
   }
 
   var text: [UInt8] { Array(parts.joined(separator: [UInt8(ascii: " ")])) }
 
-  /// Returns the parts in which another replica differs. Of one of another form only that is known.
+  /// Returns the parts in which another replica differs. A text without the parts has another version.
   func differences(from other: GroupFacts) -> [Part] {
     guard other.parts.count >= Part.allCases.count else { return [.version] }
     return zip(Part.allCases, zip(parts, other.parts)).filter { $1.0 != $1.1 }.map(\.0)

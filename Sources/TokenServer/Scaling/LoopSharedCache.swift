@@ -16,21 +16,15 @@ final class LoopSharedCache: SharedCache, @unchecked Sendable {
   private static let mostTimeouts = 3
   /// The pause: 1 s. A store that is always slow costs callers `shared.timeout` in each second, and not with each response.
   private static let pause = Duration.seconds(1)
-  /// The time in which the store must have taken an entry: 1 s, or `shared.timeout` if that is longer. No caller waits for
-  /// it.
+  /// The time in which the store must have taken an entry, if `shared.timeout` is not longer: 1 s. No caller waits for it.
   private static let patience = Duration.seconds(1)
 
-  init(_ cache: RedisSharedCache, _ client: RedisClient) {
-    (self.cache, self.client) = (cache, client)
-  }
+  init(_ cache: RedisSharedCache, _ client: RedisClient) { (self.cache, self.client) = (cache, client) }
 
   var codec: SharedEntryCodec { cache.codec }
-
   var isReady: Bool { client.isReady && client.loop.now >= pausedUntil }
 
-  func count(_ result: SharedLookupResult) {
-    cache.count { $0.lookups[result, default: 0] += 1 }
-  }
+  func count(_ result: SharedLookupResult) { cache.count { $0.lookups[result, default: 0] += 1 } }
 
   func look(
     up key: SharedEntryKey, patience: Duration, _ completion: @escaping @Sendable (SharedFinding) -> Void
@@ -43,14 +37,12 @@ final class LoopSharedCache: SharedCache, @unchecked Sendable {
 
   /// The lifetime of an announcement in milliseconds.
   static let lease = Array("\(SharedLookupState.lease.components.seconds * 1000)".utf8)
-
   private static let staleOffset = Array("\(SharedEntryCodec.staleOffset)".utf8)
   private static let mostBytes = Array("\(SharedEntryCodec.mostBytes)".utf8)
 
   /// Returns a fresh entry (0), or announces a fetch (1), or tells that another replica has announced it and for how long
-  /// (2). The entry is stale when less time is left before its expiry than it says itself. What is longer than an entry is
-  /// none: its reply would exceed the client's limits, which ends the connection. If the store is full, it has no place
-  /// for an announcement (3).
+  /// (2); a full store has no place for an announcement (3). An entry is stale when less time is left before its expiry
+  /// than it says itself. A longer text does not count: its reply would end the connection (``RESPLimits``).
   private static let question = RedisScript(
     """
     local entry = redis.call('STRLEN', KEYS[1]) <= tonumber(ARGV[4]) and redis.call('GET', KEYS[1])
@@ -70,22 +62,17 @@ final class LoopSharedCache: SharedCache, @unchecked Sendable {
     let arguments = [cache.group.holder, Self.lease, Self.staleOffset, Self.mostBytes]
     // The time is the store's. A turn in which many callers miss is long, and its output leaves at its end.
     client.loop.atEndOfTurn { [self] in
-      client.run(
-        Self.question, keys: keys, arguments: arguments, until: Deadline.now.advanced(by: cache.group.timeout)
-      ) { [self] result in
-        note(result)
+      let deadline = Deadline.now.advanced(by: cache.group.timeout)
+      client.run(Self.question, keys: keys, arguments: arguments, until: deadline) { [self] result in
+        switch result {
+        case .success: timeouts = 0
+        case .failure(.timedOut):
+          timeouts += 1
+          if timeouts >= Self.mostTimeouts { pausedUntil = client.loop.now.advanced(by: Self.pause) }
+        case .failure: break
+        }
         completion((try? result.get()).flatMap { SharedLookupState.Reply($0) })
       }
-    }
-  }
-
-  private func note(_ result: Result<RESPValue, RedisError>) {
-    switch result {
-    case .success: timeouts = 0
-    case .failure(.timedOut):
-      timeouts += 1
-      if timeouts >= Self.mostTimeouts { pausedUntil = client.loop.now.advanced(by: Self.pause) }
-    case .failure: break
     }
   }
 
@@ -117,14 +104,13 @@ final class LoopSharedCache: SharedCache, @unchecked Sendable {
     case .unshared(let isReplacing): replaces = isReplacing
     case .failed: break
     }
-    let isStoring = !entry.isEmpty
     client.run(
       Self.end, keys: [group.entryKey(key), group.fetchKey(key)],
       arguments: [
         group.holder, entry, Array("\(lifetime * 1000)".utf8), group.channel, [end.outcome.rawValue],
         [SharedFetchOutcome.unshared.rawValue], [UInt8(ascii: replaces ? "1" : "0")], group.header(.cache) + key.bytes,
       ], until: client.loop.now.advanced(by: max(Self.patience, group.timeout))
-    ) { [cache] result in
+    ) { [cache, isStoring = !entry.isEmpty] result in
       if isStoring {
         let isStored = (try? result.get())?.number == 1
         cache.count { if isStored { $0.stores += 1 } else { $0.failedStores += 1 } }
@@ -137,9 +123,8 @@ final class LoopSharedCache: SharedCache, @unchecked Sendable {
 
 extension SharedLookupState.Reply {
   fileprivate init?(_ value: RESPValue) {
-    guard let parts = value.elements, parts.count == 3, let state = parts[1].number, let time = parts[2].number else {
-      return nil
-    }
+    guard let parts = value.elements, parts.count == 3, let state = parts[1].number, let time = parts[2].number
+    else { return nil }
     switch (state, parts[0].bytes) {
     case (0, let entry?): self = .entry(entry)
     case (1, let entry): self = .lead(stale: entry)
@@ -192,15 +177,9 @@ final class RedisLookup: SharedLookup, @unchecked Sendable {
     completion(finding)
   }
 
-  func cancel() {
-    loop.post { self.perform(self.state.cancel()) }
-  }
+  func cancel() { loop.post { self.perform(self.state.cancel()) } }
 
-  func ended(_ outcome: SharedFetchOutcome) {
-    loop.post { self.perform(self.state.ended(outcome)) }
-  }
+  func ended(_ outcome: SharedFetchOutcome) { loop.post { self.perform(self.state.ended(outcome)) } }
 
-  func timePassed() {
-    loop.post { self.perform(self.state.passed(now: self.loop.now.elapsed)) }
-  }
+  func timePassed() { loop.post { self.perform(self.state.passed(now: self.loop.now.elapsed)) } }
 }

@@ -14,7 +14,7 @@ final class RedisSharedCache: GroupParticipant, Sendable {
   let group: ReplicaGroup
   private let state: Locked<State>
 
-  /// The most announcements that one settlement renews: 500. More of them lapse, and then replicas may send a request twice.
+  /// The most announcements that one settlement renews: 500. Others lapse, and replicas may send a request twice.
   private static let mostRenewals = 500
   /// The time without the store after which no lookup waits for another replica: 0.5 s. One settlement may be late.
   private static let mostSilence = Duration.milliseconds(500)
@@ -43,18 +43,13 @@ final class RedisSharedCache: GroupParticipant, Sendable {
 
   /// The form of the entries. On any thread.
   var codec: SharedEntryCodec { state.withLock { $0.codec } }
-
   /// The counts since the start. On any thread.
   var counts: SharedCacheCounts { state.withLock { $0.counts } }
 
   /// Returns the cache for one event loop; nil for a loop without a client. On any thread.
-  func cache(on loop: IOLoop) -> LoopSharedCache? {
-    group.client(on: loop).map { LoopSharedCache(self, $0) }
-  }
+  func cache(on loop: IOLoop) -> LoopSharedCache? { group.client(on: loop).map { LoopSharedCache(self, $0) } }
 
-  func count(_ change: (inout SharedCacheCounts) -> Void) {
-    state.withLock { change(&$0.counts) }
-  }
+  func count(_ change: (inout SharedCacheCounts) -> Void) { state.withLock { change(&$0.counts) } }
 
   func add(_ lookup: RedisLookup) {
     state.withLock { $0.lookups[lookup.key, default: []].append(Place(lookup: lookup)) }
@@ -75,9 +70,7 @@ final class RedisSharedCache: GroupParticipant, Sendable {
     }
   }
 
-  func forget(_ key: SharedEntryKey) {
-    state.withLock { $0.led[key] = nil }
-  }
+  func forget(_ key: SharedEntryKey) { state.withLock { $0.led[key] = nil } }
 
   /// Tells the lookups of this replica about the end of a fetch.
   func tell(_ key: SharedEntryKey, _ outcome: SharedFetchOutcome) {
@@ -95,17 +88,17 @@ final class RedisSharedCache: GroupParticipant, Sendable {
 
   /// Renews the announcements that are half used up, and wakes the lookups whose wait is over.
   func settlement(at now: Deadline) -> ScriptCall? {
-    let (keys, late, lost) = state.withLock { state in
+    let (keys, isLost, waiting) = state.withLock { state in
       let due = state.led.filter { now.duration(since: $0.value) >= SharedLookupState.lease / 2 }
       let keys = Array(due.keys.prefix(Self.mostRenewals))
       for key in keys { state.led[key] = now }
       let isLost = state.aloneSince.map { now.duration(since: $0) >= Self.mostSilence } ?? false
-      let places = state.lookups.values.joined().filter { $0.until != nil }
-      let late = places.filter { $0.until.map { $0 <= now.elapsed } ?? false }
-      return (keys, late.map(\.lookup), isLost ? places.map(\.lookup) : [])
+      return (keys, isLost, state.lookups.values.joined().filter { $0.until != nil })
     }
-    for lookup in late { lookup.timePassed() }
-    for lookup in lost { lookup.cancel() }
+    for place in waiting {
+      if let until = place.until, until <= now.elapsed { place.lookup.timePassed() }
+      if isLost { place.lookup.cancel() }
+    }
     guard !keys.isEmpty else { return nil }
     return ScriptCall(
       script: Self.renewal, keys: keys.map { group.fetchKey($0) }, arguments: [group.holder, LoopSharedCache.lease])
@@ -113,14 +106,10 @@ final class RedisSharedCache: GroupParticipant, Sendable {
 
   func changed(_ state: GroupState) {
     let now = Deadline.now
-    self.state.withLock { own in
-      if case .alone = state { own.aloneSince = own.aloneSince ?? now } else { own.aloneSince = nil }
-    }
+    self.state.withLock { $0.aloneSince = state.isTogether ? nil : $0.aloneSince ?? now }
   }
 
-  func use(_ secret: GroupSecret) {
-    state.withLock { $0.codec = secret.cache }
-  }
+  func use(_ secret: GroupSecret) { state.withLock { $0.codec = secret.cache } }
 
   func received(_ payload: ArraySlice<UInt8>, now: Deadline) {
     guard let key = SharedEntryKey(payload.dropLast()), let outcome = payload.last.flatMap(SharedFetchOutcome.init)
@@ -144,13 +133,9 @@ extension ReplicaGroup {
     return text
   }
 
-  func entryKey(_ key: SharedEntryKey) -> [UInt8] {
-    self.key("cache:\(String(hexadecimal: key.bytes.span))")
-  }
+  func entryKey(_ key: SharedEntryKey) -> [UInt8] { self.key("cache:\(String(hexadecimal: key.bytes.span))") }
 
-  func fetchKey(_ key: SharedEntryKey) -> [UInt8] {
-    self.key("fetch:\(String(hexadecimal: key.bytes.span))")
-  }
+  func fetchKey(_ key: SharedEntryKey) -> [UInt8] { self.key("fetch:\(String(hexadecimal: key.bytes.span))") }
 }
 
 extension Deadline {

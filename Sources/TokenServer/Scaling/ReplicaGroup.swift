@@ -14,24 +14,22 @@ final class ReplicaGroup: @unchecked Sendable {
   // Sendable by confinement. What other threads read is behind the lock.
 
   /// The time between two settlements: 100 ms.
-  static let interval = Duration.milliseconds(100)
+  private static let interval = Duration.milliseconds(100)
   /// The time for a reply, `shared.timeout`. A caller who waits for the store waits no longer, and what a replica grants
   /// without the knowledge of others is what it grants in one interval and this time.
-  let timeout: Duration
-  /// The time after its last heartbeat for which a replica counts: 1 s, ten settlements.
-  static let lifetime = Duration.seconds(1)
-  /// The most replicas of a group: 1,024, ten times what one store serves. A store that says more is of no use: with its
-  /// number, each replica would grant next to nothing.
+  var timeout: Duration { settings.timeout }
+  /// The time after its last heartbeat for which a replica counts, in milliseconds: 1,000, ten settlements.
+  private static let lifetime = Array("1000".utf8)
+  /// The most replicas of a group: 1,024, ten times what a store serves. With more, each would grant next to nothing.
   private static let most: Int64 = 1024
 
   /// The random number that stands for this process.
   let id = UInt64.random(in: 1...UInt64.max)
-  let client: RedisClient
   let clients: [RedisClient]
+  var client: RedisClient { clients[0] }
 
   /// The problem of a store that is connected, and does not reply as it should.
-  private let noReply: String
-
+  private var noReply: String { "It did not respond within \(Int(timeout / .milliseconds(1))) ms." }
   private let settings: Settings.Shared
   /// The trusted CAs for the store, which a reload replaces; nil without TLS.
   private let authorities: TLSClientContext?
@@ -39,17 +37,19 @@ final class ReplicaGroup: @unchecked Sendable {
   private var participants: [any GroupParticipant] = []
   private var timer: Channel?
   private var sentAt = Deadline(nanoseconds: 0)
-  private var isClosed = false
   /// The problem that the log has last been told of; nil after its end.
   private var reported: String?
   /// What this replica tells the others of itself, and what it has told them before a reload.
   private var facts: (present: GroupFacts, former: GroupFacts?)
-  private let shared: Locked<Shared>
+  private let shared: Locked<Status>
 
-  private struct Shared {
-    var state = GroupState.alone(of: 1)
+  struct Status {
+    var state = GroupState()
+    /// Why the store is of no use at present; nil while it is.
     var problem: String?
+    /// In what other replicas at the store differ from this one, so that they do not share it with this one.
     var differences: [GroupFacts.Part] = []
+    /// Since the start.
     var counts = GroupCounts()
   }
 
@@ -62,8 +62,6 @@ final class ReplicaGroup: @unchecked Sendable {
     self.facts = (facts, nil)
     authorities = files.authorities
     throttle = Throttle(logger)
-    timeout = settings.timeout
-    noReply = "It did not respond within \(Int(settings.timeout / .milliseconds(1))) ms."
     let channel = Self.key("events", prefix: settings.keyPrefix)
     clients = loops.enumerated().map { index, loop in
       var configuration = RedisClient.Configuration(settings, files)
@@ -72,14 +70,12 @@ final class ReplicaGroup: @unchecked Sendable {
       if index == 0 { configuration.channel = channel }
       return RedisClient(configuration, loop: loop)
     }
-    client = clients[0]
-    shared = Locked(Shared(problem: "The server has not connected to it yet."))
+    shared = Locked(Status(problem: "The server has not connected to it yet."))
   }
 
   private var loop: IOLoop { client.loop }
 
-  /// Returns the name of a key. All keys have one hash tag, so that in Cluster mode they are in one slot, and a script may
-  /// use several. On any thread.
+  /// The name of a key. In Cluster mode all are in one slot by their hash tag, as scripts need it. On any thread.
   func key(_ name: String) -> [UInt8] { Self.key(name, prefix: settings.keyPrefix) }
 
   static func key(_ name: String, prefix: String) -> [UInt8] { Array("{\(prefix)}:\(name)".utf8) }
@@ -91,24 +87,15 @@ final class ReplicaGroup: @unchecked Sendable {
 
   func client(on loop: IOLoop) -> RedisClient? { clients.first { $0.loop === loop } }
 
-  /// The state of the group. On any thread.
-  var state: GroupState { shared.withLock { $0.state } }
-
-  /// Why the store is of no use at present; nil while it is. On any thread.
-  var problem: String? { shared.withLock { $0.problem } }
-
-  /// In what other replicas at the store differ from this one, so that they do not share it with this one. On any thread.
-  var differences: [GroupFacts.Part] { shared.withLock { $0.differences } }
-
-  /// The counts since the start. On any thread.
-  var counts: GroupCounts { shared.withLock { $0.counts } }
+  /// On any thread.
+  var status: Status { shared.withLock { $0 } }
 
   /// Connects, and settles from now on. On any thread.
   func start(_ participants: [any GroupParticipant]) {
     for client in clients.dropFirst() { client.loop.post { client.start() } }
     loop.post {
       self.participants = participants
-      for participant in participants { participant.changed(.alone(of: 1)) }
+      for participant in participants { participant.changed(GroupState()) }
       self.client.onChange = { self.changed($0) }
       self.client.onMessage = { self.received($0) }
       self.client.start()
@@ -136,8 +123,8 @@ final class ReplicaGroup: @unchecked Sendable {
   func close() {
     for client in clients.dropFirst() { client.loop.post { client.close() } }
     loop.post {
-      self.isClosed = true
       self.timer?.close()
+      self.timer = nil
       self.client.send([Array("ZREM".utf8), self.key("members"), self.member], until: self.loop.now) { _ in }
       self.loop.atEndOfTurn { self.client.close() }
     }
@@ -146,8 +133,7 @@ final class ReplicaGroup: @unchecked Sendable {
   var member: [UInt8] { Array(String(id, radix: 16).utf8) }
 
   /// Records the heartbeat, and counts the replicas whose last one is recent, by the store's clock. One of the future is
-  /// from before the clock was set back, and its replica may be dead. Reply: the number, and what replicas say of
-  /// themselves, unless all say the same.
+  /// from before the clock was set back. Reply: the number, and what replicas say of themselves, unless all say the same.
   private static let heartbeat = RedisScript(
     """
     local time = redis.call('TIME')
@@ -166,14 +152,12 @@ final class ReplicaGroup: @unchecked Sendable {
   private func settle() {
     let now = loop.now
     sentAt = now
-    let lifetime = Array("\(Self.lifetime.components.seconds * 1000)".utf8)
-    let former = facts.former?.text ?? []
+    let arguments = [
+      member, Self.lifetime, facts.present.text, facts.former?.text ?? [], Array("\(GroupFacts.mostOthers)".utf8),
+    ]
     facts.former = nil
-    let arguments = [member, lifetime, facts.present.text, former, Array("\(GroupFacts.mostOthers)".utf8)]
-    run(
-      ScriptCall(script: Self.heartbeat, keys: [key("members"), key("facts")], arguments: arguments) {
-        self.counted($0)
-      }, at: now)
+    let keys = [key("members"), key("facts")]
+    run(ScriptCall(script: Self.heartbeat, keys: keys, arguments: arguments) { self.counted($0) }, at: now)
     for participant in participants { run(participant.settlement(at: now), at: now) }
   }
 
@@ -210,13 +194,13 @@ final class ReplicaGroup: @unchecked Sendable {
     if let parts = reply?.elements, parts.count == 2, (1...Self.most).contains(number) {
       shared.withLock { $0.counts.settlements += 1 }
       compare(parts[1].elements?.compactMap(\.bytes) ?? [])
-      change(.together(Int(number)), problem: nil)
+      change(GroupState(isTogether: true, count: Int(number)), problem: nil)
     } else {
       shared.withLock { $0.counts.missed += 1 }
       // Without a connection there is a better reason.
       guard client.isReady else { return }
       let wrong = "Its replies are wrong: it counts \(number) replicas."
-      change(.alone(of: state.count), problem: reply == nil ? problem ?? noReply : wrong)
+      change(GroupState(count: status.state.count), problem: reply == nil ? status.problem ?? noReply : wrong)
     }
   }
 
@@ -224,18 +208,14 @@ final class ReplicaGroup: @unchecked Sendable {
     let own = facts.present
     let found = texts.flatMap { own.differences(from: GroupFacts($0)) }
     let differences = GroupFacts.Part.allCases.filter { found.contains($0) }
-    let previous = shared.withLock { shared in
-      defer { shared.differences = differences }
-      return shared.differences
+    guard differences != status.differences else { return }
+    shared.withLock { $0.differences = differences }
+    guard !differences.isEmpty else {
+      return throttle.end("different", "All replicas at the store have the same key, rates and version again.")
     }
-    guard differences != previous else { return }
-    if differences.isEmpty {
-      throttle.end("different", "All replicas at the store have the same key, rates and version again.")
-    } else {
-      throttle.log(
-        "different",
-        "Other replicas at the store have \(differences.text). What differs they do not share with this one.")
-    }
+    throttle.log(
+      "different",
+      "Other replicas at the store have \(differences.text). What differs they do not share with this one.")
   }
 
   private func note(_ error: RedisError) {
@@ -248,21 +228,16 @@ final class ReplicaGroup: @unchecked Sendable {
     throttle.log("refused", "The store refuses commands, so this replica keeps limits of its own for now. \(words)")
   }
 
-  private func changed(_ availability: RedisClient.Availability) {
-    guard case .unavailable(let reason) = availability else {
-      // The store is of use again after a reply. Until then the reason for the lost connection no longer holds.
-      shared.withLock { if $0.problem != nil { $0.problem = noReply } }
-      return settle()
-    }
-    change(.alone(of: state.count), problem: reason)
+  private func changed(_ problem: String?) {
+    if let problem { return change(GroupState(count: status.state.count), problem: problem) }
+    // The store is of use again after a reply. Until then the reason for the lost connection no longer holds.
+    shared.withLock { if $0.problem != nil { $0.problem = noReply } }
+    settle()
   }
 
   private func change(_ new: GroupState, problem: String?) {
-    let old = state
-    shared.withLock { shared in
-      shared.state = new
-      shared.problem = problem
-    }
+    let old = status.state
+    shared.withLock { ($0.state, $0.problem) = (new, problem) }
     report(problem, new)
     guard old != new else { return }
     for participant in participants { participant.changed(new) }
@@ -285,9 +260,7 @@ final class ReplicaGroup: @unchecked Sendable {
   }
 
   private func received(_ bytes: [UInt8]) {
-    guard let message = GroupMessage(bytes) else {
-      return shared.withLock { $0.counts.invalidMessages += 1 }
-    }
+    guard let message = GroupMessage(bytes) else { return shared.withLock { $0.counts.invalidMessages += 1 } }
     guard message.sender != id else { return }
     shared.withLock { $0.counts.messages[message.kind, default: 0] += 1 }
     for participant in participants where participant.kind == message.kind {
@@ -297,10 +270,9 @@ final class ReplicaGroup: @unchecked Sendable {
 }
 
 extension ReplicaGroup: ChannelDelegate {
-  /// Settles, and waits for the next time.
   func channel(_ channel: Channel, became readiness: Readiness) {
     loop.assertCurrent()
-    guard readiness == .timedOut, !isClosed else { return }
+    guard readiness == .timedOut, timer != nil else { return }
     // After a change to ready the last settlement may be recent.
     if loop.now >= sentAt.advanced(by: Self.interval / 2) { settle() }
     channel.sleep(until: loop.now.advanced(by: Self.interval), self)
@@ -316,7 +288,6 @@ struct GroupCounts: Sendable, Equatable {
   var missed = 0
   var refused = 0
   var messages: [GroupMessage.Kind: Int] = [:]
-  /// The messages that this version does not understand.
   var invalidMessages = 0
 }
 
@@ -330,7 +301,7 @@ extension RedisClient.Configuration {
     user = settings.user
     password = files.password
     database = settings.database
-    // A store that replies within `shared.timeout` is of use, however far it is.
+    // However far the store is, it is of use if it replies within `shared.timeout`.
     limits.stall = max(limits.stall, settings.timeout)
     limits.silence = max(limits.silence, settings.timeout * 2)
     limits.connect = max(limits.connect, settings.timeout * 2)

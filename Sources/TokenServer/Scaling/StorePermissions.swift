@@ -2,7 +2,7 @@ package import EventLoop
 package import Redis
 package import ServerSettings
 
-/// What the server's user may have to do at the store: the least permissions (ACL) with which everything works.
+/// The least permissions (ACL) of the server's user at the store with which everything works.
 package enum StorePermissions {
   /// The commands that the server sends, alone or in scripts, beside HELLO and AUTH, which every user may send.
   static let commands = [
@@ -23,8 +23,7 @@ package enum StorePermissions {
     return configuration
   }
 
-  /// Runs each command of the server's scripts on a key that it removes again. The reply has the refused ones: the command
-  /// and the error in turn.
+  /// Runs each command of the scripts on a key that it removes again. Reply: the refused ones, each with its error.
   package static func tryCommands(
     on client: RedisClient, prefix: String, until deadline: Deadline, _ completion: @escaping RedisClient.Completion
   ) {

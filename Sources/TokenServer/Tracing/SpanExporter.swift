@@ -1,7 +1,5 @@
-import Bytes
 import Dispatch
 import EventLoop
-import Glibc
 import HTTPClient
 import HTTPMessages
 import Locks
@@ -10,10 +8,8 @@ package import ServerSettings
 package import TLS
 import Tracing
 
-/// Sends finished spans to a collector by OTLP over HTTP, in batches, in one task of the first loop.
-///
-/// Nothing waits for it: spans that find the queue full are dropped and counted, and so are those of a batch that the
-/// collector does not take in time.
+/// Sends finished spans to a collector by OTLP over HTTP, in batches, in one task of the first loop. Nothing waits for it:
+/// spans that find the queue full are dropped and counted, and so are those that the collector does not take in time.
 package final class SpanExporter: Sendable {
   let sampler: Sampler
   /// The trusted CAs for the collector, which a reload replaces; nil without TLS.
@@ -33,8 +29,7 @@ package final class SpanExporter: Sendable {
     var counts = SpanCounts()
   }
 
-  /// The maximum time that `close` waits for the last spans to go out: 1 s, so that a collector that hangs does not
-  /// delay the end of the process.
+  /// The maximum time that `close` waits for the last spans: 1 s. A collector that hangs must not delay the process's end.
   private static let patience = DispatchTimeInterval.seconds(1)
 
   /// Throws if the URL of the proxy or the system's store of CAs is unusable.
@@ -56,10 +51,10 @@ package final class SpanExporter: Sendable {
     _ settings: Settings.SpanExport, authorities: TLSClientContext?, proxy: String?, loop: IOLoop
   ) throws -> UpstreamClient {
     let origin = settings.endpoint.origin
+    // One request at a time needs no HTTP/2.
     var configuration = UpstreamClient.Configuration(
       origin.isSecure ? .https : .http, host: origin.hostToResolve, port: origin.port, tls: authorities,
       proxy: try proxy.map { try UpstreamProxy($0) })
-    // One request at a time.
     configuration.http2 = .never
     return UpstreamClient(configuration, loop: loop)
   }
@@ -117,15 +112,13 @@ package final class SpanExporter: Sendable {
     await wait.value
   }
 
-  /// Sends the spans, and again if the collector cannot take them yet. Returns the pause before the next batch that a
-  /// collector wants that did not take this one; nil if it wants none.
+  /// Sends the spans, and again while the collector cannot take them. Returns the pause that it wants if it never did.
   private func export(_ spans: [FinishedSpan]) async -> Duration? {
-    let document = await write(spans)
+    let batch = SpanBatch(spans, settings)
     let end = Deadline.now.advanced(by: settings.timeout)
     var backOff = Self.leastBackOff
     while true {
-      let left = end.duration(since: .now)
-      switch await SpanBatch(document: document, settings: settings).send(by: client, within: left) {
+      switch await batch.send(by: client, within: end.duration(since: .now)) {
       case .accepted(let rejected):
         succeed(spans.count, rejected: min(rejected, spans.count))
         return nil
@@ -148,44 +141,6 @@ package final class SpanExporter: Sendable {
   /// The first and the longest pause before a batch is sent again: from 500 ms, doubled up to 5 s.
   private static let leastBackOff = Duration.milliseconds(500)
   private static let longestBackOff = Duration.seconds(5)
-
-  /// Writes the document, and lets the loop's connections have their turn in between.
-  private func write(_ spans: [FinishedSpan]) async -> [UInt8] {
-    var document = Self.document(settings)
-    for (index, span) in spans.enumerated() {
-      if index > 0, index.isMultiple(of: Self.spansInOneGo) { _ = try? await client.pause(for: .zero) }
-      document.add(span)
-    }
-    return document.finish()
-  }
-
-  /// Returns a document without spans. Attributes of the settings take the place of those of the instance.
-  static func document(_ settings: Settings.SpanExport) -> SpanDocument {
-    let given = settings.attributes.map { (key: $0.key, value: $0.value) }
-    let own = instance.filter { attribute in !given.contains { $0.key == attribute.key } }
-    return SpanDocument(resource: given + own, scope: ("musickit-token-server", "\(Release.version)"))
-  }
-
-  /// What tells this process from others of the same service, by the semantic conventions of OpenTelemetry: the ID is a
-  /// random UUID (RFC 9562 §5.4).
-  private static let instance: [(key: String, value: String)] = {
-    var id: [UInt8] = []
-    id.append(hexadecimal: UInt64.random(in: .min ... .max) & ~0xF000 | 0x4000)
-    id.append(hexadecimal: UInt64.random(in: .min ... .max) >> 2 | 1 << 63)
-    for index in [20, 16, 12, 8] { id.insert(UInt8(ascii: "-"), at: index) }
-    var name = utsname()
-    unsafe uname(&name)
-    let host = unsafe withUnsafeBytes(of: &name.nodename) { bytes in
-      unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
-    }
-    return [
-      ("service.instance.id", String(decoding: id, as: UTF8.self)), ("service.version", "\(Release.version)"),
-      ("host.name", host),
-    ]
-  }()
-
-  /// The number of spans that are written before the loop's connections have a turn: 32, some 30 kB.
-  private static let spansInOneGo = 32
 
   private func succeed(_ count: Int, rejected: Int) {
     let (isOver, dropped) = state.withLock { state in
@@ -222,8 +177,7 @@ package final class SpanExporter: Sendable {
 
 extension SpanExporter {
   /// Sends the collector one request without any span on a loop of its own, and blocks this thread until the response.
-  /// Returns the reason why the collector does not take spans, a sentence; nil if it takes them. Throws if there is no loop,
-  /// or if the URL of the proxy is unusable.
+  /// Returns why the collector does not take spans, in a sentence. Throws without a loop, or if the proxy is unusable.
   ///
   /// - Parameter authorities: Nil only without TLS.
   package static func refusal(
@@ -233,8 +187,7 @@ extension SpanExporter {
     defer { loop.stopAndWait() }
     let client = try client(settings, authorities: authorities, proxy: proxy, loop: loop)
     defer { client.close() }
-    let document = document(settings)
-    let batch = SpanBatch(document: document.finish(), settings: settings)
+    let batch = SpanBatch([], settings)
     let result = Locked<SpanBatch.Result?>(nil)
     let isDone = DispatchSemaphore(value: 0)
     Task(executorPreference: loop) {

@@ -1,11 +1,8 @@
 import DequeModule
 import Locks
-import Tracing
 
-/// The finished spans that wait for the exporter: a queue with a bound in spans and one in bytes.
-///
-/// All loops share it. A span costs its loop a short critical section; beyond the bounds it is dropped and counted, so
-/// no request ever waits for the collector.
+/// The finished spans of all loops that wait for the exporter. A span costs its loop a short critical section; beyond the
+/// bounds it is dropped and counted, so no request ever waits for the collector.
 final class SpanQueue: Sendable {
   private let capacity: Int
   private let batch: Int
@@ -21,15 +18,14 @@ final class SpanQueue: Sendable {
     var isEnding = false
   }
 
-  /// The maximum memory of all waiting spans: 4 MiB. The usual 2048 spans take a fifth of it; `tracestate` makes them
-  /// larger.
+  /// The maximum memory of all waiting spans: 4 MiB. The usual 2048 spans take a third; `tracestate` makes them larger.
   static let maximumBytes = 4 << 20
 
   /// A waiting exporter wakes when there are `batch` spans.
   init(capacity: Int, batch: Int) { (self.capacity, self.batch) = (capacity, batch) }
 
   func add(_ span: FinishedSpan) {
-    let bytes = span.heldBytes
+    let bytes = span.json.count
     let wait = state.withLock { state -> Task<Void, Never>? in
       guard state.spans.count < capacity, state.bytes + bytes <= Self.maximumBytes else {
         state.dropped += 1
@@ -50,7 +46,7 @@ final class SpanQueue: Sendable {
       guard !isWhole || state.spans.count >= batch else { return [] }
       let taken = Array(state.spans.prefix(batch))
       state.spans.removeFirst(taken.count)
-      state.bytes -= taken.reduce(0) { $0 + $1.heldBytes }
+      state.bytes -= taken.reduce(0) { $0 + $1.json.count }
       return taken
     }
   }
@@ -75,6 +71,5 @@ final class SpanQueue: Sendable {
   }
 
   var isEnding: Bool { state.withLock { $0.isEnding } }
-
   var dropped: Int { state.withLock { $0.dropped } }
 }

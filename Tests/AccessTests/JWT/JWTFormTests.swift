@@ -54,8 +54,14 @@ struct JWTFormTests {
 
   @Test("is refused with a sentence, and each kind of refusal has its own word")
   func sentences() {
-    let words = Set(JWTRefusal.reasons.map(\.description))
-    #expect(words.count == JWTRefusal.reasons.count)
+    let kinds: [JWTRefusal] = [
+      .tooLong, .malformed(.parts), .unsupportedAlgorithm, .algorithmNotAllowed, .criticalHeader, .keyInHeader,
+      .wrongType, .wrongIssuer, .wrongAudience, .noExpiry, .expired(seconds: 0), .notYetValid(seconds: 0),
+      .issuedInFuture(seconds: 0), .invalidClaim(.issuer), .requiredClaim(""), .unknownKey, .keyMismatch, .ambiguousKey,
+      .badSignature,
+    ]
+    let words = Set(kinds.map(\.reason.description))
+    #expect(words.count == kinds.count)
     #expect(words.allSatisfy { $0.hasPrefix("jwt_") })
     let refusals: [JWTRefusal] =
       JWTRefusal.Malformation.allCases.map { .malformed($0) } + JWTRefusal.Claim.allCases.map { .invalidClaim($0) }

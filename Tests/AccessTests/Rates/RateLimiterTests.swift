@@ -114,12 +114,12 @@ struct RateLimiterTests {
       #expect(Self.isAllowed(limiter.take(rates, for: caller, now: 1)))
       if random.next() % 4 == 0 { _ = limiter.takeFailure(from: String(number, radix: 36), now: 1) }
     }
-    #expect(limiter.bytes <= (RateLimits.callers + RateLimits.failedAddresses + 128) * 16)
+    #expect(limiter.bytes <= (RateLimits.callers + RateLimits.failedAddresses + 128) * 24)
   }
 
   @Test("keeps a client's total for any number of addresses")
   func flood() {
-    let limiter = RateLimiter(callers: 128)
+    let limiter = RateLimiter(nil, callers: 128)
     let rates = ClientRates(
       client: "c", perCaller: Rate(perSecond: 0.01, burst: 5), total: Rate(perSecond: 0.01, burst: 100))
     let allowed = (0..<10_000).count { Self.isAllowed(limiter.take(rates, for: .address("\($0)"), now: 0)) }

@@ -164,12 +164,12 @@ struct SharedRateScriptTests {
   @Test("2,048 buckets fit into one settlement")
   func most() throws {
     let ground = try Ground()
-    var settlement = RateSettlement(sequence: 1, count: SharedRates.mostSettled)
-    for number in 1...SharedRates.mostSettled {
+    var settlement = RateSettlement(sequence: 1, count: RateBuckets.mostSettled)
+    for number in 1...RateBuckets.mostSettled {
       settlement.append(Self.id(UInt64(number)), cost: Self.second, ahead: Self.second, mostDebt: 100 * Self.second)
     }
     let debts = try ground.debts(try ground.settle(settlement))
-    #expect(debts == Array(repeating: 1_000_000, count: SharedRates.mostSettled))
+    #expect(debts == Array(repeating: 1_000_000, count: RateBuckets.mostSettled))
   }
 
   @Test("another program's keys stay as they are, and the other buckets are settled")
@@ -254,31 +254,30 @@ struct SharedRateScriptTests {
     let key = SecretBytes(copying: Array("a secret of the group, 32 bytes.".utf8).span)
     let rates = ClientRates(
       client: "c", perCaller: Rate(perSecond: 0.01, burst: 3), total: Rate(perSecond: 0.01, burst: 4), isStrict: true)
-    let replicas = try (0..<2).map { _ in SharedRates(try MessageAuthenticator(key: key)) }
+    let replicas = try (0..<2).map { _ in RateLimiter(try MessageAuthenticator(key: key)) }
     let now: UInt64 = 1_000_000_000_000
     for replica in replicas { replica.changed(isTogether: true, replicas: 2, now: now) }
-    let limiters = replicas.map { RateLimiter(shared: $0) }
-    for _ in 0..<2 { #expect(RateLimiterTests.isAllowed(limiters[0].take(rates, for: .address("a"), now: now))) }
+    for _ in 0..<2 { #expect(RateLimiterTests.isAllowed(replicas[0].take(rates, for: .address("a"), now: now))) }
     let reply = try ground.settle(try #require(replicas[0].settlement(now: now)))
     replicas[0].settled(reply.bytes, now: now)
     #expect(replicas[0].settlement(now: now) == nil)
     replicas[1].received(try #require(reply.bytes)[...], now: now)
     // One token of the caller is left, by both ways.
-    let take = try #require(limiters[1].strictTake(rates, for: .address("a"), now: now))
+    let take = try #require(replicas[1].strictTake(rates, for: .address("a"), now: now))
     let keys: [[UInt8]] = take.names.map { ground.base + $0 }
     let taken = try ground.run(
       SharedRateScripts.strict, keys, [Array("{test}:events".utf8), ground.header, take.buckets])
     let elements = try #require(taken.elements)
     let numbers = elements.compactMap(\.number)
-    let verdict = limiters[1].verdict(
+    let verdict = replicas[1].verdict(
       StrictReply(isTaken: numbers[0] == 1, debts: Array(numbers.dropFirst())), on: take, now: now)
     guard case .allowed(let limit) = verdict else {
       Issue.record("The store refused: \(numbers)")
       return
     }
     #expect(limit.remaining == 0)
-    #expect(!RateLimiterTests.isAllowed(limiters[1].take(rates, for: .address("a"), now: now)))
-    #expect(RateLimiterTests.isAllowed(limiters[1].take(rates, for: .address("b"), now: now)))
-    #expect(!RateLimiterTests.isAllowed(limiters[1].take(rates, for: .address("c"), now: now)))
+    #expect(!RateLimiterTests.isAllowed(replicas[1].take(rates, for: .address("a"), now: now)))
+    #expect(RateLimiterTests.isAllowed(replicas[1].take(rates, for: .address("b"), now: now)))
+    #expect(!RateLimiterTests.isAllowed(replicas[1].take(rates, for: .address("c"), now: now)))
   }
 }

@@ -44,7 +44,7 @@ struct SharedRateSimulation {
 
   private let scenario: Scenario
   private let rates: ClientRates
-  private let replicas: [SharedRates]
+  private let replicas: [RateLimiter]
   /// The beginning of each replica's clock.
   private let clocks: [Int64]
   private var store = StoreModel()
@@ -64,7 +64,7 @@ struct SharedRateSimulation {
     rates = ClientRates(client: "c", perCaller: scenario.caller, total: scenario.total)
     var random = SplitMix(seed: scenario.seed)
     let key = SecretBytes(copying: Array("a secret of the group, 32 bytes.".utf8).span)
-    replicas = try (0..<scenario.replicas).map { _ in SharedRates(try MessageAuthenticator(key: key)) }
+    replicas = try (0..<scenario.replicas).map { _ in RateLimiter(try MessageAuthenticator(key: key)) }
     clocks = (0..<scenario.replicas).map { _ in Int64.random(in: 1_000_000_000...1_000_000_000_000_000, using: &random)
     }
     delivered = Array(repeating: 0, count: scenario.replicas)
@@ -126,8 +126,7 @@ struct SharedRateSimulation {
 
   private mutating func request(_ caller: Int, at now: Int64) {
     let replica = Int.random(in: replicas.indices, using: &random)
-    let limiter = RateLimiter(shared: replicas[replica])
-    if case .limited = limiter.take(rates, for: .address("\(caller)"), now: clock(replica, now)) {
+    if case .limited = replicas[replica].take(rates, for: .address("\(caller)"), now: clock(replica, now)) {
       refusals += 1
     } else {
       grants.append(Grant(time: now, caller: caller, replica: replica))

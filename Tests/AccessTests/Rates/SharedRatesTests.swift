@@ -16,21 +16,21 @@ struct SharedRatesTests {
   }
 
   /// A replica of a group of `count`.
-  private static func replica(of count: Int = 2) throws -> SharedRates {
-    let rates = SharedRates(try authenticator())
+  private static func replica(of count: Int = 2) throws -> RateLimiter {
+    let rates = RateLimiter(try authenticator())
     rates.changed(isTogether: true, replicas: count, now: start)
     return rates
   }
 
   private static func take(
-    _ replica: SharedRates, _ rates: ClientRates = caller, _ address: String = "a", at now: UInt64 = start
+    _ replica: RateLimiter, _ rates: ClientRates = caller, _ address: String = "a", at now: UInt64 = start
   ) -> RateVerdict {
-    RateLimiter(shared: replica).take(rates, for: .address(address), now: now)
+    replica.take(rates, for: .address(address), now: now)
   }
 
   /// The requests that the replica grants at once.
   private static func grants(
-    _ replica: SharedRates, _ rates: ClientRates = caller, _ address: String = "a", at now: UInt64 = start,
+    _ replica: RateLimiter, _ rates: ClientRates = caller, _ address: String = "a", at now: UInt64 = start,
     atMost: Int = 1000
   ) -> Int {
     for count in 0..<atMost {
@@ -42,7 +42,7 @@ struct SharedRatesTests {
   /// Settles a replica with the store. Returns the message for the others.
   @discardableResult
   private static func settle(
-    _ replica: SharedRates, _ store: inout StoreModel, as number: Int = 0, at now: UInt64 = start
+    _ replica: RateLimiter, _ store: inout StoreModel, as number: Int = 0, at now: UInt64 = start
   ) throws -> [UInt8] {
     let settlement = try #require(replica.settlement(now: now))
     let (reply, _) = store.run(settlement, of: number, at: Int64(now / 1000))
@@ -138,15 +138,15 @@ struct SharedRatesTests {
   func failures() throws {
     let (one, other) = (try Self.replica(), try Self.replica())
     var store = StoreModel()
-    for _ in 0..<100 { #expect(RateLimiter(shared: one).takeFailure(from: "a", now: Self.start) == nil) }
-    #expect(RateLimiter(shared: one).takeFailure(from: "a", now: Self.start) == 1)
-    #expect(RateLimiter(shared: other).takeFailure(from: "a", now: Self.start) == nil)
+    for _ in 0..<100 { #expect(one.takeFailure(from: "a", now: Self.start) == nil) }
+    #expect(one.takeFailure(from: "a", now: Self.start) == 1)
+    #expect(other.takeFailure(from: "a", now: Self.start) == nil)
     other.received(try Self.settle(one, &store)[...], now: Self.start)
-    #expect(RateLimiter(shared: other).takeFailure(from: "a", now: Self.start) == 2)
-    #expect(RateLimiter(shared: other).failureWait(of: "a", now: Self.start) == 2)
-    #expect(RateLimiter(shared: other).takeFailure(from: "b", now: Self.start) == nil)
-    #expect(RateLimiter(shared: other).failureWait(of: "b", now: Self.start) == nil)
-    #expect(RateLimiter(shared: other).failureWait(of: "c", now: Self.start) == nil)
+    #expect(other.takeFailure(from: "a", now: Self.start) == 2)
+    #expect(other.failureWait(of: "a", now: Self.start) == 2)
+    #expect(other.takeFailure(from: "b", now: Self.start) == nil)
+    #expect(other.failureWait(of: "b", now: Self.start) == nil)
+    #expect(other.failureWait(of: "c", now: Self.start) == nil)
   }
 
   @Test("take a token of the caller and of the total, or none")
@@ -170,7 +170,7 @@ struct SharedRatesTests {
   func malformedMessages() throws {
     let replica = try Self.replica()
     var random = SplitMix(seed: 7)
-    for length in [1, 8, 15, 17, 31, 16 * SharedRates.mostSettled + 16] {
+    for length in [1, 8, 15, 17, 31, 16 * RateBuckets.mostSettled + 16] {
       replica.received((0..<length).map { _ in UInt8.random(in: 0...255, using: &random) }[...], now: Self.start)
     }
     let id = try Self.id
@@ -213,7 +213,7 @@ struct SharedRatesTests {
     let id = BucketName.caller(.address("a"), of: "c", TokenBucket(Rate(perSecond: 0.01, burst: 1_000_000)))
       .id(try Self.authenticator())
     for now in [0, UInt64.max] {
-      let replica = SharedRates(try Self.authenticator())
+      let replica = RateLimiter(try Self.authenticator())
       replica.changed(isTogether: true, replicas: .max, now: now)
       _ = Self.take(replica, rates, at: now)
       replica.received(Self.message(id.bits, .max)[...], now: now)
@@ -229,7 +229,7 @@ struct SharedRatesTests {
   @Test("survive anything that a store says, in any order", arguments: 1...4)
   func hostileStore(seed: UInt64) throws {
     var random = SplitMix(seed: seed)
-    let replica = SharedRates(try Self.authenticator(), callers: 128)
+    let replica = RateLimiter(try Self.authenticator(), callers: 128)
     let limits = [Rate(perSecond: 0.01, burst: 1_000_000), Rate(perSecond: 1_000_000, burst: 1)]
     let clients = limits.flatMap { rate in
       [nil, limits.randomElement(using: &random)].map { ClientRates(client: "c", perCaller: rate, total: $0) }
@@ -362,7 +362,7 @@ struct SharedRatesTests {
   func poisoned() throws {
     let replica = try Self.replica()
     _ = Self.take(replica)
-    for _ in 0..<SharedRates.mostMisses {
+    for _ in 0..<RateBuckets.mostMisses {
       #expect(replica.settlement(now: Self.start) != nil)
       replica.settled(nil, now: Self.start)
     }
@@ -375,11 +375,11 @@ struct SharedRatesTests {
   func bounded() throws {
     let replica = try Self.replica()
     var store = StoreModel()
-    for number in 0..<SharedRates.mostRecords + 100 { _ = Self.take(replica, Self.caller, "\(number)") }
+    for number in 0..<RateBuckets.mostRecords + 100 { _ = Self.take(replica, Self.caller, "\(number)") }
     #expect(replica.unrecorded == 100)
-    for _ in 0..<SharedRates.mostRecords / SharedRates.mostSettled {
+    for _ in 0..<RateBuckets.mostRecords / RateBuckets.mostSettled {
       let settlement = try #require(replica.settlement(now: Self.start))
-      #expect(settlement.buckets.count == SharedRates.mostSettled * 32)
+      #expect(settlement.buckets.count == RateBuckets.mostSettled * 32)
       replica.settled(store.run(settlement, of: 0, at: Int64(Self.start / 1000)).reply, now: Self.start)
     }
     #expect(replica.settlement(now: Self.start) == nil)
@@ -393,7 +393,7 @@ struct SharedRatesTests {
 
   @Test("turn the store's decision into a verdict, and remember it")
   func strictVerdicts() throws {
-    let limiter = RateLimiter(shared: try Self.replica())
+    let limiter = try Self.replica()
     let take = try #require(limiter.strictTake(Self.strict, for: .address("a"), now: Self.start))
     #expect(take.names.count == 2)
     #expect(take.buckets.count == 80)
@@ -411,25 +411,24 @@ struct SharedRatesTests {
   @Test("tell a store that has lost everything what they know, also with a strict rate")
   func strictReunion() throws {
     let replica = try Self.replica()
-    let limiter = RateLimiter(shared: replica)
     let rates = ClientRates(client: "c", perCaller: Rate(perSecond: 1, burst: 10), total: nil, isStrict: true)
     func knownDebt() throws -> Int64? {
-      try #require(limiter.strictTake(rates, for: .address("a"), now: Self.start)).parts.first?.knownDebt
+      try #require(replica.strictTake(rates, for: .address("a"), now: Self.start)).parts.first?.knownDebt
     }
     #expect(Self.grants(replica, rates, atMost: 4) == 4)
     #expect(try knownDebt() == 0)
     replica.changed(isTogether: false, replicas: 2, now: Self.start)
     replica.changed(isTogether: true, replicas: 2, now: Self.start)
     #expect(try knownDebt() == 4_000_000_000)
-    let take = try #require(limiter.strictTake(rates, for: .address("a"), now: Self.start))
+    let take = try #require(replica.strictTake(rates, for: .address("a"), now: Self.start))
     let reply = StrictReply(isTaken: true, debts: [4_000_000])
-    #expect(limiter.verdict(reply, on: take, now: Self.start) == .allowed(.init(.caller, remaining: 5, seconds: 5)))
+    #expect(replica.verdict(reply, on: take, now: Self.start) == .allowed(.init(.caller, remaining: 5, seconds: 5)))
     #expect(try knownDebt() == 0)
   }
 
   @Test("do not believe a decision that makes no sense")
   func strictNonsense() throws {
-    let limiter = RateLimiter(shared: try Self.replica())
+    let limiter = try Self.replica()
     let take = try #require(limiter.strictTake(Self.strict, for: .address("a"), now: Self.start))
     for reply in [
       StrictReply(isTaken: true, debts: []), StrictReply(isTaken: true, debts: [0]),
@@ -442,10 +441,9 @@ struct SharedRatesTests {
   @Test("ask no store for a client that is not strict, and none that is gone")
   func notStrict() throws {
     let replica = try Self.replica()
-    let limiter = RateLimiter(shared: replica)
-    #expect(limiter.strictTake(Self.caller, for: .address("a"), now: Self.start) == nil)
+    #expect(replica.strictTake(Self.caller, for: .address("a"), now: Self.start) == nil)
     replica.changed(isTogether: false, replicas: 2, now: Self.start)
-    #expect(limiter.strictTake(Self.strict, for: .address("a"), now: Self.start) == nil)
+    #expect(replica.strictTake(Self.strict, for: .address("a"), now: Self.start) == nil)
     #expect(RateLimiter().strictTake(Self.strict, for: .address("a"), now: Self.start) == nil)
   }
 }

@@ -10,9 +10,9 @@ import Testing
 struct CrawlTests {
   /// Requests a song as callers do: the server looks into the cache first. Returns whether the cache had it.
   private func request(_ song: String, by client: String, _ ground: ProxyGround) async throws -> Bool {
-    let call = try ground.call("/v1/catalog/us/songs/\(song)", by: client)
+    let call = try ground.call("/v1/catalog/us/songs/\(song)")
     if ground.proxy.respondImmediately(call, refresh: {}) != nil { return true }
-    #expect(await ground.respond(call).status == 200)
+    #expect(await ground.respond(call, to: client).status == 200)
     return false
   }
 

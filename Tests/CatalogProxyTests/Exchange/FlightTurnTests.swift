@@ -38,8 +38,8 @@ struct FlightTurnTests {
     }
 
     mutating func send(_ target: String, by client: String) throws {
-      let (ground, call) = (ground, try ground.call(target, by: client))
-      tasks.append(Task { await ground.respond(call) })
+      let (ground, call) = (ground, try ground.call(target))
+      tasks.append(Task { await ground.respond(call, to: client) })
     }
 
     /// Ends all requests.
@@ -67,8 +67,8 @@ struct FlightTurnTests {
   @Test("has a response whose age counts from when it was sent, and not from its wait")
   func age() async throws {
     let scene = try await Scene()
-    let (ground, call) = (scene.ground, try scene.ground.call(Self.popular, by: "greedy"))
-    let waiting = Task { await ground.respond(call) }
+    let (ground, call) = (scene.ground, try scene.ground.call(Self.popular))
+    let waiting = Task { await ground.respond(call, to: "greedy") }
     try await until("it waits") { ground.proxy.status.waiting == 1 }
     ground.time.advance(by: .seconds(20))
     await scene.end()
@@ -97,13 +97,13 @@ struct FlightTurnTests {
     let (ground, store) = (scene.ground, MemoryStore())
     let (shared, other) = (try MemorySharedCache(store, ground.time), try MemorySharedCache(store, ground.time))
     let route = UpstreamRoute(ground.upstream, executor: globalConcurrentExecutor, shared: shared)
-    let calls = try ["greedy", "modest"].map { try ground.call(Self.popular, by: $0) }
-    let key = try #require(ground.proxy.sharedKey(of: calls[0], at: shared))
+    let call = try ground.call(Self.popular)
+    let key = try #require(ground.proxy.sharedKey(of: call, at: shared))
     let lookup = other.look(up: key, patience: .seconds(10)) { _ in }
     try await until("another replica fetches") { store.questions == 1 && store.waiting == 0 }
-    let greedy = Task { await ground.proxy.respond(calls[0], by: route) }
+    let greedy = Task { await ground.proxy.respond(call, to: "greedy", by: route) }
     try await until("the flight waits for that replica") { store.questions == 2 }
-    let modest = Task { await ground.proxy.respond(calls[1], by: route) }
+    let modest = Task { await ground.proxy.respond(call, to: "modest", by: route) }
     try await until("both callers wait") { ground.proxy.status.counts.collapsed == 1 }
     other.finish(key, .failed)
     #expect(await modest.value.status == 200)
@@ -118,7 +118,8 @@ struct FlightTurnTests {
     var scene = try await Scene()
     let ground = scene.ground
     for number in 6..<8 { try await scene.hold(number, by: "modest") }
-    let first = Task { [call = try ground.call(Self.popular, by: "greedy")] in await ground.respond(call) }
+    let call = try ground.call(Self.popular)
+    let first = Task { await ground.respond(call, to: "greedy") }
     try await until("it waits, and its deadline is watched") {
       ground.proxy.status.waiting == 1 && ground.time.pauses == 1
     }

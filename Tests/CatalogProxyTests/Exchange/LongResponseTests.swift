@@ -33,7 +33,7 @@ struct LongResponseTests {
     ground.time.advance(by: .seconds(100))
     _ = try await ground.ask(Self.song)
     let again = try call()
-    #expect(try size { ground.proxy.refresh(again, by: ground.route) } == 500_000)
+    #expect(try size { ground.proxy.refresh(again, for: .only("client"), by: ground.route) } == 500_000)
     try await compressed()
   }
 

@@ -24,13 +24,13 @@ struct LostCallerTests {
       await gate.pass()
       return .scripted(.ok, [.cacheControl: "max-age=60"])
     }
-    let call = try ground.call(target, by: "gone", user: user, directives: Sample.request(control))
-    let gone = Task { await ground.respond(call) }
+    let call = try ground.call(target, user: user, directives: Sample.request(control))
+    let gone = Task { await ground.respond(call, to: "gone") }
     try await until("it is at the upstream") { ground.upstream.requests.count == 1 }
     gone.cancel()
     guard case .cancelled = await gone.value else { return #expect(Bool(false), "The caller waits.") }
-    let later = try ground.call("/v1/catalog/us/songs/2", by: "later")
-    let next = Task { await ground.respond(later) }
+    let later = try ground.call("/v1/catalog/us/songs/2")
+    let next = Task { await ground.respond(later, to: "later") }
     try await until("the next one waits") { ground.proxy.status.waiting == 1 }
     #expect(ground.proxy.status.inFlight == 1)
     gate.isShut = false

@@ -52,25 +52,23 @@ final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
 
   // MARK: Callers
 
-  /// A call from a client, with a music user token if `user` is given.
+  /// A call, with a music user token if `user` is given.
   func call(
-    _ target: String, by client: String = "client", user: String? = nil,
+    _ target: String, user: String? = nil,
     directives: RequestDirectives = RequestDirectives(), method: HTTPRequest.Method = .get, span: SpanContext? = nil,
     holder: UInt128? = nil, coding: ContentCoding = .identity
   ) throws -> CatalogCall {
     let target = try CatalogTarget(target, hasUserToken: user != nil)
     let lines: KeyValuePairs<String, String> = user.map { ["Music-User-Token": $0] } ?? [:]
     return CatalogCall(
-      method, target,
-      caller: QuotaCaller(client: HashedText(client), share: QuotaCaller.usualShare, identity: ByteString(client)),
-      directives: directives, preconditions: Preconditions(), coding: coding,
+      method, target, directives: directives, preconditions: Preconditions(), coding: coding,
       fields: try proxy.policy.requestFields(for: target, from: CallerFields(lines)), span: span,
       holder: holder)
   }
 
-  /// The reply to a call, after its content is read to the end.
-  func respond(_ call: CatalogCall) async -> CatalogReply {
-    let reply = await proxy.respond(call, by: route)
+  /// The reply to a client's call, after its content is read to the end.
+  func respond(_ call: CatalogCall, to client: String = "client") async -> CatalogReply {
+    let reply = await proxy.respond(call, to: client, by: route)
     guard case .response(let response) = reply, let stream = response.stream else { return reply }
     while (try? await stream.read()) ?? nil != nil {}
     return reply
@@ -81,15 +79,22 @@ final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
     _ target: String, by client: String = "client", user: String? = nil,
     directives: RequestDirectives = RequestDirectives()
   ) async throws -> CatalogReply {
-    await respond(try call(target, by: client, user: user, directives: directives))
+    await respond(try call(target, user: user, directives: directives), to: client)
+  }
+}
+
+extension QuotaCaller {
+  /// The only caller of a client.
+  static func only(_ client: String) -> QuotaCaller {
+    QuotaCaller(client: HashedText(client), share: usualShare, identity: ByteString(client))
   }
 }
 
 extension CatalogGateway {
-  /// The reply to a call. Cancelling the task cancels the work.
-  func respond(_ call: CatalogCall, by route: UpstreamRoute) async -> CatalogReply {
+  /// The reply to a client's call. Cancelling the task cancels the work.
+  func respond(_ call: CatalogCall, to client: String = "client", by route: UpstreamRoute) async -> CatalogReply {
     let reply = OneShot<CatalogReply>()
-    let work = start(call, by: route) { reply.resume($0) }
+    let work = start(call, for: .only(client), by: route) { reply.resume($0) }
     return await withTaskCancellationHandler {
       await reply.get()
     } onCancel: {

@@ -219,7 +219,7 @@ struct ReplacedResponseTests {
         Issue.record("no response")
         continue
       }
-      let fields = response.prepared.fields + response.fields
+      let fields = response.prepared.fields + response.encoded.fields
       #expect(fields[.contentSecurityPolicy]?.hasPrefix("default-src 'none'") == true)
       #expect(fields[.xContentTypeOptions] == "nosniff")
     }

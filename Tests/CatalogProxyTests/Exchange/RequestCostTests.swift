@@ -45,10 +45,10 @@ struct RequestCostTests {
     var tasks: [Task<CatalogReply, Never>] = []
     for round in 0..<4 {
       let directives = Sample.request(control)
-      let bypassing = try ground.call("\(prefix)\(round)", by: "bypassing", user: user, directives: directives)
-      let plain = try ground.call("/v1/catalog/us/albums/\(round)", by: "plain")
-      for call in [bypassing, plain] {
-        tasks.append(Task { await ground.respond(call) })
+      let bypassing = try ground.call("\(prefix)\(round)", user: user, directives: directives)
+      let plain = try ground.call("/v1/catalog/us/albums/\(round)")
+      for (call, client) in [(bypassing, "bypassing"), (plain, "plain")] {
+        tasks.append(Task { await ground.respond(call, to: client) })
         try await until("it is at the upstream, or waits") {
           ground.upstream.requests.count + ground.proxy.status.waiting == before + tasks.count
         }

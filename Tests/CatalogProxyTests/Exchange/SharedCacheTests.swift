@@ -298,8 +298,8 @@ struct SharedCacheTests {
       try replica.ground.call("/v1/test"), try replica.ground.call(Self.song + "?relate=library", user: "token"),
       try replica.ground.call(Self.song, directives: Sample.request("no-store")),
       CatalogCall(
-        .get, user, caller: try replica.ground.call(Self.song).caller, directives: RequestDirectives(),
-        preconditions: Preconditions(), coding: .identity, fields: [.musicUserToken: "token"]),
+        .get, user, directives: RequestDirectives(), preconditions: Preconditions(), coding: .identity,
+        fields: [.musicUserToken: "token"]),
     ]
     for call in calls { #expect(await replica.ground.proxy.respond(call, by: route).status == 200) }
     #expect(replica.requests == 4 && store.questions == 0 && store.entries.isEmpty)

@@ -60,10 +60,10 @@ struct SlowCallerTests {
 
   private func post(_ first: Int, on ground: ProxyGround) throws -> OneShot<CatalogReply> {
     let reply = OneShot<CatalogReply>()
-    let call = try ground.call("/v1/me/library/playlists", by: "slow", user: "user", method: .post, holder: 1)
-    _ = ground.proxy.start(call, content: SlowContent(first, gate), contentLength: first + 1, by: ground.route) {
-      reply.resume($0)
-    }
+    let call = try ground.call("/v1/me/library/playlists", user: "user", method: .post, holder: 1)
+    _ = ground.proxy.start(
+      call, for: .only("slow"), content: SlowContent(first, gate), contentLength: first + 1, by: ground.route
+    ) { reply.resume($0) }
     return reply
   }
 
@@ -104,17 +104,31 @@ struct SlowCallerTests {
   func download(isComplete: Bool) async throws {
     let (ground, content) = (makeGround(), UnreadContent())
     ground.upstream.respond { _ in UpstreamResponse(status: .ok, fields: [:], content: content) }
-    let call = try ground.call("/v1/catalog/us/songs/1", by: "slow", directives: Sample.request("no-store"))
-    let reply = await ground.proxy.respond(call, by: ground.route)
+    let call = try ground.call("/v1/catalog/us/songs/1", directives: Sample.request("no-store"))
+    let reply = await ground.proxy.respond(call, to: "slow", by: ground.route)
     #expect(reply.status == 200 && ground.proxy.status.inFlight == 1)
     ground.upstream.respond { _ in .scripted() }
-    let next = try ground.call("/v1/catalog/us/songs/2", by: "next")
-    let task = Task { await ground.respond(next) }
+    let next = try ground.call("/v1/catalog/us/songs/2")
+    let task = Task { await ground.respond(next, to: "next") }
     try await until("the next one waits") { ground.proxy.status.waiting == 1 }
     content.ended.withLock { $0 }?(isComplete ? .success(()) : .failure(.timedOut))
     try await until("the next one has the turn") { ground.upstream.requests.count == 2 }
     #expect(await task.value.status == 200)
     #expect(ground.proxy.status.inFlight == 0)
+    withExtendedLifetime(reply) {}
+  }
+
+  @Test("leaves no timer behind when its response has ended, and no turn at its deadline", arguments: [true, false])
+  func deadline(isComplete: Bool) async throws {
+    let (ground, content) = (makeGround(), UnreadContent())
+    ground.upstream.respond { _ in UpstreamResponse(status: .ok, fields: [:], content: content) }
+    let call = try ground.call("/v1/catalog/us/songs/1", directives: Sample.request("no-store"))
+    let reply = await ground.proxy.respond(call, by: ground.route)
+    try await until("its deadline is watched") { ground.time.pauses == 1 }
+    if isComplete { content.ended.withLock { $0 }?(.success(())) } else { ground.time.advance(by: .seconds(30)) }
+    try await until("neither timer nor turn is left") {
+      ground.time.pauses == 0 && ground.proxy.status.inFlight == 0
+    }
     withExtendedLifetime(reply) {}
   }
 }

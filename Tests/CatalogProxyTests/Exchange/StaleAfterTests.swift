@@ -134,7 +134,7 @@ struct StaleAfterTests {
       let reply = ground.proxy.respondImmediately(call) {
         let refresh = OneShot<Void>()
         refreshes.append(refresh)
-        ground.proxy.refresh(call, by: ground.route) { refresh.resume(()) }
+        ground.proxy.refresh(call, for: .only("client"), by: ground.route) { refresh.resume(()) }
       }
       #expect(reply?.cacheStatus?.contains("; hit") == true)
       try await until("it is asked for") { ground.upstream.requests.count == 2 }

@@ -14,13 +14,13 @@ import Testing
   @Test("every refusal has its own sentence and the status and code of its kind")
   func reasons() {
     let reasons = TargetRefusal.allCases
-    #expect(Set(reasons.map(\.detail)).count == reasons.count)
+    #expect(Set(reasons.map(\.rawValue)).count == reasons.count)
     for reason in reasons {
-      #expect(reason.detail.hasSuffix(".") || reason.detail.hasSuffix("case."), "\(reason)")
+      #expect(reason.rawValue.hasSuffix(".") || reason.rawValue.hasSuffix("case."), "\(reason)")
       let notFound: [TargetRefusal] = [.unknownPath, .storefront, .meDisabled]
       guard reason != .userTokensDisabled else { continue }
       #expect(
-        reason.response == ErrorResponse(notFound.contains(reason) ? .notFound : .malformedRequest, reason.detail))
+        reason.response == ErrorResponse(notFound.contains(reason) ? .notFound : .malformedRequest, reason.rawValue))
     }
     let provoked = Set(RefusedTarget.all.map(\.reason)).union([.meDisabled, .userTokensDisabled])
     #expect(provoked == Set(reasons))

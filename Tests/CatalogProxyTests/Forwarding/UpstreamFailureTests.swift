@@ -44,7 +44,7 @@ import Testing
       (.rateLimited(retryAfter: .seconds(1), nextHop: host), nil), (.onlyIfCached, nil),
       (.status(.badGateway, nextHop: host, isChange: false), nil),
     ]
-    for (failure, shortage) in cases { #expect(failure.response(nil).shortage == shortage, "\(failure.error.detail)") }
+    for (failure, shortage) in cases { #expect(failure.error.shortage == shortage, "\(failure.error.detail)") }
   }
 
   @Test("Retry-After is a whole number of seconds, never zero")

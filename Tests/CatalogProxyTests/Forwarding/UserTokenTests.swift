@@ -92,7 +92,7 @@ import Testing
           Issue.record("\(reply)")
           continue
         }
-        #expect((response.fields[.cacheControl] == "no-store") == (user != nil))
+        #expect((response.encoded.fields[.cacheControl] == "no-store") == (user != nil))
         #expect(reply.cacheStatus?.contains("bypass") == (user != nil))
       }
       let sent = ground.upstream.requests.dropFirst(count).map { $0.fields.text(of: "music-user-token") }
@@ -107,7 +107,7 @@ import Testing
     func resource(
       _ target: String, _ user: String?, by client: String = "a", _ method: HTTPRequest.Method = .get
     ) throws -> UInt64 {
-      CircuitSubject(try ground.call(target, by: client, user: user, method: method)).resource
+      CircuitSubject(try ground.call(target, user: user, method: method), for: .only(client)).resource
     }
     #expect(try resource(song, nil) == resource(song, nil, by: "b"))
     let me = "/v1/me/library/songs"

@@ -37,8 +37,7 @@ extension HTTP2Session {
   func submitResponse(_ head: HTTP2ResponseHead, on id: HTTP2StreamID, hasContent: Bool = false) throws(HTTP2Error) {
     try submitResponse(status: head.status, on: id, hasContent: hasContent) { output in
       output += Array("HTTP/1.1 \(head.status)\r\n".utf8)
-      for field in HTTPFields(head.fields) { output += Array("\(field.name): \(field.value)\r\n".utf8) }
-      output += Array("\r\n".utf8)
+      head.fields.appendSection(to: &output)
     }
   }
 }

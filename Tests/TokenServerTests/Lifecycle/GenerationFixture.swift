@@ -15,7 +15,7 @@ enum GenerationFixture {
     let loaded = try SettingsFixture().load(environment, unsafeAllow: unsafeAllow)
     let key = try SigningKey.generate(keyID: try KeyID("ABC1234567"))
     return try make(
-      RuntimeSnapshot.Source(settings: loaded.settings, key: key, warnings: [], proxies: loaded.proxies))
+      RuntimeSnapshot.Source(settings: loaded.settings, key: key, warnings: [], proxies: loaded.draft.proxies))
   }
 
   /// Makes a snapshot from a source. With a previous snapshot this is what a reload does.
@@ -32,7 +32,7 @@ enum GenerationFixture {
       ? nil
       : try settings.catalog.map {
         try CatalogService(
-          $0, authorities: source.files.upstreamAuthorities, connectionsPerLoop: 1,
+          $0, authorities: source.upstreamAuthorities, connectionsPerLoop: 1,
           burst: settings.server.limits.burst, loops: [], memory: memory, logger: logger)
       }
     let services = Services(access: access, catalog: catalog, memory: memory, sink: sink)

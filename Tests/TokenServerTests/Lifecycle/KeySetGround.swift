@@ -87,6 +87,14 @@ final class KeySetGround: Sendable {
   }
 }
 
+extension KeySetTable {
+  /// Returns the keys of a source after a fetch, if there may be one.
+  func fresh(_ source: KeySetSource, isFirst: Bool = false) async -> JSONWebKeySet? {
+    await refresh([source], lacking: isFirst ? [source] : [])
+    return present(source)
+  }
+}
+
 extension FileLoader {
   /// Reads the files of key sets as a start does.
   init(reading sources: Set<KeySetSource>) {

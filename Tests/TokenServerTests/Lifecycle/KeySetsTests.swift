@@ -3,9 +3,11 @@ import Glibc
 import HTTP1
 import HTTPMessages
 import HTTPTypes
+import TLS
 import TestSupport
 import Testing
 
+@testable import ServerSettings
 @testable import TokenServer
 
 @Suite("The key sets of providers")
@@ -290,6 +292,23 @@ struct KeySetsTests {
     #expect(await ground.keySets.table.fresh(provider.source) == nil)
     #expect(ground.keySets.table.present(other)?.count == 4)
     #expect(ground.keySets.counts == KeySetCounts(fetches: 2, oldestAge: 0))
+  }
+
+  @Test("of a provider with the system's CAs keep those that were read before a reload", .otherPrograms)
+  func systemAuthorities() async throws {
+    let source = KeySetSource.url("\(provider.url)/jwks.json", caFile: nil)
+    let ground = try KeySetGround()
+    func use(systemStore: String) throws {
+      let (files, proxies) = (FileLoader(reading: [source]).keySets, ProxyEnvironment([:]))
+      var named = try NamedKeySets([source], files: files, proxies: proxies)
+      named.places[source] = try KeySetPlace(
+        url: ServiceURL("\(provider.url)/jwks.json"), authorities: TLSClientContext(authorities: PEMFile(systemStore)),
+        proxies: proxies)
+      ground.keySets.use(ground.keySets.table(of: named))
+    }
+    try use(systemStore: provider.directory.path(of: "tls.crt"))
+    try use(systemStore: provider.directory.write(Certificate(key: KeyPair()).pem, to: "other.crt"))
+    #expect(await ground.keySets.table.fresh(source)?.count == 4)
   }
 
   @Test("have an error message for each unexpected status", .otherPrograms)

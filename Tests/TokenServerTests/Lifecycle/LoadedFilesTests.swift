@@ -59,7 +59,7 @@ struct LoadedFilesTests {
     let loaded = try Settings.load(input)
     let key = try SigningKey.generate(keyID: try KeyID("ABC1234567"))
     let source = try RuntimeSnapshot.Source(
-      settings: loaded.settings, key: key, warnings: [], proxies: loaded.proxies)
+      settings: loaded.settings, key: key, warnings: [], proxies: loaded.draft.proxies)
     let error = #expect(throws: StartError.self) { try GenerationFixture.make(source) }
     #expect(error?.description == "The server has not read the files of server.tls.")
   }

@@ -13,7 +13,7 @@ struct MetricsTextTests {
   @Test("puts HELP and TYPE before the samples of a metric")
   func samples() {
     let readings: [MetricReading<Int>] = [
-      MetricReading(.counter, "a_total", "What a is.", labels: ["x", "y"]) {
+      MetricReading("a_total", "What a is.", labels: ["x", "y"]) {
         [([.word("p"), .number(200)], $0), ([.word("q"), .number(404)], 4)]
       }
     ]
@@ -31,10 +31,10 @@ struct MetricsTextTests {
   @Test("contains the current value of each reading")
   func readings() {
     let readings: [MetricReading<(count: Int, seconds: Double, isOn: Bool, none: Int?)>] = [
-      MetricReading(.counter, "a_total", "A.") { $0.count },
-      MetricReading(.gauge, "b_seconds", "B.") { $0.seconds },
-      MetricReading(.gauge, "c", "C.") { $0.isOn },
-      MetricReading(.gauge, "d", "D.") { $0.none },
+      MetricReading("a_total", "A.") { $0.count },
+      MetricReading("b_seconds", "B.") { $0.seconds },
+      MetricReading("c", "C.") { $0.isOn },
+      MetricReading("d", "D.") { $0.none },
     ]
     let text = Self.text { $0.add(readings, of: (7, 0.25, true, nil)) }
     #expect(text.split(separator: "\n").filter { !$0.hasPrefix("#") } == ["a_total 7", "b_seconds 0.25", "c 1"])
@@ -47,14 +47,14 @@ struct MetricsTextTests {
       (-.infinity, "-Inf"), (.nan, "NaN"),
     ] as [(Double, String)])
   func numbers(_ value: Double, _ expected: String) {
-    let text = Self.text { $0.add([MetricReading(.gauge, "a", "A.") { $0 }], of: value) }
+    let text = Self.text { $0.add([MetricReading("a", "A.") { $0 }], of: value) }
     #expect(text.hasSuffix("\na \(expected)\n"))
   }
 
   @Test("escapes line feeds, backslashes and quotes")
   func escapes() {
     let text = Self.text { text in
-      let reading = MetricReading<String>(.gauge, "a", "one\ntwo \\ \"three\"", labels: ["x"]) {
+      let reading = MetricReading<String>("a", "one\ntwo \\ \"three\"", labels: ["x"]) {
         [([.configured($0)], 1)]
       }
       text.add([reading], of: "one\ntwo \\ \"three\"")

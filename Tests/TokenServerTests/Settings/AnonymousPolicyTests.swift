@@ -113,11 +113,12 @@ struct AnonymousPolicyTests {
 
   @Test("causes a warning if it is an empty object")
   func warning() throws {
-    #expect(try Self.load("anonymous: {}").warnings.first?.hasPrefix("access.anonymous is an empty object:") == true)
-    #expect(try Self.load("anonymous: { token: true }").warnings.isEmpty)
-    #expect(try Self.load("anonymous: {}", ["ACCESS_ANONYMOUS_TOKEN": "true"]).warnings.isEmpty)
-    #expect(try Self.load(Self.client).warnings.isEmpty)
-    let vain = try Self.load("anonymous: { token: true, storefronts: ['us'] }").warnings
+    #expect(
+      try Self.load("anonymous: {}").draft.warnings.first?.hasPrefix("access.anonymous is an empty object:") == true)
+    #expect(try Self.load("anonymous: { token: true }").draft.warnings.isEmpty)
+    #expect(try Self.load("anonymous: {}", ["ACCESS_ANONYMOUS_TOKEN": "true"]).draft.warnings.isEmpty)
+    #expect(try Self.load(Self.client).draft.warnings.isEmpty)
+    let vain = try Self.load("anonymous: { token: true, storefronts: ['us'] }").draft.warnings
     #expect(
       vain.first?.hasPrefix("access.anonymous.storefronts has no effect without catalog: true") == true, "\(vain)")
   }
@@ -126,14 +127,14 @@ struct AnonymousPolicyTests {
   func exposure() throws {
     let open = "anonymous: { token: true }"
     for host in ["*", "0.0.0.0", "::"] {
-      let warnings = try Self.load(open, ["SERVER_HOST": host]).warnings
+      let warnings = try Self.load(open, ["SERVER_HOST": host]).draft.warnings
       #expect(warnings.count == 1)
       #expect(warnings.first?.hasPrefix("server.host is \"\(host)\", so every network of this machine reaches") == true)
       #expect(warnings.first?.hasSuffix("{ perSecond: 5, burst: 20 }, or server.host: \"127.0.0.1\".") == true)
     }
-    #expect(try Self.load(open, ["SERVER_HOST": "192.0.2.1"]).warnings.isEmpty)
+    #expect(try Self.load(open, ["SERVER_HOST": "192.0.2.1"]).draft.warnings.isEmpty)
     let limited = "anonymous: { token: true, rateLimit: { perSecond: 5 } }"
-    #expect(try Self.load(limited, ["SERVER_HOST": "*"]).warnings.isEmpty)
-    #expect(try Self.load(Self.client, ["SERVER_HOST": "*"]).warnings.isEmpty)
+    #expect(try Self.load(limited, ["SERVER_HOST": "*"]).draft.warnings.isEmpty)
+    #expect(try Self.load(Self.client, ["SERVER_HOST": "*"]).draft.warnings.isEmpty)
   }
 }

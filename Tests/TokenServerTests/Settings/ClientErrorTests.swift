@@ -238,7 +238,7 @@ struct ClientErrorTests {
   func warnings(_ clients: String, _ warning: String?) throws {
     let file =
       "{ musickit: { teamID: 'TEAM123456', keyFile: 'AuthKey_KEY1234567.p8' }, access: { clients: \(clients) } }"
-    let warnings = try SettingsFixture(file).load().warnings
+    let warnings = try SettingsFixture(file).load().draft.warnings
     #expect(warnings.count == (warning == nil ? 0 : 1), "\(warnings)")
     if let warning { #expect(warnings.first?.hasPrefix(warning) == true, "\(warnings)") }
   }

@@ -45,7 +45,7 @@ struct KeyInConfigTests {
     #expect(try Self.run(try Self.withKey(), mode: 0o600).diagnostics.isEmpty)
     let fixture = try SettingsFixture()
     try #require(unsafe chmod(fixture.path, 0o666) == 0)
-    #expect(try fixture.load().warnings.isEmpty)
+    #expect(try fixture.load().draft.warnings.isEmpty)
   }
 
   private static func address(of bytes: [UInt8]) -> UInt {

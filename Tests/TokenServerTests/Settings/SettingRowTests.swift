@@ -19,7 +19,7 @@ struct SettingRowTests {
   func entries() throws {
     let jwt = "{ issuer: 'i', audience: 'a', jwksURL: 'https://id.example/keys?token=geheim' }"
     let loaded = try SettingsFixture().load(["ACCESS_CLIENTS": "[{ id: 'a', jwt: \(jwt) }]"])
-    let shown = loaded.entries.first { $0.path == "access.clients" }?.value?.ascii ?? ""
+    let shown = loaded.draft.entries.first { $0.path == "access.clients" }?.value?.ascii ?? ""
     #expect(shown.contains("\"https://id.example/keys\"") && !shown.contains("geheim"), "\(shown)")
   }
 

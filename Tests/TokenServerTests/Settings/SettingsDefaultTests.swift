@@ -82,7 +82,7 @@ struct SettingsDefaultTests {
     let host = HostFacts(openFiles: 1024, cores: 1, memory: 256 << 20, logsToTerminal: false)
     let loaded = try SettingsFixture().load(host: host)
     #expect(loaded.settings.server.limits.memory == 128 << 20)
-    #expect(loaded.warnings.isEmpty)
+    #expect(loaded.draft.warnings.isEmpty)
   }
 
   @Test(
@@ -91,9 +91,9 @@ struct SettingsDefaultTests {
   func memoryWarning(_ variable: String, _ value: String) throws {
     let host = HostFacts(openFiles: 1024, cores: 1, memory: 256 << 20, logsToTerminal: false)
     let loaded = try SettingsFixture().load([variable: value], host: host)
-    #expect(loaded.warnings.count == 1)
-    #expect(loaded.warnings.first?.contains("exceed the 256MB that its cgroup allows") == true)
-    #expect(try SettingsFixture().load([variable: value]).warnings.isEmpty)
+    #expect(loaded.draft.warnings.count == 1)
+    #expect(loaded.draft.warnings.first?.contains("exceed the 256MB that its cgroup allows") == true)
+    #expect(try SettingsFixture().load([variable: value]).draft.warnings.isEmpty)
   }
 
   @Test("the settings can disable the admin listener")
@@ -107,7 +107,7 @@ struct SettingsDefaultTests {
     let loaded = try fixture.load(unsafeAllow: true)
     let everything = Client(id: "anonymous", credential: .anonymous, origins: .any, catalog: true, me: true)
     #expect(loaded.settings.access.anonymous == everything)
-    #expect(loaded.warnings.count == 1)
+    #expect(loaded.draft.warnings.count == 1)
   }
 
   @Test("suffice for a health check without a key")

@@ -279,7 +279,7 @@ struct SettingsPrecedenceTests {
       "SERVER_SERVICE_HOST": "10.0.0.1", "SERVER_SERVICE_PORT": "8080", "SERVER_SERVICE_PORT_HTTP": "8080",
     ])
     #expect(
-      loaded.warnings == [
+      loaded.draft.warnings == [
         "The environment variable \"TOKEN_TLL\" is unknown and has no effect; the nearest setting is TOKEN_TTL."
       ])
   }

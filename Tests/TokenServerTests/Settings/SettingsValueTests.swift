@@ -37,7 +37,7 @@ struct SettingsValueTests {
       ("", nil), ("x y", nil), ("100000 0", nil), ("-1 100000", nil), ("9223372036854775807 1", Int.max),
     ])
   func quotas(_ text: String, _ cores: Int?) {
-    #expect(CPUQuota.cores(inCPUMax: text) == cores)
+    #expect(HostFacts.cores(inCPUMax: text) == cores)
   }
 
   @Test("finds the CPU quota files of all parent cgroups")
@@ -58,7 +58,7 @@ struct SettingsValueTests {
       ("268435456\n", 268_435_456), ("max\n", nil), ("9223372036854771712\n", nil), ("", nil), ("0", nil), ("x", nil),
     ])
   func memoryLimit(_ text: String, _ bytes: Int?) {
-    #expect(MemoryQuota.bytes(in: text) == bytes)
+    #expect(HostFacts.bytes(inMemoryMax: text) == bytes)
   }
 
   private static let mounts = """
@@ -94,7 +94,7 @@ struct SettingsValueTests {
       ("Cpus_allowed:\t0\n", nil), ("", nil),
     ])
   func affinity(_ text: String, _ cores: Int?) {
-    #expect(CPUQuota.cores(inStatus: text) == cores)
+    #expect(HostFacts.cores(inStatus: text) == cores)
   }
 
   @Test(

@@ -78,7 +78,7 @@ struct SharedSettingsTests {
   @Test("warn of commands that travel to another machine in clear")
   func plaintext() throws {
     func warnings(_ shared: String) throws -> [String] {
-      try SettingsFixture(Self.file("shared: \(shared)")).load().warnings.filter { $0.contains("shared.url") }
+      try SettingsFixture(Self.file("shared: \(shared)")).load().draft.warnings.filter { $0.contains("shared.url") }
     }
     let fix = "Write rediss://, or keep the store on a private network."
     #expect(

@@ -121,7 +121,7 @@ struct SignerSettingsTests {
     let program = try directory.write("#!/bin/sh\ntouch \(mark)\n", to: "sign", mode: 0o700)
     let publicKey = try directory.write(try KeyPair().publicPEM, to: "public.pem", mode: 0o644)
     func load(_ signer: String) throws -> NamedFiles {
-      try SettingsFixture(Self.file(signer)).load().files
+      try SettingsFixture(Self.file(signer)).load().draft.files
     }
     let files = try load("{ command: ['\(program)'], publicKeyFile: '\(publicKey)' }")
     let parts = files.load()

@@ -98,7 +98,7 @@ struct SpanExportSettingsTests {
   @Test("warn of spans that travel to another machine in clear, and name the setting")
   func plaintext() throws {
     func warnings(_ environment: [String: String]) throws -> [String] {
-      try SettingsFixture().load(environment).warnings
+      try SettingsFixture().load(environment).draft.warnings
     }
     let (all, traces) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
     for url in ["http://localhost:4318", "http://127.0.0.1", "http://[::1]:4318", "https://collector.example"] {

@@ -8,14 +8,12 @@ struct SpanDocumentTests {
   private static let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
   private static func text(_ spans: [FinishedSpan]) -> String {
-    var document = SpanDocument(resource: [("service.name", "a \"b\"")], scope: ("s", "1"))
-    for span in spans { document.add(span) }
-    return String(decoding: document.finish(), as: UTF8.self)
+    String(decoding: SpanBatch.document(spans, resource: [("service.name", "a \"b\"")]), as: UTF8.self)
   }
 
   private static let head =
     #"{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"a \"b\""}}]},"#
-    + #""scopeSpans":[{"scope":{"name":"s","version":"1"},"spans":["#
+    + #""scopeSpans":[{"scope":{"name":"musickit-token-server","version":"\#(Release.version)"},"spans":["#
 
   @Test("is valid without spans")
   func empty() {
@@ -29,15 +27,17 @@ struct SpanDocumentTests {
     parent.state = TraceState(Array("a=\"1\"".utf8).span)
     var traces = TraceIDGenerator(high: 1, start: 0)
     let trace = RequestTrace(traces.next(), parent: parent, isParentTrusted: true)
-    let server = FinishedSpan(
-      context: trace.context(), parent: trace.parent?.spanID, kind: .server, method: "GET", route: "/token",
-      end: 2_000_000_000, duration: .milliseconds(500), hasFailed: true,
-      attributes: [("a", .word("w")), ("b", .text("t\n")), ("c", .number(200))])
+    var server = FinishedSpan(
+      trace.context(), parent: trace.parent?.spanID, .server, "GET", "/token", end: 2_000_000_000,
+      duration: .milliseconds(500))
+    server.add("a", "w")
+    server.add("b", text: "t\n")
+    server.add("c", 200)
+    server.finish(hasFailed: true)
     var spans = SpanIDGenerator()
     let sent = SpanContext(traceID: try #require(TraceID(high: 0, low: 2)), spanID: spans.next(), isSampled: true)
-    let client = FinishedSpan(
-      context: sent, parent: server.context.spanID, kind: .client, method: "GET", route: nil, end: 5,
-      duration: .seconds(1), hasFailed: false, attributes: [])
+    var client = FinishedSpan(sent, parent: trace.spanID, .client, "GET", nil, end: 5, duration: .seconds(1))
+    client.finish(hasFailed: false)
     #expect(
       Self.text([server, client])
         == Self.head

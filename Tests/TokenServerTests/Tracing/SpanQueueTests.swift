@@ -10,12 +10,18 @@ struct SpanQueueTests {
   private static func span(_ number: UInt64, text: Int = 0) throws -> FinishedSpan {
     let context = SpanContext(
       traceID: try #require(TraceID(high: 1, low: 1)), spanID: try #require(SpanID(number)), isSampled: true)
-    return FinishedSpan(
-      context: context, parent: context.spanID, kind: .client, method: "GET", route: nil, end: 1, duration: .zero,
-      hasFailed: false, attributes: [("musickit.client", .text(String(repeating: "x", count: text)))])
+    var span = FinishedSpan(context, parent: context.spanID, .client, "GET", nil, end: 1, duration: .zero)
+    span.add("musickit.client", text: String(repeating: "x", count: text))
+    span.finish(hasFailed: false)
+    return span
   }
 
-  private static func numbers(_ queue: SpanQueue) -> [UInt64] { queue.take().map(\.context.spanID.bits) }
+  private static func numbers(_ queue: SpanQueue) -> [UInt64] {
+    queue.take().compactMap { span in
+      let text = String(decoding: span.json, as: UTF8.self)
+      return text.firstRange(of: "\"spanId\":\"").flatMap { UInt64(text[$0.upperBound...].prefix(16), radix: 16) }
+    }
+  }
 
   @Test("hands out the oldest spans first, a batch at most")
   func order() throws {

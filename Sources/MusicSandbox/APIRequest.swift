@@ -73,8 +73,7 @@ struct Route: Sendable {
     return zip(pattern, segments).allSatisfy { part, segment in part == "**" || part == "*" || part == segment }
   }
 
-  /// All routes; of those that match a request, the first answers it. Those of types and histories are rows of
-  /// `Data/types.json`.
+  /// All routes, of which the first that matches answers. Those of types and histories are rows of `Data/types.json`.
   static let all = TypeTable.builtIn.histories.map(ofHistory) + special + TypeTable.builtIn.all.map(ofType) + unknown
 
   private static let special = [

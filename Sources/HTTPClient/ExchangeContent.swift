@@ -3,14 +3,76 @@ import EventLoop
 import HTTPMessages
 import Memory
 
+/// Sends the content of one request as its reader supplies it. Only this type in the client needs a task.
+final class RequestContent: @unchecked Sendable {
+  // Sendable by confinement: its task runs on the loop.
+  /// Whether all content has been sent.
+  private(set) var isComplete = false
+
+  private let exchange: UpstreamExchange
+  /// Nil once the exchange has ended: content that does not arrive must not keep a connection that is gone.
+  private var connection: (any UpstreamConnection)?
+  /// The rest of the stated length.
+  private var left: Int?
+  private var task: Task<Void, Never>?
+  private var waiter = Waiter<Void>()
+
+  /// Starts to send. The exchange cancels it at its end.
+  init(
+    _ content: any ContentReader, of exchange: UpstreamExchange, by connection: any UpstreamConnection, on loop: IOLoop
+  ) {
+    (self.exchange, self.connection) = (exchange, connection)
+    left = exchange.request.contentLength
+    // An unstructured task does not inherit the preference. Without it the task would run on the global pool.
+    task = Task(executorPreference: loop) { await self.run(content) }
+  }
+
+  func hasRoom() { waiter.resume(returning: ()) }
+
+  func cancel() {
+    connection = nil
+    task?.cancel()
+    hasRoom()
+  }
+
+  private func run(_ content: any ContentReader) async {
+    do throws(ContentError) {
+      while let part = try await content.read() {
+        guard let connection else { return }
+        if let left {
+          guard part.count <= left else { return hasOtherLength("longer") }
+          self.left = left - part.count
+        }
+        if !connection.send(part, of: exchange) { await room() }
+      }
+    } catch { return breakOff(.cancelled, "The request's content ended too early.") }
+    guard let connection else { return }
+    guard left ?? 0 == 0 else { return hasOtherLength("shorter") }
+    isComplete = true
+    connection.sendEnd(of: exchange)
+    exchange.contentWasSent()
+  }
+
+  private func room() async {
+    guard connection != nil else { return }
+    await unsafe withUnsafeContinuation { continuation in unsafe waiter.take(continuation) }
+  }
+
+  private func hasOtherLength(_ difference: String) {
+    breakOff(.proxyInternalError, "The request's content is \(difference) than its declared length.")
+  }
+
+  private func breakOff(_ cause: UpstreamError.Cause, _ words: String) {
+    // An early response stands: the upstream does not need the rest of the content.
+    if !exchange.isAnswered { exchange.abandon(UpstreamError(cause, .unanswered, words)) }
+  }
+}
+
 /// The queue of response content between a connection and its reader. Confined to its loop.
 final class ReceivedContent: ContentReader, @unchecked Sendable {
   // Sendable by confinement: used on its loop only. A cancellation handler may run on any thread, but only posts.
-
-  /// The number of unread bytes. They are charged although it is too late to refuse them: the upstream sends no more
-  /// than its window.
+  /// The number of unread bytes, charged even beyond the budget: the upstream sends no more than its window.
   private(set) var buffered = 0 { didSet { hold.force(to: buffered) } }
-
   /// The number of unread bytes for which the upstream may send others, and the most of them.
   private var (credited, ahead) = (0, 0)
   /// What the reader wants to be called when the content has ended.
@@ -30,8 +92,7 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
 
   init(_ exchange: UpstreamExchange, memory: MemoryBudget, loop: IOLoop) {
     hold = MemoryHold(memory, for: nil)
-    self.exchange = exchange
-    self.loop = loop
+    (self.exchange, self.loop) = (exchange, loop)
   }
 
   func read() async throws(ContentError) -> [UInt8]? {
@@ -93,7 +154,6 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
   var uncredited: Int { buffered - credited }
 
   func append(_ part: [UInt8]) {
-    loop.assertCurrent()
     guard ending == nil, !part.isEmpty else { return }
     if let last = parts.last, last.count + part.count <= Self.joined {
       parts[parts.count - 1] += part
@@ -106,7 +166,6 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
 
   /// Ends the content, complete or with an error. The reader receives all buffered parts before the end.
   func end(_ ending: Result<Void, ContentError>) {
-    loop.assertCurrent()
     guard self.ending == nil else { return }
     self.ending = ending
     exchange = nil

@@ -28,8 +28,7 @@ struct Query: Sendable {
     }
   }
 
-  /// Returns whether Apple documents a parameter, with or without a bracketed part, or it is the emulator's own. Like
-  /// Apple, the emulator refuses any other with 40004.
+  /// Whether Apple documents a parameter, with or without brackets. Others get 40004, as from Apple.
   private static func isKnown(_ name: String) -> Bool {
     let plain = name.firstIndex(of: "[").map { name.hasSuffix("]") ? name[..<$0] : "" } ?? name[...]
     return TypeTable.builtIn.parameters.contains { $0.bytes.elementsEqual(plain.utf8) }
@@ -39,7 +38,6 @@ struct Query: Sendable {
 
   /// The language tag. Like Apple, the emulator ignores an empty one, and one in the form of a locale, such as `en_US`.
   var language: String? { self["l"].flatMap { $0.isEmpty || $0.contains("_") ? nil : $0 } }
-
   func list(_ name: String) -> [ByteString]? { self[name].map(Self.elements) }
 
   func values(_ name: String) -> [ByteString] {
@@ -88,5 +86,67 @@ struct Paging {
   func nextOffset(count: Int) -> Int? {
     // Neither overflows: the offset has 31 bits, and a table bounds the limit.
     offset + limit < count ? offset + limit : nil
+  }
+}
+
+/// The parts of each resource that a request selects: `include`, `includeOnly`, `relate`, `extend`, `views`, `fields`.
+/// Like Apple, the emulator ignores names that a type does not have.
+struct ResourceSelection {
+  typealias Shown = (relation: Relation, isWhole: Bool)
+  private typealias Names = (parameter: String, type: ByteString?, names: [ByteString])
+
+  /// The depth from which resources show no relationships: albums include songs, which include albums, and so on.
+  private static let maximumDepth = 2
+  private static let personalAttributes: [ByteString] = ["inFavorites", "inLibrary"]
+
+  let views: [ByteString]
+  /// Whether resources show only included relationships, as in searches and charts.
+  var isBare: Bool
+  /// Whether the request selects anything that depends on the user.
+  let isPersonal: Bool
+  /// The values of the other parameters, with the type in brackets if there is one.
+  private let names: [Names]
+
+  init(_ query: Query) {
+    views = query.list("views") ?? []
+    isBare = query["omit[resource]"] == "autos" || query["includeOnly"] != nil
+    names = ["include", "includeOnly", "relate", "extend", "fields"].flatMap { parameter -> [Names] in
+      let name = parameter == "includeOnly" ? "include" : parameter
+      return (query.list(parameter).map { [(name, nil, $0)] } ?? [])
+        + query.bracketed(parameter).map { (name, ByteString($0.inner), Query.elements($0.value)) }
+    }
+    let isSelected = names.contains { selected in
+      let isOfRelationships = ["include", "relate"].contains(selected.parameter)
+      return (isOfRelationships ? ["library"] : Self.personalAttributes).contains(where: selected.names.contains)
+    }
+    isPersonal = isSelected || query.values("filter[identity]").contains("personal")
+  }
+
+  private func names(_ parameter: String, _ name: ByteString, _ type: ResourceType, depth: Int = 0) -> Bool {
+    names.contains { selected in
+      selected.parameter == parameter && selected.names.contains(name)
+        && (selected.type.map { $0 == type.name } ?? (depth == 0))
+    }
+  }
+
+  /// Returns the relationships that a resource shows: at the top those of its type, below only those in `include[type]`.
+  func relationships(of type: ResourceType, depth: Int) -> [Shown] {
+    guard depth < Self.maximumDepth else { return [] }
+    return type.relationships.compactMap { relation in
+      if names("include", relation.name, type, depth: depth) { return (relation, true) }
+      if names("relate", relation.name, type, depth: depth) { return (relation, false) }
+      guard depth == 0, !isBare else { return nil }
+      return relation.isWhole.map { (relation, $0) }
+    }
+  }
+
+  func shows(_ name: ByteString, of type: ResourceType) -> Bool {
+    let lists = names.filter { $0.parameter == "fields" && ($0.type == nil || $0.type == type.name) }
+    guard lists.isEmpty else { return lists.contains { $0.names.contains(name) } }
+    return !type.extended.contains(name) || names("extend", name, type)
+  }
+
+  func personalAttributes(of type: ResourceType) -> [ByteString] {
+    Self.personalAttributes.filter { names("extend", $0, type) || names("fields", $0, type) }
   }
 }

@@ -60,9 +60,7 @@ struct Place {
     return request.catalog.resources.all(type.name).filter(isAvailable)
   }
 
-  private func isAvailable(_ resource: Resource) -> Bool {
-    resource.storefronts?.contains(storefront.key.id) ?? true
-  }
+  private func isAvailable(_ resource: Resource) -> Bool { resource.storefronts?.contains(storefront.key.id) ?? true }
 
   func permitted(_ resources: [Resource]) -> [Resource] {
     guard query.values("restrict").contains("explicit") else { return resources }
@@ -71,7 +69,6 @@ struct Place {
 
   /// Returns the resource of the catalog that belongs to a resource of a library.
   func original(_ resource: Resource) -> Resource? { resource.related["catalog"]?.first.flatMap(find) }
-
   func related(_ resource: Resource, _ relation: Relation) -> [Resource] { permitted(allRelated(resource, relation)) }
 
   /// Returns the resources that a resource lists in a relationship or view, or else those at the relation's path.
@@ -108,9 +105,7 @@ struct Place {
       return keys.compactMap(find)
     }
   }
-}
 
-extension Place {
   /// Returns a resource: identifier, attributes, and the selected relationships and views.
   func document(_ resource: Resource, depth: Int = 0) throws(AppleError) -> JSONValue {
     let relationships = selection.relationships(of: resource.type, depth: depth).filter { shown in
@@ -151,8 +146,7 @@ extension Place {
     return parts.isEmpty ? nil : .object(of: parts)
   }
 
-  /// Returns a page: its head, the link to the next page, and the resources. The link repeats these parameters, neither
-  /// `limit` nor `extend`.
+  /// Returns a page: head, resources, and the link to the next page, which repeats neither `limit` nor `extend`.
   func page(
     _ all: [Resource], _ path: String, _ paging: Paging, parameters: [(name: String, value: String?)] = [],
     head: [(String, JSONValue?)] = [], showsTotal: Bool = false, isWhole: Bool = true, depth: Int = 0
@@ -167,8 +161,7 @@ extension Place {
       ])
   }
 
-  /// Returns a page of one group of a search or of charts. Its links keep the parameters that select the group, because
-  /// paging goes on for one group only.
+  /// Returns a page of one group of a search or of charts. Paging goes on for this group only, by its parameters.
   func group(
     _ all: [Resource], _ path: String, _ paging: Paging, parameters: [(name: String, value: String?)],
     head: [(String, JSONValue?)] = []

@@ -59,8 +59,7 @@ extension Place {
 
   static let noIDs = AppleError(.missingParameter, "No id(s) supplied on the request", parameter: "ids")
 
-  /// Responds with the resources that `ids` and filters select, or with a page of all. The response leaves out missing
-  /// resources; only a request for a single one gets 404.
+  /// Responds with what `ids` and filters select, without missing resources, or with a page of all.
   private func collection(_ type: ResourceType) throws(AppleError) -> JSONValue {
     let listed: [Resource]? = if let ids = query.list("ids") { try resources(type, ids, "ids") } else { nil }
     let filters = query.bracketed("filter")
@@ -135,14 +134,12 @@ extension Place {
     let tags = wanted.split(separator: ",").map { $0.prefix { $0 != ";" }.filter { !$0.isWhitespace } }
     return ["results": ["tag": .text(storefront.bestTag(tags))]]
   }
-}
 
-/// The endpoint `/v1/catalog/{storefront}/charts`
-extension Place {
   private static let chart = "most-played"
   /// Apple's bound of the offset: "offset must be less than 200".
   private static let offsetBound = 200
 
+  /// The response of `/v1/catalog/{storefront}/charts`.
   func charts() throws(AppleError) -> JSONValue {
     guard let names = query.list("types"), !names.isEmpty else { throw .init(.missingParameter, parameter: "types") }
     let paging = try Paging(query, PageSizes(20, most: 50), offsetBelow: Self.offsetBound)
