@@ -83,7 +83,7 @@ import HTTP1
     bytes.append(copying: fields.bytes.span)
     for line in fields.lines {
       let name = line.name.lowerBound + offset..<line.name.upperBound + offset
-      bytes.lowercaseName(from: name.lowerBound)
+      bytes.lowercase(name)
       note(name, line.value.lowerBound + offset..<line.value.upperBound + offset, isIndexed: !line.isUnindexed)
     }
   }
@@ -92,9 +92,10 @@ import HTTP1
     let end = bytes.count
     guard let statusEnd = bytes.span.firstIndex(of: UInt8(ascii: "\n"), in: start..<end) else { return }
     var next = statusEnd + 1
-    while next < end, let colon = bytes.lowercaseName(from: next),
+    while next < end, let colon = bytes.span.firstIndex(of: UInt8(ascii: ":"), in: next..<end),
       let lineEnd = bytes.span.firstIndex(of: UInt8(ascii: "\r"), in: colon..<end)
     {
+      bytes.lowercase(next..<colon)
       note(next..<colon, min(colon + 2, lineEnd)..<lineEnd)
       next = lineEnd + 2
     }
@@ -125,14 +126,12 @@ import HTTP1
 }
 
 extension [UInt8] {
-  /// Makes a field name lower-case (RFC 9113 §8.2.1), and returns the place of the colon behind it; nil without one.
-  @discardableResult
-  fileprivate mutating func lowercaseName(from start: Int) -> Int? {
-    var bytes = mutableSpan
-    for index in start..<bytes.count {
-      guard bytes[index] != UInt8(ascii: ":") else { return index }
-      bytes[index] = bytes[index].lowercased
+  /// Makes a field name lower-case (RFC 9113 §8.2.1).
+  fileprivate mutating func lowercase(_ name: Range<Int>) {
+    unsafe withUnsafeMutableBufferPointer { bytes in
+      // Safe: the slice is within the bytes, or it traps.
+      let letters = unsafe UnsafeMutableBufferPointer(rebasing: bytes[name])
+      for index in letters.indices { unsafe letters[index] = letters[index].lowercased }
     }
-    return nil
   }
 }

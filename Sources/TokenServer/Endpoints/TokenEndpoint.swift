@@ -10,13 +10,18 @@ import JSON
 import Telemetry
 
 /// The endpoint `GET` and `POST /token`: a developer token for a caller that may have one.
-struct TokenEndpoint: Sendable {
+/// An object, because each function that needs it then keeps one reference.
+final class TokenEndpoint: Sendable {
   let minter: TokenMinter
   let gate: AccessGate
   let bodyLimit: Int
 
+  init(minter: TokenMinter, gate: AccessGate, bodyLimit: Int) {
+    (self.minter, self.gate, self.bodyLimit) = (minter, gate, bodyLimit)
+  }
+
   var route: Route {
-    Route("/token", [.get(reply: { reply(to: $0) }), .post(bodyLimit: bodyLimit, judge: { judge($0) })])
+    Route("/token", [.get(reply: { self.reply(to: $0) }), .post(bodyLimit: bodyLimit, judge: { self.judge($0) })])
   }
 
   /// Checks identity, rate and permission, in this order. Query and content are parsed only for a permitted caller.
@@ -27,7 +32,7 @@ struct TokenEndpoint: Sendable {
     case .immediate(.refused(let response)): return .immediate(response)
     case .deferred(let wait):
       let wish = Wish(request).copied()
-      return gate.reply(after: wait, auditContext) { admitted, _ in reply(to: admitted, wish) }
+      return gate.reply(after: wait, auditContext) { admitted, _ in self.reply(to: admitted, wish) }
     }
   }
 
@@ -36,10 +41,10 @@ struct TokenEndpoint: Sendable {
     let wish = Wish(request).copied()
     switch gate.admit(request, auditContext) {
     case .immediate(.refused(let response)): return .immediate(response)
-    case .immediate(.admitted(let admitted)): return .read { reply(to: admitted, wish, $0) }
+    case .immediate(.admitted(let admitted)): return .read { self.reply(to: admitted, wish, $0) }
     case .deferred(let wait):
       return .read { content in
-        gate.reply(after: wait, auditContext) { admitted, _ in reply(to: admitted, wish, content) }
+        self.gate.reply(after: wait, auditContext) { admitted, _ in self.reply(to: admitted, wish, content) }
       }
     }
   }
@@ -99,7 +104,7 @@ struct TokenEndpoint: Sendable {
       let form = wish.form
       switch answer {
       case .ready(let document): return .immediate(respond(to: admitted, document, form))
-      case .waiting(let token): return .deferred(DeferredWork { _ in await respond(to: admitted, token, form) })
+      case .waiting(let token): return .deferred(DeferredWork { _ in await self.respond(to: admitted, token, form) })
       }
     } catch { return .immediate(gate.refuse(error, admitted)) }
   }
