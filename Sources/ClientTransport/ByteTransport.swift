@@ -98,6 +98,7 @@ package final class ByteTransport: ChannelDelegate {
 
   /// The received bytes that the owner has not consumed. A copy that outlives the call of ``consume(_:)`` costs a buffer.
   package var unread: ArraySlice<UInt8> { input[consumed...] }
+  package var hasUnread: Bool { consumed < input.count }
 
   /// Removes `count` bytes from the front of `unread`.
   package func consume(_ count: Int) {
@@ -130,7 +131,7 @@ package final class ByteTransport: ChannelDelegate {
   }
 
   /// Whether there are no unread bytes and the peer has not closed the connection.
-  package var isQuiet: Bool { isOpen && unread.isEmpty && channel.isQuiet }
+  package var isQuiet: Bool { isOpen && !hasUnread && channel.isQuiet }
 
   private func receive() throws(ByteTransportEnd) {
     for _ in 0..<Self.readsInOneGo where isOpen && isReading {

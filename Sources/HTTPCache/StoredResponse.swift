@@ -24,7 +24,7 @@ public final class StoredResponse: Sendable {
     judged = JudgedResponse(source, content: content, settings: settings)
     date = HTTPDate(secondsSinceEpoch: judged.age.date).text
     identity = judged.representation(.identity, of: content.identity)
-    gzip = content.gzip.map { [judged] in judged.representation(.gzip, of: $0) }
+    gzip = if let body = content.gzip { judged.representation(.gzip, of: body) } else { nil }
   }
 
   /// The status.

@@ -89,7 +89,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
 
   /// Processes the next part of the received bytes. Returns false if more bytes are needed.
   private func advance() throws(ResponseError) -> Bool {
-    guard transport.isOpen, !transport.unread.isEmpty || decoder != nil else { return false }
+    guard transport.isOpen, transport.hasUnread || decoder != nil else { return false }
     guard let exchange else {
       // No request is in flight: the bytes answer no request, or answer an earlier one twice (RFC 9112 §9.2).
       pool?.receivedUnsolicited()
@@ -147,8 +147,8 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     rest()
     pool?.exchangeEnded()
     exchange.finished()
-    if !transport.unread.isEmpty { pool?.receivedUnsolicited() }
-    if !isEarly, parser.head.keepAlive, transport.unread.isEmpty, pool?.reusesHTTP1 ?? false {
+    if transport.hasUnread { pool?.receivedUnsolicited() }
+    if !isEarly, parser.head.keepAlive, !transport.hasUnread, pool?.reusesHTTP1 ?? false {
       pool?.connectionHasRoom(self)
     } else {
       end(nil)
@@ -174,7 +174,7 @@ final class HTTP1Connection: UpstreamConnection, ByteTransportOwner {
     let exchange = leave(hasCarried && !hasAnswered ? .unanswered : .useful)
     guard let exchange, !exchange.isOver else { return }
     if let decoder, decoder.endsWithConnection, case .closed(inOrder: true) = end { return exchange.finished() }
-    let hasBegun = decoder != nil || !transport.unread.isEmpty
+    let hasBegun = decoder != nil || transport.hasUnread
     let progress: UpstreamError.Progress =
       hasBegun ? .answered : transport.bytesSent == sentBefore ? .unprocessed : .unanswered
     exchange.failed(UpstreamError(end, progress, with: configuration.endpoint))

@@ -116,7 +116,6 @@ extension Worker {
     let began = Deadline.now
     let end = began.advanced(by: began.duration(since: loop.now))
     var now = began
-    var mayGoOn: Bool
     repeat {
       guard let due = waiting.next(at: now, limits: limits) else { break }
       due.element.isDue(isTimely: due.isTimely)
@@ -124,8 +123,8 @@ extension Worker {
       let done = Deadline.now
       waiting.charge(done.duration(since: now), to: due.kind)
       now = done
-      mayGoOn = !due.isTimely || !hasBacklog
-    } while now < end && mayGoOn
+      if due.isTimely, now < end, hasBacklog { break }
+    } while now < end
     takesTurns = !waiting.isEmpty
     if takesTurns { loop.atEndOfNextTurn { self.takeTurns() } }
   }

@@ -63,7 +63,7 @@ extension Connection {
       activity = .none
       return reject()
     }
-    watchForInterruption()
+    perform(state.watchBegan(at: now))
     let pending = RequestWork(work, of: request, content, on: self)
     activity = .work(pending, content)
     // The watch may have found an interruption at once.

@@ -208,21 +208,20 @@ struct PathSegments {
     ranges.reserveCapacity(8)
     var index = 0
     while index < raw.count {
-      path.append(UInt8(ascii: "/"))
-      index += 1
+      let first = index + 1
       // Programs that send a slash at the end mean the path without it, as Apple documents it.
-      if index == raw.count, !ranges.isEmpty {
-        path.removeLast()
-        return
-      }
-      let (start, first) = (path.count, index)
-      while index < raw.count, raw[index] != UInt8(ascii: "/") {
-        // Most paths have no escapes. A run without them is copied whole.
-        let run = index
+      if first == raw.count, !ranges.isEmpty { return }
+      let start = path.count + 1
+      // Most paths have no escapes. A run without them is copied whole, the first one with its slash.
+      var run = index
+      index = first
+      repeat {
         while index < raw.count, raw[index].isUnreservedInURI { index += 1 }
         path.append(copying: raw.extracting(run..<index))
-        if index == run { path.append(try Self.character(at: &index, in: raw)) }
-      }
+        guard index < raw.count, raw[index] != UInt8(ascii: "/") else { break }
+        path.append(try Self.character(at: &index, in: raw))
+        run = index
+      } while true
       let segment = start..<path.count
       guard !segment.isEmpty else {
         throw TargetDefect(.emptySegment, at: index < raw.count ? first - 1..<first + 1 : nil)
