@@ -257,6 +257,9 @@ extension UInt8 {
     }
   }
 
+  /// Whether the byte is a letter, in either case.
+  @inlinable public var isASCIILetter: Bool { (self | 0x20) &- UInt8(ascii: "a") < 26 }
+
   /// Whether the byte is a letter, a digit, `-`, `.` or `_`, which are safe in names, header fields, JSON and logs.
   public var isOfName: Bool { isUnreservedInURI && self != UInt8(ascii: "~") }
 }

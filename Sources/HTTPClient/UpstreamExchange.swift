@@ -1,3 +1,4 @@
+import DequeModule
 import EventLoop
 import HTTP1
 import HTTPMessages
@@ -201,5 +202,112 @@ extension Duration {
   var text: String {
     let milliseconds = components.seconds * 1000 + components.attoseconds / 1_000_000_000_000_000
     return milliseconds % 1000 == 0 ? "\(milliseconds / 1000) s" : "\(milliseconds) ms"
+  }
+}
+
+/// The queue of response content between a connection and its reader. Confined to its loop.
+final class ReceivedContent: ContentReader, @unchecked Sendable {
+  // Sendable by confinement: used on its loop only. A cancellation handler may run on any thread, but only posts.
+  /// The number of unread bytes, charged even beyond the budget: the upstream sends no more than its window.
+  private(set) var buffered = 0 { didSet { hold.force(to: buffered) } }
+  /// The number of unread bytes for which the upstream may send others, and the most of them.
+  private var (credited, ahead) = (0, 0)
+  /// What the reader wants to be called when the content has ended.
+  private var ended: (@Sendable (Result<Void, ContentError>) -> Void)?
+
+  private let hold: MemoryHold
+  private let loop: IOLoop
+  /// The exchange, until the content has ended. It ends in every case, so the two do not keep each other for ever.
+  private var exchange: UpstreamExchange?
+  private var parts: Deque<[UInt8]> = []
+  /// The end of the content, once it is known.
+  private var ending: Result<Void, ContentError>?
+  private var reader = Waiter<Result<[UInt8]?, ContentError>>()
+
+  /// The greatest total size of small parts that are joined, so that one read returns many of them.
+  private static let joined = 16_384
+
+  init(_ exchange: UpstreamExchange, memory: MemoryBudget, loop: IOLoop) {
+    hold = MemoryHold(memory, for: nil)
+    (self.exchange, self.loop) = (exchange, loop)
+  }
+
+  func read() async throws(ContentError) -> [UInt8]? {
+    loop.assertCurrent()
+    if let result = next() { return try result.get() }
+    let result = await withTaskCancellationHandler {
+      await unsafe withUnsafeContinuation { continuation in unsafe reader.take(continuation) }
+    } onCancel: {
+      loop.post { self.cancel() }
+    }
+    return try result.get()
+  }
+
+  func readAtOnce() throws(ContentError) -> AvailableContent {
+    loop.assertCurrent()
+    guard let result = next() else { return .nothing }
+    return try result.get().map { .part($0) } ?? .end
+  }
+
+  func arriveAhead(
+    upTo limit: Int, chargedTo holder: UInt128?, then ended: @escaping @Sendable (Result<Void, ContentError>) -> Void
+  ) {
+    loop.assertCurrent()
+    hold.move(to: holder)
+    if let ending { return ended(ending) }
+    (ahead, self.ended) = (limit, ended)
+    creditAhead()
+  }
+
+  func cancel() {
+    guard ending == nil || !parts.isEmpty else { return }
+    (parts, buffered, credited) = ([], 0, 0)
+    ending = .failure(.cancelled)
+    reader.resume(returning: .failure(.cancelled))
+    exchange.take()?.contentWasCancelled()
+    ended.take()?(.failure(.cancelled))
+  }
+
+  /// Returns the result that a reader can have at once, or nil if it must wait.
+  private func next() -> Result<[UInt8]?, ContentError>? {
+    guard let part = parts.popFirst() else { return ending?.map { nil } }
+    let credit = min(credited, part.count)
+    buffered -= part.count
+    credited -= credit
+    if credit < part.count { exchange?.contentWasRead(part.count - credit) }
+    creditAhead()
+    return .success(part)
+  }
+
+  /// Lets the upstream send as much again as has arrived, within the limit and if the memory budget grants that.
+  private func creditAhead() {
+    let count = min(uncredited, ahead - credited)
+    guard count > 0, ending == nil, hold.resize(to: buffered + count, for: .response) else { return }
+    credited += count
+    exchange?.contentWasRead(count)
+  }
+
+  /// The number of unread bytes that count against the upstream's window.
+  var uncredited: Int { buffered - credited }
+
+  func append(_ part: [UInt8]) {
+    guard ending == nil, !part.isEmpty else { return }
+    if let last = parts.last, last.count + part.count <= Self.joined {
+      parts[parts.count - 1] += part
+    } else {
+      parts.append(part)
+    }
+    buffered += part.count
+    if reader.isWaiting, let result = next() { reader.resume(returning: result) } else { creditAhead() }
+  }
+
+  /// Ends the content, complete or with an error. The reader receives all buffered parts before the end.
+  func end(_ ending: Result<Void, ContentError>) {
+    guard self.ending == nil else { return }
+    self.ending = ending
+    exchange = nil
+    hold.force(to: buffered)
+    if reader.isWaiting, let result = next() { reader.resume(returning: result) }
+    ended.take()?(ending)
   }
 }

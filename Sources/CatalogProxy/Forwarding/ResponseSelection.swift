@@ -100,7 +100,3 @@ extension ResponseSelection {
     "storefront-chart", "tags", "topResults",
   ]
 }
-
-extension UInt8 {
-  var isASCIILetter: Bool { (self | 0x20) &- UInt8(ascii: "a") < 26 }
-}

@@ -125,3 +125,78 @@ extension GatewayState {
     return nil
   }
 }
+
+/// Turns at the upstream. Clients and callers share the quota fairly, and requests beyond it wait.
+extension CatalogGateway {
+  /// Does what a critical section requires.
+  @inline(never)
+  func perform(_ duties: Admission.Duties) {
+    if let news = duties.news {
+      observer.noticed(news == .closed ? .circuitClosed : .circuitOpened)
+      withAdmission { $0.quotaGroup }?.tell(news)
+    }
+    if duties.isAcceptedAgain { observer.noticed(.tokenAccepted) }
+    if let (route, number) = duties.pacing { startPacing(by: route, number) }
+    duties.needs?.settleSoon()
+    for grant in duties.grants { grant.waiter.take(.granted(grant.permit)) }
+  }
+
+  /// Releases a turn, and grants the free turns to waiting requests.
+  func release(_ permit: ConcurrencyPermit, _ outcome: ConcurrencyOutcome) {
+    let now = clock.elapsed
+    withAdmission { $0.release(permit, outcome, now: now) }
+  }
+
+  /// Ends an attempt whose response is complete.
+  func settle(_ attempt: CatalogAttempt, of call: CatalogCall) {
+    // The time is read here, because the limit's must not go back: on a busy machine the head may have arrived long ago.
+    let (permit, now) = (attempt.takePermit(), clock.elapsed)
+    withState { state in
+      if let isShareable = attempt.isShareable {
+        state.unsharedTargets.note(call.key, isShareable: isShareable, now: now)
+      }
+      state.admission.noteHead(of: attempt)
+      state.admission.release(permit, .answered, now: now)
+    }
+  }
+
+  /// Notes what the head of a response shows, unless the state knows it.
+  func noteHead(of attempt: CatalogAttempt) {
+    if attempt.head != nil { withAdmission { $0.noteHead(of: attempt) } }
+  }
+
+  /// Ends a flight's wait for its turn with an outcome, unless the turn has come. On any thread.
+  func leaveQueue(_ ticket: QueueTicket, _ outcome: FlightDriver.Turn) {
+    withAdmission { $0.limit.cancel(ticket) }?.take(outcome)
+  }
+
+  private func startPacing(by route: UpstreamRoute, _ number: Int) {
+    let task = Task(executorPreference: route.executor) { await self.pace(route.upstream, number) }
+    let earlier = withAdmission { admission -> Task<Void, Never>? in
+      guard admission.pacingTask == number else { return task }
+      defer { admission.pacing = task }
+      return admission.pacing
+    }
+    // It would sleep with its timer until a time that no longer counts.
+    earlier?.cancel()
+  }
+
+  /// Grants turns at the pacer's times until no request waits for the pacer.
+  private func pace(_ upstream: any Upstream, _ number: Int) async {
+    while true {
+      let now = clock.elapsed
+      let next = withAdmission { admission -> Duration? in
+        guard admission.pacingTask == number else { return nil }
+        let grants = admission.limit.advance(now: now)
+        admission.pacesAt = admission.limit.opening
+        admission.limitChanged(granting: grants, now: now)
+        return admission.pacesAt
+      }
+      guard let next else { return }
+      guard (try? await upstream.pause(for: max(next - clock.elapsed, .milliseconds(1)))) != nil else {
+        // The event loop stops, or another task has taken over.
+        return withAdmission { if $0.pacingTask == number { $0.pacesAt = nil } }
+      }
+    }
+  }
+}
