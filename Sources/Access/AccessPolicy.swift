@@ -43,6 +43,7 @@ public final class AccessPolicy: Sendable {
     self.clients = clients
     self.anonymous = anonymous
     (self.keys, self.issuers, self.certificates, knownOrigins) = (keys, issuers, certificates, known)
+    knowsCertificates = !certificates.isEmpty
     similarIssuers = Dictionary(issuers.keys.sorted().map { (IdentifierDifference.core($0), $0) }) { first, _ in first }
     let everybody = clients + [anonymous].compactMap { $0 }
     catalogIsShared = everybody.count { $0.catalog || $0.me } > 1
@@ -55,7 +56,7 @@ public final class AccessPolicy: Sendable {
   }
 
   /// Whether any client has a TLS client certificate as its credential. Otherwise a certificate is no credential.
-  public var knowsCertificates: Bool { !certificates.isEmpty }
+  public let knowsCertificates: Bool
   /// Whether any client is identified by its origin alone, as browsers send it.
   var knowsOrigins: Bool { !knownOrigins.isEmpty }
 

@@ -10,6 +10,8 @@ public struct ClientRates: Sendable, Equatable {
   let totalKey: UInt64
   let caller: TokenBucket?
   let total: TokenBucket?
+  /// Whether there is no limit.
+  public let isUnlimited: Bool
   /// Whether the store decides about each request, if there is one.
   public let isStrict: Bool
 
@@ -24,6 +26,7 @@ public struct ClientRates: Sendable, Equatable {
     self.isStrict = isStrict
     let buckets = (caller: perCaller.map(TokenBucket.init), total: total.map(TokenBucket.init))
     (caller, self.total) = buckets
+    isUnlimited = perCaller == nil && total == nil
     key = Hasher.hash { $0.combine(id) }
     func hash(with bucket: TokenBucket?) -> UInt64 {
       Hasher.hash {
@@ -38,9 +41,6 @@ public struct ClientRates: Sendable, Equatable {
     }
     policyField = policies.isEmpty ? nil : policies.joined(separator: ", ")
   }
-
-  /// Whether there is no limit.
-  public var isUnlimited: Bool { caller == nil && total == nil }
 }
 
 /// The rate that a token bucket allows.

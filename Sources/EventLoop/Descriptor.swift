@@ -58,7 +58,7 @@ public struct SpareDescriptors: ~Copyable, Sendable {
   private let wanted: Int
   private var kept: [Int32] = []
   /// Whether none is in use.
-  public var isComplete: Bool { kept.count == wanted }
+  public private(set) var isComplete = false
 
   /// Keeps so many descriptors, or as many as there are.
   public init(_ count: Int) {
@@ -70,6 +70,7 @@ public struct SpareDescriptors: ~Copyable, Sendable {
   public mutating func freeOne() -> Bool {
     guard let raw = kept.popLast() else { return false }
     close(raw)
+    isComplete = false
     return true
   }
 
@@ -79,6 +80,7 @@ public struct SpareDescriptors: ~Copyable, Sendable {
       // A new socket counts against the limits of process and system; a duplicate counts only against the first.
       do { kept.append(try Descriptor.socket(family: AF_UNIX).relinquish()) } catch { return }
     }
+    isComplete = true
   }
 
   deinit { for raw in kept { close(raw) } }

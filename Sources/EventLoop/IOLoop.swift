@@ -50,7 +50,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   /// The length so far of the present turn, or zero while the loop waits. Any thread may read it.
   public var presentTurn: Duration { lagRecord.presentTurn }
   /// The number of waits of the loop, which shows whether it spins or rests.
-  private(set) var turns = 0
+  package private(set) var turns = 0
   /// The number of entries in the heap, including those of closed channels.
   var timerCount: Int { timers.count }
   var channelCount: Int { slots.count - freeSlots.count }

@@ -11,9 +11,10 @@ package final class Listener: ChannelDelegate, @unchecked Sendable {
     func listener(_ listener: Listener, accepted descriptor: consuming Descriptor, from peer: SocketAddress)
     /// Receives the error if accept lacks descriptors or memory. Returns whether a descriptor was freed, else it backs off.
     func listener(_ listener: Listener, cannotAccept error: SocketError) -> Bool
-    /// Takes freed descriptors back, because no connection waits. accept(2) first takes a descriptor and then a connection,
-    /// so the last one was freed for nothing.
-    func takeBackDescriptor(from listener: Listener)
+    /// Receives whether the turn has accepted as many connections as it may, so that more probably wait. If not, the owner
+    /// may take freed descriptors back: accept(2) first takes a descriptor and then a connection, so the last one was freed
+    /// for nothing.
+    func listener(_ listener: Listener, isCrowded: Bool)
   }
 
   /// The address of the socket, with the port that the system picked if 0 was requested.
@@ -34,10 +35,6 @@ package final class Listener: ChannelDelegate, @unchecked Sendable {
     case passed(ListenerGroup)
   }
 
-  /// Whether more connections probably wait: in this turn of the loop or in the one before there was a whole batch.
-  package var isCrowded: Bool { channel.map { $0.loop.turns - crowdedTurn <= 1 } ?? false }
-  /// The last turn with a whole batch.
-  private var crowdedTurn = -1
   private let origin: Origin
   private var descriptor: Descriptor?
   private var channel: Channel?
@@ -128,7 +125,7 @@ package final class Listener: ChannelDelegate, @unchecked Sendable {
       let error = SocketError(during: "accept")
       switch error.code {
       case EAGAIN, EWOULDBLOCK:
-        owner?.takeBackDescriptor(from: self)
+        owner?.listener(self, isCrowded: false)
         return true
       case EINTR, ECONNABORTED, EPROTO, EPERM, ENOPROTOOPT, EOPNOTSUPP, ENETDOWN, ENETUNREACH, EHOSTDOWN, EHOSTUNREACH:
         continue  // an error of this connection, which ended before it was accepted (accept(2), "Error handling")
@@ -137,7 +134,7 @@ package final class Listener: ChannelDelegate, @unchecked Sendable {
         guard owner?.listener(self, cannotAccept: error) == true else { return false }
       }
     }
-    crowdedTurn = channel.loop.turns
+    owner?.listener(self, isCrowded: true)
     return true
   }
 }

@@ -106,7 +106,7 @@ extension Worker {
   }
 
   /// Whether ready descriptors or new connections wait for longer than expensive work may delay them.
-  private var hasBacklog: Bool { loop.backlog > limits.promptTurn || listeners.contains { $0.isCrowded } }
+  private var hasBacklog: Bool { loop.backlog > limits.promptTurn || loop.turns - crowdedTurn <= 1 }
   /// Whether there is such a backlog, or the present turn makes one.
   var isBehind: Bool { hasBacklog || Deadline.now.duration(since: loop.now) > limits.promptTurn }
 

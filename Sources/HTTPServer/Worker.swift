@@ -37,6 +37,8 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   /// The open connections. Each knows its index.
   private(set) var connections: [Connection] = []
   private var arrivals = 0
+  /// The last turn of the loop in which a listener was crowded.
+  private(set) var crowdedTurn = -1
   /// The index of the connection that is looked at next when room is needed, in turn over all of them.
   private var nextPlace = 0
   var waiting = ExpensiveWork<any AwaitedTurn>()
@@ -125,7 +127,9 @@ final class Worker: Listener.Owner, @unchecked Sendable {
     return false
   }
 
-  func takeBackDescriptor(from listener: Listener) { spares.refill() }
+  func listener(_ listener: Listener, isCrowded: Bool) {
+    if isCrowded { crowdedTurn = loop.turns } else { spares.refill() }
+  }
 
   /// Closes a connection beyond the limits, after a refusal if it can be sent at once.
   private func reject(_ descriptor: consuming Descriptor, _ detail: String) {

@@ -413,7 +413,7 @@ private final class Host: Sendable {
       return false
     }
 
-    func takeBackDescriptor(from listener: Listener) {}
+    func listener(_ listener: Listener, isCrowded: Bool) {}
   }
 }
 

@@ -107,5 +107,5 @@ private final class Acceptor: Listener.Owner, Sendable {
 
   func listener(_ listener: Listener, cannotAccept error: SocketError) -> Bool { false }
 
-  func takeBackDescriptor(from listener: Listener) {}
+  func listener(_ listener: Listener, isCrowded: Bool) {}
 }
