@@ -63,7 +63,7 @@ extension ExchangeCarrier {
 
   /// Sends a response, or a refusal if the server has no memory for it, and records it.
   func respond(_ response: consuming Response, to request: Request) throws(CloseReason) -> ExchangeStep {
-    request.finish(&response)
+    request.router?.finish(&response, request)
     makeAffordable(&response, for: request)
     connection.secure(&response)
     if let content = response.stream { return .stream(response, content) }
@@ -103,12 +103,12 @@ extension ExchangeCarrier {
   /// Replaces a response by a refusal if there is not enough memory to hold it for a slow reader.
   private func makeAffordable(_ response: inout Response, for request: Request) {
     guard response.body.count >= Connection.leastShared, request.method != .head, response.hasContent else { return }
-    guard connection.worker.configuration.memory.charge(shared: response.body, to: request.client.holder) else {
-      connection.worker.observer.noticed(.memoryRefused(connection.peer.address))
-      response = ErrorResponse.overMemory.response(id: request.id)
-      return request.finish(&response)
+    if connection.worker.configuration.memory.charge(shared: response.body, to: request.client.holder) {
+      return keep(charged: response.body)
     }
-    keep(charged: response.body)
+    connection.worker.observer.noticed(.memoryRefused(connection.peer.address))
+    response = ErrorResponse.overMemory.response(id: request.id)
+    request.router?.finish(&response, request)
   }
 }
 

@@ -102,8 +102,6 @@ public final class Request {
     bytes = parser.head.forget(head.span, except: router?.lastingField)
   }
 
-  func finish(_ response: inout Response) { router?.finish(&response, self) }
-
   /// The beginning of the path, as long as the observer records it; empty if the head could not be parsed.
   public var recordedPath: [UInt8] {
     guard recordedPathBytes > 0 else { return [] }

@@ -136,7 +136,7 @@ struct RuntimeSnapshot: Sendable {
     let router = { [hosts = settings.publicHosts] (more: [Route]) in
       Router(
         routes + [openAPI.route] + more, hosts: hosts, lastingField: CrossOrigin.field,
-        refusalFields: CrossOrigin.preflightFields, finish: { crossOrigin.finish(&$0, $1) })
+        refusalFields: CrossOrigin.preflightFields, finish: crossOrigin.finish)
     }
     let decided = router(files)
     let explain = ExplainEndpoint(
