@@ -46,6 +46,13 @@ package final class AuditLog: Sendable {
       keepsRecent: keepsRecent)
   }
 
+  /// Writes a record, if anything takes it. Returns false if ``isRequired`` is true, and the record is lost.
+  @discardableResult
+  @inlinable
+  package func record(_ record: @autoclosure () -> AuditRecord) -> Bool {
+    !takesRecords || write(record()) || !isRequired
+  }
+
   /// Writes one record: a short critical section, and no system call unless it arms the timer of an idle sink.
   ///
   /// - Returns: Whether there is a record. If the audit log is required, a grant without one must not be given.
@@ -59,7 +66,9 @@ package final class AuditLog: Sendable {
   }
 
   /// Writes the record of a refusal, unless its address for rate limits has many others in this second, which are summed up.
-  package func write(_ refusal: AuditRecord, of address: String) {
+  package func recordRefusal(_ record: @autoclosure () -> AuditRecord, of address: String) {
+    guard takesRecords else { return }
+    let refusal = record()
     let (hasLine, isFirst) = refusals.withLock { $0.count(address, isLimited: refusal.outcome == .limited) }
     if isFirst { sumTimer.asyncAfter(deadline: .now() + .seconds(1)) { self.writeSums() } }
     if hasLine { write(refusal) }

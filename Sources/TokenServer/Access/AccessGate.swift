@@ -227,7 +227,7 @@ struct AccessGate: Sendable {
   /// the grant cannot be recorded and `audit.required` is true; nil if the caller gets it.
   func grant(_ admitted: AuthorizedCaller, token: @autoclosure () -> AuditRecord.Token? = nil) -> Response? {
     let client = admitted.caller.client.id
-    let isRecorded = service.record(admitted.auditContext.record(.granted, of: client, token: token()))
+    let isRecorded = service.audit.record(admitted.auditContext.record(.granted, of: client, token: token()))
     guard isRecorded else { return refuse(Self.unrecordable, admitted) }
     service.tally.withLock { $0.count(client: client, .granted, reason: nil) }
     return nil
@@ -255,7 +255,7 @@ struct AccessGate: Sendable {
   /// Records that a preflight request was refused, because its page then never sends the request itself. The counts
   /// leave it out, because the page may not have wanted anything that needs a decision.
   func refusePreflight(of origin: String, _ auditContext: AuditContext) {
-    service.recordRefusal(
+    service.audit.recordRefusal(
       auditContext.record(.refused, of: "-", reason: "origin_not_allowed", origin: origin),
       of: auditContext.rateLimitPrefix)
   }
@@ -270,7 +270,8 @@ struct AccessGate: Sendable {
   /// Records that an operator asked for the decision about a request: the record shows who uses the admin listener to find
   /// valid credentials. The counts leave it out, because no caller sent the request.
   func recordExplanation(client: String?, _ denial: Denial?, _ auditContext: AuditContext) {
-    service.record(auditContext.record(.explained, of: client ?? "-", reason: denial?.reason, origin: denial?.origin))
+    service.audit.record(
+      auditContext.record(.explained, of: client ?? "-", reason: denial?.reason, origin: denial?.origin))
   }
 
   /// Returns a 429 for an address with many invalid credentials. A valid API key or certificate from the same address
@@ -296,7 +297,7 @@ struct AccessGate: Sendable {
   private func record(_ denial: Denial, of client: String, _ auditContext: AuditContext) {
     let outcome: AuditOutcome = denial.response.code == .rateLimited ? .limited : .refused
     service.tally.withLock { $0.count(client: client, outcome, reason: denial.reason) }
-    service.recordRefusal(
+    service.audit.recordRefusal(
       auditContext.record(outcome, of: client, reason: denial.reason, origin: denial.origin),
       of: auditContext.rateLimitPrefix)
   }

@@ -43,17 +43,6 @@ final class AccessService: Sendable {
       }
   }
 
-  /// Writes a record, if anything takes it. Returns false if `audit.required` is true, and the record is lost.
-  @discardableResult
-  func record(_ record: @autoclosure () -> AuditRecord) -> Bool {
-    !audit.takesRecords || audit.write(record()) || !audit.isRequired
-  }
-
-  /// Writes the record of a refusal. An address for rate limits with many in this second has one for all of them.
-  func recordRefusal(_ record: @autoclosure () -> AuditRecord, of address: String) {
-    if audit.takesRecords { audit.write(record(), of: address) }
-  }
-
   /// Uses the key sets, the clients and the log's lines of a generation from now on.
   func use(_ snapshot: RuntimeSnapshot) {
     sink.filter.set(level: snapshot.settings.log.level, access: snapshot.settings.log.access)
