@@ -5,8 +5,6 @@ import TLS
 
 /// The work that a connection may not begin at once: TLS handshakes and requests that wait. The rest costs little.
 extension Connection: AwaitedTurn {
-  var awaitsHandshake: Bool { awaitedTLS != nil && !state.awaitsProxyHeader }
-
   /// Waits for the handshake's turn, and reads nothing meanwhile.
   func waitForHandshake() {
     transport.releaseBuffers()
@@ -45,20 +43,19 @@ extension Connection: AwaitedTurn {
     worker.deprioritisedOfAddress[address, default: 0] += 1
   }
 
-  /// Ends what `deprioritise` began: the client has no more work than others have, or the loop is no longer behind. One with
+  /// Ends what `deprioritise` began, if the client has no more work than others, or the loop is no longer behind. One with
   /// few connections is deprioritised once for each refusal: others may fill its line.
   func regainRank() {
-    guard channel.rank == .last, !worker.waiting[.request].hasLongLine(of: peer.client.holder),
+    guard !worker.waiting[.request].hasLongLine(of: peer.client.holder),
       !worker.hasManyDeprioritised(peer.client.holder) || !worker.isBehind
     else { return }
     channel.rank = .first
     worker.noteReprioritised(peer.client.holder)
   }
 
-  /// Returns the refusal of a request that its handler has not seen, if the loop is behind, and the line of the client's
+  /// Returns the refusal of a request that its handler has not seen, on a loop that is behind, if the line of the client's
   /// address is full or the request is late already. To check access and search the cache takes as long as the refusal.
   func earlyRefusal(of request: Request) -> Response? {
-    guard worker.isBehind else { return nil }
     if worker.waiting[.request].refuses(request.client.holder, at: now, limits: worker.limits) {
       deprioritise()
       return refuse(request)
@@ -86,46 +83,5 @@ extension Connection: AwaitedTurn {
   private func refuse(_ request: Request) -> Response {
     worker.observer.noticed(.requestShed(client: request.client.name))
     return ErrorResponse.overBusy.response(id: request.id)
-  }
-}
-
-/// What waits for its turn: a connection before its TLS handshake, or the work of a request.
-protocol AwaitedTurn: AnyObject {
-  func isDue(isTimely: Bool)
-}
-
-extension Worker {
-  func lineUp(
-    _ work: any AwaitedTurn, _ kind: ExpensiveWork<any AwaitedTurn>.Kind, of address: MemoryBudget.Holder?,
-    since arrival: Deadline? = nil
-  ) {
-    waiting[kind].add(work, of: address, since: arrival, at: loop.now)
-    guard !takesTurns else { return }
-    takesTurns = true
-    loop.atEndOfTurn { self.takeTurns() }
-  }
-
-  /// Whether ready descriptors or new connections wait for longer than expensive work may delay them.
-  private var hasBacklog: Bool { loop.backlog > limits.promptTurn || loop.turns - crowdedTurn <= 1 }
-  /// Whether there is such a backlog, or the present turn makes one.
-  var isBehind: Bool { hasBacklog || Deadline.now.duration(since: loop.now) > limits.promptTurn }
-
-  /// Does expensive work for as long as the rest of the turn took, so that cheap and expensive work have half of the time
-  /// each. A loop that is behind does only one piece: begun requests also cost time later, and too many make all late.
-  private func takeTurns() {
-    let began = Deadline.now
-    let end = began.advanced(by: began.duration(since: loop.now))
-    var now = began
-    repeat {
-      guard let due = waiting.next(at: now, limits: limits) else { break }
-      due.element.isDue(isTimely: due.isTimely)
-      loop.runTasks()
-      let done = Deadline.now
-      waiting.charge(done.duration(since: now), to: due.kind)
-      now = done
-      if due.isTimely, now < end, hasBacklog { break }
-    } while now < end
-    takesTurns = !waiting.isEmpty
-    if takesTurns { loop.atEndOfNextTurn { self.takeTurns() } }
   }
 }

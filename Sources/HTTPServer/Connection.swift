@@ -57,6 +57,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   var channel: Channel { transport.channel }
   var now: Deadline { transport.channel.loop.now }
+  var awaitsHandshake: Bool { awaitedTLS != nil && !state.awaitsProxyHeader }
 
   /// Reads the bytes that have come with the connection. Without this, a flood of new connections would become a queue of
   /// accepted ones, in which established connections wait too. A TLS handshake waits for the client's first message.
@@ -76,7 +77,7 @@ final class Connection: ChannelDelegate, @unchecked Sendable {
 
   func channel(_ channel: Channel, became readiness: Readiness) {
     channel.loop.assertCurrent()
-    regainRank()
+    if channel.rank == .last { regainRank() }
     perform(state.woke(readiness, at: now))
   }
 

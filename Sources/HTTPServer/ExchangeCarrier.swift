@@ -28,7 +28,9 @@ extension ExchangeCarrier {
     case .reply(let handler):
       try checkArrivedContent(of: request)
       // A preflight request (the Fetch standard, §3.3.2) costs little, and its refusal would look like a broken network.
-      if operation.isRefusedEarly, request.method != .options, let refusal = connection.earlyRefusal(of: request) {
+      if operation.isRefusedEarly, request.method != .options, connection.worker.isBehind,
+        let refusal = connection.earlyRefusal(of: request)
+      {
         return try respond(refusal, to: request)
       }
       switch handler(request) {

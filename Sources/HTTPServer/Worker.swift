@@ -38,7 +38,7 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   private(set) var connections: [Connection] = []
   private var arrivals = 0
   /// The last turn of the loop in which a listener was crowded.
-  private(set) var crowdedTurn = -1
+  private var crowdedTurn = -1
   /// The index of the connection that is looked at next when room is needed, in turn over all of them.
   private var nextPlace = 0
   var waiting = ExpensiveWork<any AwaitedTurn>()
@@ -130,6 +130,11 @@ final class Worker: Listener.Owner, @unchecked Sendable {
   func listener(_ listener: Listener, isCrowded: Bool) {
     if isCrowded { crowdedTurn = loop.turns } else { spares.refill() }
   }
+
+  /// Whether ready descriptors or new connections wait for longer than expensive work may delay them.
+  var hasBacklog: Bool { loop.backlog > limits.promptTurn || loop.turns - crowdedTurn <= 1 }
+  /// Whether there is such a backlog, or the present turn makes one.
+  var isBehind: Bool { hasBacklog || Deadline.now.duration(since: loop.now) > limits.promptTurn }
 
   /// Closes a connection beyond the limits, after a refusal if it can be sent at once.
   private func reject(_ descriptor: consuming Descriptor, _ detail: String) {
