@@ -1,28 +1,14 @@
 import DequeModule
 import Dispatch
-public import HTTPMessages
 import Locks
 
 // Tokens of a signer outside of the server. It may take seconds, so event loops ask, and never wait.
 extension TokenMinter {
-  /// The response to a request for a token.
-  public enum Answer: Sendable {
-    case ready(TokenDocument)
-    /// The signer signs the token.
-    case waiting(AwaitedToken)
-  }
-
-  /// Returns the same token as ``document(ttl:origins:now:)`` does, or else what to wait for. It never blocks with a
-  /// remote signer, but throws at once if that has just failed, or if too many wait for it.
-  ///
-  /// - Parameters:
-  ///   - client: The client whose places for waiting callers this one takes.
-  ///   - clock: Returns the time in seconds since 1970, now and when the signer's turn comes.
-  public func request(
-    ttl: Int? = nil, origins: [Origin] = [], for client: String, clock: @escaping @Sendable () -> Int
+  /// Returns the present token, or else what to wait for. Throws at once if the signer has just failed, or if too many
+  /// wait for it.
+  func request(
+    _ key: TokenCache.Key, by remote: RemoteSigner, for client: String, clock: @escaping @Sendable () -> Int
   ) throws(TokenError) -> Answer {
-    guard let remote = key.remote else { return .ready(try document(ttl: ttl, origins: origins, now: clock())) }
-    let key = try cacheKey(ttl, origins)
     monitor.lock()
     defer { monitor.unlock() }
     switch cache.request(key, now: clock(), renewsAhead: true) {

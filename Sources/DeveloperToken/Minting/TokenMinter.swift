@@ -67,6 +67,26 @@ public final class TokenMinter: @unchecked Sendable {
     }
   }
 
+  /// The response to a request for a token.
+  public enum Answer: Sendable {
+    case ready(TokenDocument)
+    /// The signer signs the token.
+    case waiting(AwaitedToken)
+  }
+
+  /// Returns the same token as ``document(ttl:origins:now:)`` does, or else what to wait for. It never blocks with a
+  /// remote signer, but throws at once if that has just failed, or if too many wait for it.
+  ///
+  /// - Parameters:
+  ///   - client: The client whose places for waiting callers this one takes.
+  ///   - clock: Returns the time in seconds since 1970, now and when the signer's turn comes.
+  public func request(
+    ttl: Int? = nil, origins: [Origin] = [], for client: String, clock: @escaping @Sendable () -> Int
+  ) throws(TokenError) -> Answer {
+    guard let remote = key.remote else { return .ready(try document(ttl: ttl, origins: origins, now: clock())) }
+    return try request(cacheKey(ttl, origins), by: remote, for: client, clock: clock)
+  }
+
   func cacheKey(_ ttl: Int?, _ origins: [Origin]) throws(TokenError) -> TokenCache.Key {
     TokenCache.Key(ttl: try policy.lifetime(requested: ttl), origins: try Self.canonical(origins))
   }
