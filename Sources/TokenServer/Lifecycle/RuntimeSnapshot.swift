@@ -142,9 +142,6 @@ struct RuntimeSnapshot: Sendable {
     let explain = ExplainEndpoint(
       gate: gate, publicRouter: decided, token: token, catalog: catalog, limits: settings.server.limits.http1)
     let figures = services.metrics.route(of: self)
-    // The demo's public page has all that the page of operators has.
-    let rule = OwnPageRule(checksHosts: settings.publicHosts != nil)
-    let demoRoutes = [explain.route(rule), figures, page.audit(rule)]
     let adminRule = OwnPageRule(checksHosts: settings.adminHosts != nil)
     let admin = Router(
       [
@@ -152,7 +149,11 @@ struct RuntimeSnapshot: Sendable {
         explain.route(adminRule), settingsRoute(adminRule),
       ] + (settings.admin?.page ?? false ? page.adminRoutes : []),
       hosts: settings.adminHosts)
-    return (openAPI, source.isDemo ? router(page.publicRoutes + demoRoutes) : decided, admin)
+    guard source.isDemo else { return (openAPI, decided, admin) }
+    // The demo's public page has all that the page of operators has.
+    let rule = OwnPageRule(checksHosts: settings.publicHosts != nil)
+    let demo = router(page.publicRoutes + [explain.route(rule), figures, page.audit(rule)])
+    return (openAPI, demo, admin)
   }
 
   /// The number of stored tokens, beside one for each origin that the settings list, so that no origin makes the server
