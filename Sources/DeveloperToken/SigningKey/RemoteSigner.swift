@@ -30,11 +30,6 @@ public final class RemoteSigner: Sendable {
     (self.timeout, self.failureLifetime) = (timeout, failureLifetime)
   }
 
-  /// Returns whether both sign in the same way. Two keys without a signer do.
-  public static func areSame(_ one: RemoteSigner?, _ other: RemoteSigner?) -> Bool {
-    one?.place == other?.place && one?.timeout == other?.timeout
-  }
-
   /// The error of the last signature; nil if it succeeded.
   public var failure: RemoteSignerError? { lastFailure.withLock { $0?.error } }
 

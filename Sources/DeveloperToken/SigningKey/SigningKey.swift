@@ -66,6 +66,14 @@ public final class SigningKey: Sendable {
     }
   }
 
+  /// Returns whether both are the same key. Their signers may differ.
+  public func isSame(as other: SigningKey) -> Bool { keyID == other.keyID && fingerprint == other.fingerprint }
+
+  /// Returns whether both are the same key, and have the same signer or none.
+  public func signsLike(_ other: SigningKey) -> Bool {
+    isSame(as: other) && remote?.place == other.remote?.place && remote?.timeout == other.remote?.timeout
+  }
+
   /// Returns the signature of `input`. With a ``remote`` signer it blocks.
   func signature(of input: [UInt8]) throws(TokenError) -> ECDSASignature {
     do throws(RemoteSignerError) {

@@ -164,17 +164,7 @@ extension Reloader {
   private var monotonicTime: Duration { .nanoseconds(Int64(clamping: Deadline.now.nanoseconds)) }
 }
 
-extension RuntimeSnapshot.Source {
-  /// Whether both have the same active key, the same next key, and the same team, which a proof is about too.
-  func hasSameKeys(as other: RuntimeSnapshot.Source) -> Bool {
-    settings.musickit.teamID == other.settings.musickit.teamID && key.isSame(as: other.key)
-      && (nextKey.map { ours in other.nextKey.map(ours.isSame) ?? false } ?? (other.nextKey == nil))
-  }
-}
-
 extension SigningKey {
-  func isSame(as other: SigningKey) -> Bool { keyID == other.keyID && fingerprint == other.fingerprint }
-
   /// The key in log lines.
   var metadata: Logger.Metadata { ["key.id": "\(keyID)", "key.fingerprint": "\(fingerprint)"] }
 }

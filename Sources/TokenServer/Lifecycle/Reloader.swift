@@ -102,8 +102,7 @@ final class Reloader: @unchecked Sendable {
 
   /// Lets a new signer sign once. The present one may be down without harm to a reload.
   private func probe(_ key: SigningKey) throws(RemoteSignerError) {
-    let present = current.minter.key
-    if !key.isSame(as: present) || !RemoteSigner.areSame(key.remote, present.remote) { try key.remote?.probe() }
+    if !key.signsLike(current.minter.key) { try key.remote?.probe() }
   }
 
   private func reload(because cause: String) {

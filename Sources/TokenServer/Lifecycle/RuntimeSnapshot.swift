@@ -78,6 +78,12 @@ struct RuntimeSnapshot: Sendable {
       warnings = draft.warnings + findings + files.warnings
       paths = loaded.paths + named.paths.map(\.path)
     }
+
+    /// Whether both have the same active key, the same next key, and the same team, which a proof is about too.
+    func hasSameKeys(as other: Source) -> Bool {
+      settings.musickit.teamID == other.settings.musickit.teamID && key.isSame(as: other.key)
+        && (nextKey.map { ours in other.nextKey.map(ours.isSame) ?? false } ?? (other.nextKey == nil))
+    }
   }
 
   /// Creates a generation. Unchanged parts of `previous` stay in use: cached tokens, and TLS sessions to resume.
@@ -166,9 +172,7 @@ struct RuntimeSnapshot: Sendable {
     let team = settings.musickit.teamID
     let policy = try settings.token.policy()
     let capacity = storedTokens + settings.access.clients.reduce(0) { $0 + $1.origins.count }
-    if let previous, previous.team == team, previous.policy == policy, previous.key.isSame(as: key),
-      RemoteSigner.areSame(previous.key.remote, key.remote)
-    {
+    if let previous, previous.team == team, previous.policy == policy, previous.key.signsLike(key) {
       previous.growCache(to: capacity)
       return previous
     }
