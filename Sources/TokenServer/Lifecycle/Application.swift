@@ -42,16 +42,7 @@ package struct Application {
     let source = try RuntimeSnapshot.Source(loaded, findings: findings.map(\.description))
     let confinement = FileConfinement.begin(for: loaded, keepsAbstractSockets: manager?.isAbstract == true)
     try probe(source.key)
-    let reload: Reloader.Load = { [input] () throws(InvalidSettings) in
-      try checkReloads(of: input.configurationFile)
-      // First, because a settings file that cannot be read has no settings.
-      let file = input.configurationFile.map { [(setting: "--config", path: $0)] } ?? []
-      try confinement.check(file)
-      let loaded = try Settings.load(input)
-      try confinement.check(loaded.draft.files.paths)
-      try confinement.check(loaded.settings)
-      return loaded
-    }
+    let reload: Reloader.Load = { [input] () throws(InvalidSettings) in try Reloader.load(input, within: confinement) }
     return try Application(source, load: reload).run(files: files, manager: manager, confinement: confinement) {
       announce($0, loaded.settings.server)
     }
@@ -75,18 +66,6 @@ package struct Application {
       settings: settings, key: key, warnings: findings.map(\.description), proxies: ProxyEnvironment([:]))
     source.isDemo = true
     _ = try Application(source, load: nil, addressHint: addressHint).run(announce: announce)
-  }
-
-  /// Throws if the configuration was a pipe without a name, as `--config <(…)`. A FIFO may have another writer now.
-  private static func checkReloads(of configurationFile: String?) throws(InvalidSettings) {
-    var status = stat()
-    guard let path = configurationFile, unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFIFO
-    else { return }
-    if let name = unsafe realpath(path, nil) { return unsafe free(name) }
-    let error = SettingsError(
-      "--config", problem: "the file \(quotedPath(path)) is a pipe, which the server has read to its end at the start",
-      remedy: "a reload needs a file: write the settings into one, and restart the server with its path")
-    throw InvalidSettings(errors: [error], warnings: [])
   }
 
   /// Prepares everything that needs no listener. `load` is nil if there is nothing to reload.

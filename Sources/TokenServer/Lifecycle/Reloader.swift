@@ -105,6 +105,32 @@ final class Reloader: @unchecked Sendable {
     if !key.signsLike(current.minter.key) { try key.remote?.probe() }
   }
 
+  /// Reads the settings again. Throws all errors in them, and those of files that the process could read only at a start.
+  static func load(
+    _ input: SettingsInput, within confinement: FileConfinement
+  ) throws(InvalidSettings) -> Settings.Loaded {
+    if let path = input.configurationFile {
+      try checkPipe(path)
+      // First, because a settings file that cannot be read has no settings.
+      try confinement.check([(setting: "--config", path: path)])
+    }
+    let loaded = try Settings.load(input)
+    try confinement.check(loaded.draft.files.paths)
+    try confinement.check(loaded.settings)
+    return loaded
+  }
+
+  /// Throws if the configuration was a pipe without a name, as `--config <(…)`. A FIFO may have another writer now.
+  private static func checkPipe(_ path: String) throws(InvalidSettings) {
+    var status = stat()
+    guard unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFIFO else { return }
+    if let name = unsafe realpath(path, nil) { return unsafe free(name) }
+    let error = SettingsError(
+      "--config", problem: "the file \(quotedPath(path)) is a pipe, which the server has read to its end at the start",
+      remedy: "a reload needs a file: write the settings into one, and restart the server with its path")
+    throw InvalidSettings(errors: [error], warnings: [])
+  }
+
   private func reload(because cause: String) {
     manager?.reloading()
     // The fingerprints come before the contents: the next check then finds a change during the read.
