@@ -3,54 +3,6 @@ import Glibc
 import HTTPMessages
 import HTTPServer
 import TLS
-import Telemetry
-
-/// The decisions of access control by client, outcome and reason.
-///
-/// All loops and generations of settings share one. A decision costs a lock for some ten nanoseconds, seldom memory.
-struct AccessTally: Sendable {
-  /// The number of decisions about one client for each outcome and reason; a few for each client.
-  private typealias Decisions = [(outcome: AuditOutcome, reason: StaticString, count: Int)]
-
-  private var clients = ClientTallies<Decisions>([])
-
-  static let readings: [MetricReading<AccessTally>] = [
-    .init(
-      "musickit_access_decisions_total",
-      "Requests granted, refused and limited. The client is its id in the settings, or `-` if no client matches the caller.",
-      labels: ["client", "outcome", "reason"]
-    ) { tally in
-      tally.clients.elements.sorted { $0.client < $1.client }.flatMap { client, decisions in
-        decisions.sorted { "\($0.outcome.name) \($0.reason)" < "\($1.outcome.name) \($1.reason)" }.map {
-          ([.configured(client), .word($0.outcome.name), .word($0.reason)], $0.count)
-        }
-      }
-    }
-  ]
-
-  /// - Parameter client: A client's id in the settings, or a placeholder; never a part of a request.
-  mutating func count(client: String, _ outcome: AuditOutcome, reason: StaticString?) {
-    clients.update(client) { Self.add(1, outcome, reason ?? "-", to: &$0) }
-  }
-
-  /// Adds these clients with no decision, so that the monitoring sees the first grant of each as an increase from 0.
-  mutating func expect(_ clients: [String]) {
-    for client in clients { self.clients.update(client) { Self.add(0, .granted, "-", to: &$0) } }
-  }
-
-  private static func add(
-    _ count: Int, _ outcome: AuditOutcome, _ reason: StaticString, to decisions: inout Decisions
-  ) {
-    let known = decisions.indices.first {
-      decisions[$0].outcome == outcome && decisions[$0].reason.isSame(as: reason)
-    }
-    if let known {
-      decisions[known].count &+= count
-    } else {
-      decisions.append((outcome, reason, count))
-    }
-  }
-}
 
 /// The failures of connections, and the forwarding fields and PROXY headers that the server did not accept.
 struct ConnectionTally: Sendable {
