@@ -14,6 +14,31 @@ protocol LogTarget: AnyObject {
   func finish(lostLines: Int, error: Int32)
 }
 
+extension LogTarget {
+  /// Writes bytes without a time limit. Returns how many at the end could not be written, and the error.
+  func write(_ bytes: UnsafeRawBufferPointer) -> (left: Int, error: Int32) {
+    var written = 0
+    while written < bytes.count {
+      let rest = unsafe UnsafeRawBufferPointer(rebasing: bytes[written...])
+      let count = unsafe Glibc.write(descriptor, rest.baseAddress, rest.count)
+      if count > 0 {
+        written += count
+      } else if count < 0, errno == EAGAIN {
+        waitUntilWritable()
+      } else if count == 0 || errno != EINTR {
+        return (bytes.count - written, count == 0 ? EIO : errno)
+      }
+    }
+    return (0, 0)
+  }
+
+  /// Waits until a terminal or pipe is writable that this or another process has made non-blocking (`O_NONBLOCK`).
+  private func waitUntilWritable() {
+    var entry = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+    unsafe poll(&entry, 1, 1000)
+  }
+}
+
 /// A target for a descriptor that its owner opened and keeps open.
 final class FixedTarget: LogTarget {
   let descriptor: Int32
