@@ -94,8 +94,7 @@ let package = Package(
     module(
       "HTTPServer",
       [
-        "Bytes", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "Locks", "Memory", "TLS", "Telemetry", "Tracing", deque,
-        httpTypes,
+        "Bytes", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "Locks", "Memory", "TLS", "Tracing", deque, httpTypes,
       ],
       confined),
     module("ClientTransport", ["EventLoop", "Memory", "TLS"], confined),
@@ -163,8 +162,8 @@ let package = Package(
       name: "ParserCost",
       dependencies: [
         "Access", "Bytes", "CatalogProxy", "CountedCalls", "Cryptography", "DeveloperToken", "EventLoop", "HTTP1",
-        "HTTP2", "HTTPCache", "HTTPMessages", "HTTPServer", "JSON", "MusicSandbox", "ServerSettings", "Telemetry",
-        "TokenServer", "Tracing", httpTypes,
+        "HTTP2", "HTTPCache", "HTTPMessages", "HTTPServer", "JSON", "MusicSandbox", "ServerSettings", "TokenServer",
+        "Tracing", httpTypes,
       ], path: "Tests/ParserCost", swiftSettings: strict + hot),
     // Writes the tables of the documents, and the example configuration.
     .executableTarget(
@@ -178,14 +177,13 @@ let package = Package(
     tests("TLSTests", ["TLS", "CLockedMemory", "COpenSSL", "Locks"]),
     tests(
       "HTTPServerTests",
-      ["HTTPServer", "EventLoop", "HTTP1", "HTTPMessages", "Locks", "Memory", "TLS", "Telemetry", httpTypes]),
+      ["HTTPServer", "EventLoop", "HTTP1", "HTTPMessages", "Locks", "Memory", "TLS", httpTypes]),
     tests("HTTP2Tests", ["Bytes", "HTTP1", "HTTP2", "CNghttp2", httpTypes]),
     tests(
       "HTTPClientTests",
       [
         "Bytes", "ClientTransport", "HTTPClient", "EventLoop", "HTTP1", "HTTP2", "HTTPMessages", "HTTPServer", "Locks",
-        "Memory", "TLS",
-        "Telemetry", httpTypes,
+        "Memory", "TLS", httpTypes,
       ]),
     tests("RedisTests", ["ClientTransport", "Cryptography", "EventLoop", "Locks", "Redis", "TLS"]),
     tests("HTTPCacheTests", ["Bytes", "CZlib", "Cryptography", "HTTP1", "HTTPCache", "HTTPMessages", httpTypes]),

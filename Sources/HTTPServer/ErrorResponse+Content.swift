@@ -2,7 +2,7 @@ import Bytes
 import HTTP1
 public import HTTPMessages
 import HTTPTypes
-public import Telemetry
+public import Tracing
 
 extension ErrorResponse {
   /// Returns the response with an `errors` array of one object.

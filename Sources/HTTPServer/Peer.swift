@@ -3,7 +3,6 @@ import EventLoop
 import HTTP1
 public import Memory
 import TLS
-import Telemetry
 import Tracing
 
 /// The address of a client, in the forms that a request needs.

@@ -4,7 +4,6 @@ public import HTTP1
 public import HTTPMessages
 public import HTTPTypes
 public import TLS
-public import Telemetry
 public import Tracing
 
 /// A request while the server handles it. The event loop reuses the object: nothing may keep it after the response.

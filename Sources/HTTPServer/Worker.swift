@@ -5,7 +5,6 @@ import HTTPMessages
 import HTTPTypes
 import Memory
 import TLS
-import Telemetry
 import Tracing
 
 /// A server's part on one event loop: its listeners, its connections, and the objects that busy connections borrow.

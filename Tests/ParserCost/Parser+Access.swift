@@ -7,7 +7,6 @@
   import HTTP1
   import HTTPTypes
   import MusicSandbox
-  import Telemetry
   import Tracing
 
   @testable import HTTPServer

@@ -2,7 +2,6 @@ import Dispatch
 import HTTPMessages
 import HTTPTypes
 import Locks
-import Telemetry
 import TestSupport
 import Testing
 import Tracing

@@ -4,7 +4,7 @@ import HTTPMessages
 import HTTPServer
 import HTTPTypes
 import Locks
-import Telemetry
+import Tracing
 
 /// Which requests come from the listener's own page or from none: a browser of an operator shows those of other sites too.
 struct OwnPageRule: Sendable {

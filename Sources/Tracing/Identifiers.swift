@@ -100,3 +100,87 @@ public struct SpanIDGenerator: Sendable {
   /// Returns the next identifier. 2^64 of them differ.
   public mutating func next() -> SpanID { SpanID(generated: numbers.next()) }
 }
+
+/// The trace that a request belongs to, and the server's span of the request.
+///
+/// A caller may choose the trace, which is only a correlation. What costs something or reaches Apple as the caller wrote it,
+/// the `sampled` flag and `tracestate`, counts only from trusted proxies.
+public struct RequestTrace: Sendable {
+  /// The identifier that the server made for the request. It is also the trace, if the request has no parent.
+  let own: TraceID
+  /// The span of the caller, from a valid `traceparent`.
+  public let parent: SpanContext?
+  /// Whether a trusted proxy wrote the fields of the parent.
+  let isParentTrusted: Bool
+
+  /// Creates the trace of a request. No other request has the identifier `own`. Without a parent it begins a trace.
+  public init(_ own: TraceID, parent: SpanContext? = nil, isParentTrusted: Bool = false) {
+    (self.own, self.parent, self.isParentTrusted) = (own, parent, isParentTrusted)
+  }
+
+  /// The trace: the caller's, or a new one.
+  public var traceID: TraceID { parent?.traceID ?? own }
+  /// The server's span of this request.
+  public var spanID: SpanID { SpanID(ofRequest: own) }
+
+  /// Returns the server's span, for requests that it causes. Without a sampler it has the flag of a trusted proxy.
+  public func context(_ sampler: Sampler? = nil) -> SpanContext {
+    let isSampled = sampler?.records(self) ?? (isParentTrusted && parent?.isSampled == true)
+    return SpanContext(traceID: traceID, spanID: spanID, isSampled: isSampled, state: parent?.state)
+  }
+}
+
+/// The identifier of a request in logs, responses and error bodies.
+public struct RequestID: Sendable, Hashable, CustomStringConvertible {
+  enum Content: Sendable, Hashable {
+    /// An identifier from this server: 128 bits, without allocations.
+    case own(TraceID)
+    /// An identifier from a trusted proxy.
+    case foreign(String)
+  }
+
+  let content: Content
+
+  /// The number of its characters.
+  var count: Int {
+    switch content {
+    case .own: 32
+    case .foreign(let text): text.utf8.count
+    }
+  }
+
+  /// Creates the identifier that a trusted proxy sent. Returns nil unless it is 1 to 64 characters of `A`–`Z`, `a`–`z`,
+  /// `0`–`9`, `.`, `_` and `-`, which are safe in a header field, in JSON and in a log.
+  public init?(_ text: String) {
+    guard (1...64).contains(text.utf8.count), text.utf8.allSatisfy(\.isOfName) else { return nil }
+    content = .foreign(text)
+  }
+
+  /// Creates an identifier from this server. A trace that the request begins has the same.
+  public init(_ own: TraceID) { content = .own(own) }
+
+  /// 32 hexadecimal digits, or the text that the proxy sent.
+  public var description: String {
+    switch content {
+    case .foreign(let text): text
+    case .own(let id): id.description
+    }
+  }
+}
+
+extension OutputSpan<UInt8> {
+  /// Appends the identifier's characters. Traps without room for them.
+  public mutating func append(_ id: RequestID) {
+    switch id.content {
+    case .foreign(let text): append(utf8: text)
+    case .own(let id): append(id)
+    }
+  }
+}
+
+extension [UInt8] {
+  /// Appends the identifier's characters.
+  public mutating func append(_ id: RequestID) {
+    append(addingCapacity: id.count) { (output: inout OutputSpan<UInt8>) in output.append(id) }
+  }
+}

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import Telemetry
+import Tracing
 
 @Suite("A request identifier")
 struct RequestIDTests {
