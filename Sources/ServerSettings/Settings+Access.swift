@@ -221,3 +221,88 @@ extension SettingType where Value == String {
 extension SettingType where Value == Double {
   static let share = number(0.01...1, remedy: "write a number from 0.01 to 1, such as 0.25 for a quarter")
 }
+
+/// The conflicts of clients: one request could match two of them.
+enum ClientConflict {
+  /// What identifies a client.
+  enum Mark: Hashable {
+    case id(String)
+    case digest(APIKeyDigest)
+    case name(SubjectName)
+    case origin(OriginPattern)
+  }
+
+  private static func name(_ index: Int) -> String { "\(Settings.Access.clients.path)[\(index)]" }
+
+  /// Rejects every conflict. Of one provider, clients must differ in audience, or in a claim that both require.
+  static func rejectAll(in clients: [ClientCandidate], _ reader: inout SettingsReader) {
+    var owners: [Mark: Int] = [:]
+    var issuers: [String: [(index: Int, rules: JWTRules)]] = [:]
+    for (index, client) in clients.enumerated() {
+      for mark in client.marks {
+        if let first = owners[mark] {
+          reject(mark, first, index, &reader)
+        } else {
+          owners[mark] = index
+        }
+      }
+      guard let rules = client.rules else { continue }
+      if let other = issuers[rules.issuer]?.first(where: { canMeanBoth(rules, $0.rules) }) {
+        reader.reject(
+          "\(name(index)).jwt", "matches tokens that \(name(other.index)) also matches",
+          remedy: "write different audiences, or different values of a claim in requiredClaims")
+      }
+      issuers[rules.issuer, default: []].append((index, rules))
+    }
+  }
+
+  /// Rejects a mark at the second client, which may be the first one again.
+  private static func reject(_ mark: Mark, _ first: Int, _ second: Int, _ reader: inout SettingsReader) {
+    let (isTwice, owner, place) = (first == second, name(first), name(second))
+    let repetition = isTwice ? " twice" : ", which \(owner) also has"
+    switch mark {
+    case .id(let id):
+      reader.reject(
+        "\(place).id", "\(quoted(id)) is also the id of \(owner)", remedy: "write a different id for each client")
+    case .digest:
+      // The error does not show the digest, because it represents a credential.
+      reader.reject(
+        "\(place).apiKey", isTwice ? "has the same key twice" : "is also a key of \(owner)",
+        remedy: isTwice ? "write it once" : "make a separate key for each client")
+    case .name(let name):
+      reader.reject(
+        "\(place).clientCertificate.san", "has \(shown("\(name)"))\(repetition)", remedy: "write it once")
+    case .origin(let origin):
+      reader.reject("\(place).origins", "has \(shown("\(origin)"))\(repetition)", remedy: "write it once")
+    }
+  }
+
+  /// A client without an audience takes any.
+  private static func canMeanBoth(_ one: JWTRules, _ other: JWTRules) -> Bool {
+    if let ours = one.audiences, let theirs = other.audiences, Set(ours).isDisjoint(with: theirs) { return false }
+    return !one.requiredClaims.contains { claim in
+      other.requiredClaims.contains { $0.name == claim.name && Set($0.values).isDisjoint(with: claim.values) }
+    }
+  }
+
+  /// Returns a warning for each oddity of a client that may be a slip.
+  static func warnings(about clients: [ClientCandidate]) -> [String] {
+    var issuers: [Substring: (index: Int, text: String)] = [:]
+    return clients.enumerated().flatMap { index, client in
+      var warnings = client.origins.filter(\.isPlain).map { origin in
+        "\(name(index)) has the origin \(shown("\(origin)")): without https, anyone on the way can change its pages and "
+          + "take their tokens, and browsers play no protected music there. If its pages have https, write https."
+      }
+      warnings += client.client?.vainLimits(at: name(index)) ?? []
+      guard let issuer = client.rules?.issuer else { return warnings }
+      let stem = issuer.hasSuffix("/") ? issuer.dropLast() : issuer[...]
+      if let other = issuers[stem], other.text != issuer {
+        warnings.append(
+          "\(name(index)).jwt.issuer differs from that of \(name(other.index)) only by the slash at its end. The iss of "
+            + "a token is compared byte for byte: write both as the provider does.")
+      }
+      issuers[stem] = (index, issuer)
+      return warnings
+    }
+  }
+}
