@@ -149,6 +149,22 @@ public enum AllowedOrigins: Sendable, Equatable {
   public var isRestricted: Bool { !patterns.isEmpty }
 }
 
+/// A caller for which a rate counts, among the callers of one client.
+public enum Caller: Sendable, Hashable {
+  /// An address: an IPv4 address, an IPv6 network of /64, or `unix`.
+  case address(String)
+  /// The `sub` of a JWT (RFC 7519 §4.1.2), from any address.
+  case subject(ByteString)
+
+  /// The address or the subject as bytes, for the shares of a quota.
+  public var bytes: ByteString {
+    switch self {
+    case .address(let text): ByteString(text)
+    case .subject(let bytes): bytes
+    }
+  }
+}
+
 /// A caller that the server has identified, with the rights of its client.
 public struct Principal: Sendable {
   /// The client of the caller.

@@ -1,4 +1,4 @@
-public import Bytes
+import Bytes
 package import Cryptography
 import Locks
 
@@ -213,21 +213,5 @@ public enum RateVerdict: Sendable, Equatable {
     }
     let limit = ServiceLimit(isTotal ? .total : .caller, tighter, now: now)
     self = tighter.wait > 0 ? .limited(limit) : .allowed(limit)
-  }
-}
-
-/// A caller for which a rate counts, among the callers of one client.
-public enum Caller: Sendable, Hashable {
-  /// An address: an IPv4 address, an IPv6 network of /64, or `unix`.
-  case address(String)
-  /// The `sub` of a JWT (RFC 7519 §4.1.2), from any address.
-  case subject(ByteString)
-
-  /// The address or the subject as bytes, for the shares of a quota.
-  public var bytes: ByteString {
-    switch self {
-    case .address(let text): ByteString(text)
-    case .subject(let bytes): bytes
-    }
   }
 }
