@@ -172,7 +172,10 @@ struct DoctorCommand: ParsableCommand {
   }
 
   private static func failure(of signer: RemoteSigner?) -> RemoteSignerError? {
-    do throws(RemoteSignerError) { try signer?.probe() } catch { return error }
+    // A signal first ends the signer's command, and then this process.
+    ProcessSignals.hold()
+    defer { ProcessSignals.release() }
+    do throws(RemoteSignerError) { try signer?.probe { !ProcessSignals.isEndPending } } catch { return error }
     return nil
   }
 

@@ -185,13 +185,35 @@ struct SignerTests {
     _ = try ground.ground.directory.write("", to: "hang")
     let caller = try server.connect()
     caller.send("GET /token?ttl=3600 HTTP/1.1\r\nHost: a\r\n\r\n")
-    var process: Int32 = 0
-    try eventually("the command runs") {
-      process = (try? TextFile.read(running)).flatMap { Int32($0.split(separator: "\n").first ?? "") } ?? 0
-      return process > 0
-    }
+    let process = try waiter(running)
     _ = server.stop()
     try eventually("the command has ended") { kill(process, 0) != 0 }
+  }
+
+  /// Waits until the script of `waiting` runs, and returns its process.
+  private func waiter(_ file: String) throws -> Int32 {
+    var process: Int32 = 0
+    try eventually("the command runs") {
+      process = (try? TextFile.read(file)).flatMap { Int32($0.split(separator: "\n").first ?? "") } ?? 0
+      return process > 0
+    }
+    return process
+  }
+
+  @Test("ends with a command that hangs, by a signal during the start", arguments: [("serve", 0), ("doctor", 143)])
+  func signalDuringStart(_ command: String, _ status: Int32) throws {
+    let ground = try SignerGround()
+    let running = ground.ground.directory.path(of: "running")
+    let process = try ChildProcess(
+      Program.path, [command], environment: ground.commandSettings("echo $$ > '\(running)'; exec sleep 1000"))
+    let signer = try waiter(running)
+    let signalled = ContinuousClock.now
+    process.signal(SIGTERM)
+    #expect(process.wait() == status, "\(process.standardError)")
+    // The signer would have 30 s.
+    #expect(ContinuousClock.now - signalled < .seconds(20))
+    #expect(process.standardError.isEmpty)
+    try eventually("the command has ended") { kill(signer, 0) != 0 }
   }
 
   @Test("is degraded while the signer has no key, as all replicas are, and recovers")

@@ -11,13 +11,12 @@ struct AgentConnection: ~Copyable {
   /// The most bytes of a response. A signature has about 100.
   private static let longestResponse = 1024
 
-  private let place: RemoteSigner.Place
   private let descriptor: Int32
-  private let deadline: ContinuousClock.Instant
-  private let timeout: Duration
+  private let time: SigningTime
+  private var place: RemoteSigner.Place { time.place }
 
-  init(to path: String, until deadline: ContinuousClock.Instant, timeout: Duration) throws(RemoteSignerError) {
-    (place, self.deadline, self.timeout) = (.agent(socket: path), deadline, timeout)
+  init(to path: String, within time: SigningTime) throws(RemoteSignerError) {
+    self.time = time
     let flags = SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue
     descriptor = socket(AF_UNIX, Int32(flags), 0)
     guard descriptor >= 0 else { throw failed(errno) }
@@ -37,8 +36,7 @@ struct AgentConnection: ~Copyable {
       if result == 0 { return }
       // The queue of the socket is full (unix(7)). No event tells that it has room.
       guard errno == EAGAIN || errno == EINTR else { throw failed(errno) }
-      guard deadline.pollTimeout > 0 else { throw .timeout(of: place, timeout) }
-      poll(nil, 0, min(10, deadline.pollTimeout))
+      poll(nil, 0, try time.nextWait(atMost: 10))
     }
   }
 
@@ -97,9 +95,8 @@ struct AgentConnection: ~Copyable {
 
   private func wait(for event: Int32, after code: Int32) throws(RemoteSignerError) {
     guard code == EAGAIN || code == EINTR else { throw failed(code) }
-    guard deadline.pollTimeout > 0 else { throw .timeout(of: place, timeout) }
     var entry = pollfd(fd: descriptor, events: Int16(event), revents: 0)
-    unsafe poll(&entry, 1, deadline.pollTimeout)
+    unsafe poll(&entry, 1, try time.nextWait())
   }
 
   private func failed(_ code: Int32) -> RemoteSignerError {

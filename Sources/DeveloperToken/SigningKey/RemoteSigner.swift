@@ -35,8 +35,10 @@ public final class RemoteSigner: Sendable {
 
   /// Ends the commands that run, at the end of the server.
   public static func endCommands() { Running.endAll() }
-  /// Signs and verifies once. Throws if the signer is of no use.
-  public func probe() throws(RemoteSignerError) { _ = try signature(of: Array("A probe of the signing key.".utf8)) }
+  /// Signs and verifies once. Throws if the signer is of no use, or soon after `isWanted` has returned false.
+  public func probe(while isWanted: @escaping () -> Bool = { true }) throws(RemoteSignerError) {
+    _ = try signature(of: Array("A probe of the signing key.".utf8), while: isWanted)
+  }
   /// Tries again, on another thread, if the last signature failed, so that it is known when the signer is back.
   public func retry() { if failure != nil { queue.async { try? self.probe() } } }
 
@@ -47,10 +49,13 @@ public final class RemoteSigner: Sendable {
   }
 
   /// Returns the signer's signature of `input`, which the public key has verified.
-  func signature(of input: [UInt8]) throws(RemoteSignerError) -> ECDSASignature {
+  func signature(
+    of input: [UInt8], while isWanted: @escaping () -> Bool = { true }
+  ) throws(RemoteSignerError) -> ECDSASignature {
     if let error = presentFailure { throw error }
     do throws(RemoteSignerError) {
-      let signature = try unverifiedSignatures(of: input).first {
+      let time = SigningTime(of: place, timeout, while: isWanted)
+      let signature = try unverifiedSignatures(of: input, within: time).first {
         publicKey.verificationKey.verifies($0, of: input.span)
       }
       guard let signature else {
@@ -67,14 +72,15 @@ public final class RemoteSigner: Sendable {
   }
 
   /// Returns the signatures that the response of the signer can be read as.
-  private func unverifiedSignatures(of input: [UInt8]) throws(RemoteSignerError) -> [ECDSASignature] {
-    let deadline = ContinuousClock.now + timeout
+  private func unverifiedSignatures(
+    of input: [UInt8], within time: SigningTime
+  ) throws(RemoteSignerError) -> [ECDSASignature] {
     switch place {
     case .agent(let socket):
-      let connection = try AgentConnection(to: socket, until: deadline, timeout: timeout)
+      let connection = try AgentConnection(to: socket, within: time)
       return [try connection.signature(of: input, by: publicKey.point)]
     case .command(let arguments):
-      let output = try SigningCommand(arguments, timeout: timeout).output(for: input, until: deadline)
+      let output = try SigningCommand(arguments).output(for: input, within: time)
       let signatures = SigningCommand.signatures(in: output)
       guard !signatures.isEmpty else {
         let found = output.isEmpty ? "nothing" : "\(output.count) bytes that are no signature"
@@ -106,15 +112,27 @@ public struct RemoteSignerError: Error, Sendable, Hashable, CustomStringConverti
   public let isTemporary: Bool
 
   init(_ description: String, isTemporary: Bool) { (self.description, self.isTemporary) = (description, isTemporary) }
-
-  static func timeout(of place: RemoteSigner.Place, _ timeout: Duration) -> RemoteSignerError {
-    let milliseconds = Int(timeout / .milliseconds(1))
-    let text = milliseconds % 1000 == 0 ? "\(milliseconds / 1000) s" : "\(milliseconds) ms"
-    return RemoteSignerError("\(place) has not signed within \(text) (musickit.signer.timeout).", isTemporary: true)
-  }
 }
 
-extension ContinuousClock.Instant {
-  /// The time until this moment for poll(2), in milliseconds; 0 if it has passed.
-  var pollTimeout: Int32 { Int32(clamping: Int64((max(.zero, self - .now) / .milliseconds(1)).rounded(.up))) }
+/// The time of one signature. It ends early when the signature is not wanted any more.
+struct SigningTime {
+  let place: RemoteSigner.Place
+  private let timeout: Duration
+  private let isWanted: () -> Bool
+  private let end: ContinuousClock.Instant
+
+  init(of place: RemoteSigner.Place, _ timeout: Duration, while isWanted: @escaping () -> Bool = { true }) {
+    (self.place, self.timeout, self.isWanted, end) = (place, timeout, isWanted, .now + timeout)
+  }
+
+  /// Returns the milliseconds of the next wait, for poll(2): few, so that the end of the wish is noticed. Throws if the
+  /// time is over.
+  func nextWait(atMost limit: Int32 = 100) throws(RemoteSignerError) -> Int32 {
+    guard isWanted() else { throw RemoteSignerError("\(place) is not waited for any more.", isTemporary: true) }
+    let rest = Int32(clamping: Int64(((end - .now) / .milliseconds(1)).rounded(.up)))
+    if rest > 0 { return min(limit, rest) }
+    let milliseconds = Int(timeout / .milliseconds(1))
+    let text = milliseconds % 1000 == 0 ? "\(milliseconds / 1000) s" : "\(milliseconds) ms"
+    throw RemoteSignerError("\(place) has not signed within \(text) (musickit.signer.timeout).", isTemporary: true)
+  }
 }

@@ -9,7 +9,6 @@ import Locks
 /// It runs without a shell, in a process group of its own, with three descriptors and few variables.
 struct SigningCommand {
   private let arguments: [String]
-  private let timeout: Duration
   private var place: RemoteSigner.Place { .command(arguments) }
 
   /// The most bytes of standard output. A signature in base64 has about 100.
@@ -26,18 +25,18 @@ struct SigningCommand {
   ]
   private static let prefixes = ["AWS_", "AZURE_", "CLOUDSDK_", "GOOGLE_", "VAULT_", "PKCS11_", "SOFTHSM2_", "TPM2"]
 
-  init(_ arguments: [String], timeout: Duration) { (self.arguments, self.timeout) = (arguments, timeout) }
+  init(_ arguments: [String]) { self.arguments = arguments }
 
   /// Runs the command, and returns what it has printed once it has ended with 0.
-  func output(for input: [UInt8], until deadline: ContinuousClock.Instant) throws(RemoteSignerError) -> [UInt8] {
+  func output(for input: [UInt8], within time: SigningTime) throws(RemoteSignerError) -> [UInt8] {
     Orphans.reap()
     let (output, complaint) = (try Pipe(place), try Pipe(place))
     let process = try start(input, output, complaint)
     Running.processes.withLock { _ = $0.insert(process) }
     var streams = Streams()
     do throws(RemoteSignerError) {
-      try read(&streams, output, complaint, until: deadline)
-      try awaitEnd(of: process, until: deadline)
+      try read(&streams, output, complaint, within: time)
+      try awaitEnd(of: process, within: time)
     } catch {
       Running.end(process)
       Orphans.reap(process)
@@ -91,12 +90,11 @@ struct SigningCommand {
 
   /// Reads until the command has closed its standard output.
   private func read(
-    _ streams: inout Streams, _ output: Pipe, _ complaint: Pipe, until deadline: ContinuousClock.Instant
+    _ streams: inout Streams, _ output: Pipe, _ complaint: Pipe, within time: SigningTime
   ) throws(RemoteSignerError) {
     var entries = [output, complaint].map { pollfd(fd: $0.reading, events: Int16(POLLIN), revents: 0) }
     while true {
-      guard deadline.pollTimeout > 0 else { throw .timeout(of: place, timeout) }
-      guard unsafe poll(&entries, 2, deadline.pollTimeout) > 0 else { continue }
+      guard unsafe poll(&entries, 2, try time.nextWait()) > 0 else { continue }
       if entries[1].revents != 0, !streams.readComplaint(complaint.reading) { entries[1].fd = -1 }
       guard entries[0].revents != 0 else { continue }
       let hasMore = Streams.read(output.reading) { streams.output += $0 }
@@ -109,15 +107,14 @@ struct SigningCommand {
   }
 
   /// Waits until the process has ended, and leaves it to be reaped. No event of poll(2) tells it.
-  private func awaitEnd(of process: pid_t, until deadline: ContinuousClock.Instant) throws(RemoteSignerError) {
+  private func awaitEnd(of process: pid_t, within time: SigningTime) throws(RemoteSignerError) {
     var pause: Int32 = 1
     while true {
       var information = unsafe siginfo_t()
       // Zero while the process runs (waitid(2)). If it is not there, the server was started with SIGCHLD ignored.
       let isThere = unsafe waitid(P_PID, id_t(process), &information, WEXITED | WNOHANG | WNOWAIT) == 0
       if unsafe !isThere || information.si_signo != 0 { return }
-      guard deadline.pollTimeout > 0 else { throw .timeout(of: place, timeout) }
-      poll(nil, 0, min(pause, deadline.pollTimeout))
+      poll(nil, 0, try time.nextWait(atMost: pause))
       pause = min(pause * 2, 20)
     }
   }

@@ -48,11 +48,10 @@ package struct Application {
     }
   }
 
-  /// Lets a signer outside of the server sign once, which may take some time.
+  /// Lets a signer outside of the server sign once, which may take some time. A signal ends it, and then the process.
   private static func probe(_ key: SigningKey) throws(StartError) {
-    ProcessSignals.endAtOnce()
-    defer { ProcessSignals.hold() }
-    do throws(RemoteSignerError) { try key.remote?.probe() } catch {
+    do throws(RemoteSignerError) { try key.remote?.probe { !ProcessSignals.isEndPending } } catch {
+      if ProcessSignals.isEndPending { _exit(0) }
       throw StartError(error.description, isTemporary: error.isTemporary)
     }
   }

@@ -31,6 +31,13 @@ public enum ProcessSignals {
     return number
   }
 
+  /// Whether SIGTERM or SIGINT has come, is held, and has not been returned by ``next()``.
+  package static var isEndPending: Bool {
+    var pending = sigset_t()
+    unsafe sigpending(&pending)
+    return [SIGTERM, SIGINT].contains { unsafe sigismember(&pending, $0) == 1 }
+  }
+
   private static func setHandler(_ handler: @escaping @convention(c) (Int32) -> Void) {
     for number in [SIGTERM, SIGINT] { signal(number, handler) }
     mask(SIG_UNBLOCK, [SIGTERM, SIGINT])
