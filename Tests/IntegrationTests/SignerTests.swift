@@ -216,6 +216,48 @@ struct SignerTests {
     try eventually("the command has ended") { kill(signer, 0) != 0 }
   }
 
+  @Test("drains at once while a reload waits for a new signer", arguments: [true, false])
+  func signalDuringReload(_ bySignal: Bool) throws {
+    let ground = try SignerGround()
+    let running = ground.ground.directory.path(of: "running")
+    let script = """
+      if [ $1 = b ]; then echo $$ > '\(running)'; exec sleep 1000; fi
+      exec openssl dgst -sha256 -sign '$KEY'
+      """
+    func settings(_ argument: String) throws -> [String: String] {
+      let command = "command: ['\(try ground.script(script))', '\(argument)']"
+      return try ground.configure(ground.signer.replacing("agent: '\(ground.agent.socket)'", with: command))
+    }
+    let server = try ground.serve(settings("a"))
+    _ = try settings("b")
+    if bySignal { server.process.signal(SIGHUP) }
+    let signer = try waiter(running)
+    let signalled = ContinuousClock.now
+    #expect(server.stop() == 0)
+    // The signer would have 30 s.
+    #expect(ContinuousClock.now - signalled < .seconds(20))
+    #expect(server.log.contains("The server ends, so it has not waited for the new signer"))
+    #expect(!server.log.contains("The new settings are invalid"))
+    try eventually("the command has ended") { kill(signer, 0) != 0 }
+  }
+
+  @Test("drains at once while Apple Music is to be asked about the key")
+  func signalDuringTest() throws {
+    let ground = try SignerGround()
+    let emulator = try Emulator(ground.ground)
+    let (calls, running) = (ground.ground.directory.path(of: "calls"), ground.ground.directory.path(of: "running"))
+    // The first signatures are the probe, and the token of the catalog.
+    let script = """
+      echo >> '\(calls)'; if [ $(wc -l < '\(calls)') = 3 ]; then echo $$ > '\(running)'; exec sleep 1000; fi
+      exec openssl dgst -sha256 -sign '$KEY'
+      """
+    let server = try ground.serve(ground.commandSettings(script).merging(emulator.settings) { $1 })
+    _ = try waiter(running)
+    let signalled = ContinuousClock.now
+    #expect(server.stop() == 0)
+    #expect(ContinuousClock.now - signalled < .seconds(20))
+  }
+
   @Test("is degraded while the signer has no key, as all replicas are, and recovers")
   func readiness() throws {
     let ground = try SignerGround()

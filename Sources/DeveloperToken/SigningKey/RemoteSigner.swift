@@ -1,6 +1,6 @@
 import Bytes
 import Cryptography
-import Dispatch
+package import Dispatch
 import Locks
 
 /// A signer outside of the server, which alone has the private key: an ssh-agent, or a command. The server has the
@@ -20,7 +20,7 @@ public final class RemoteSigner: Sendable {
   public let timeout: Duration
   let publicKey: PublicKeyFile
   /// Where callers' signatures are made one after the other, so that no event loop waits.
-  let queue = DispatchQueue(label: "signer")
+  package let queue = DispatchQueue(label: "signer")
   private let lastFailure = Locked<(error: RemoteSignerError, time: ContinuousClock.Instant)?>(nil)
   /// How long a failure counts. A signer that is down is not asked by each request.
   private let failureLifetime: Duration

@@ -1,6 +1,7 @@
 import Access
 package import CatalogProxy
 package import DeveloperToken
+import Dispatch
 import EventLoop
 import Glibc
 import HTTPCache
@@ -93,10 +94,14 @@ final class CatalogService: Sendable {
     guard let loop = loops.first, let route = routes[ObjectIdentifier(loop)] else {
       return report(TokenTest(.unknown, "The server has no event loop."))
     }
-    do {
-      let token = try CatalogTokens(minter: minter).mint(now: Glibc.time(nil))
-      Task(executorPreference: loop) { [proxy] in report(await proxy.test(token, by: route)) }
-    } catch { report(TokenTest(.unknown, "\(error)")) }
+    let test = { @Sendable [proxy] in
+      do {
+        let token = try CatalogTokens(minter: minter).mint(now: Glibc.time(nil))
+        Task(executorPreference: loop) { report(await proxy.test(token, by: route)) }
+      } catch { report(TokenTest(.unknown, "\(error)")) }
+    }
+    // A remote signer may take seconds, for which a drain must not wait.
+    if let queue = minter.key.remote?.queue { queue.async(execute: test) } else { test() }
   }
 
   func close() { for client in clients { client.close() } }

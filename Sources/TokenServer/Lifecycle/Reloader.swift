@@ -36,6 +36,9 @@ final class Reloader: @unchecked Sendable {
   /// The files of the snapshot in use and of the last readable settings, because a missing key may appear later.
   private var files: FileFingerprints
   private var timer: (any DispatchSourceTimer)?
+  /// Whether ``stop()`` waits for the reload in progress.
+  private let isStopping = Locked(false)
+  private var goesOn: Bool { !ProcessSignals.isEndPending && !isStopping.withLock { $0 } }
 
   /// The interval between checks of the files. Rotated secrets overlap for longer than that.
   private static let interval = DispatchTimeInterval.seconds(5)
@@ -69,8 +72,9 @@ final class Reloader: @unchecked Sendable {
   /// Reloads because of a signal, on the calling thread, so that the process needs no other thread.
   func reloadOnSignal() { queue.sync { reload(because: "SIGHUP") } }
 
-  /// Ends the watch, and returns when no reload is in progress.
+  /// Ends the watch, and returns when no reload is in progress. One that waits for a signer gives up.
   func stop() {
+    isStopping.withLock { $0 = true }
     queue.sync {
       timer?.cancel()
       timer = nil
@@ -102,7 +106,7 @@ final class Reloader: @unchecked Sendable {
 
   /// Lets a new signer sign once. The present one may be down without harm to a reload.
   private func probe(_ key: SigningKey) throws(RemoteSignerError) {
-    if !key.signsLike(current.minter.key) { try key.remote?.probe() }
+    if !key.signsLike(current.minter.key) { try key.remote?.probe { self.goesOn } }
   }
 
   /// Reads the settings again. Throws all errors in them, and those of files that the process could read only at a start.
@@ -157,6 +161,8 @@ final class Reloader: @unchecked Sendable {
       logger.notice("Configuration reloaded", metadata: next.minter.key.metadata.merging(["cause": "\(cause)"]) { $1 })
       adoptKeys(insteadOf: previous)
       manager?.ready("Configuration reloaded")
+    } catch is RemoteSignerError where !goesOn {
+      logger.notice("The server ends, so it has not waited for the new signer, and the old settings stay in use.")
     } catch {
       let sentences = (error as? InvalidSettings)?.errors.lines ?? ["\(error)"]
       services.metrics.reloads.withLock { $0.refuse(sentences.first ?? "") }
