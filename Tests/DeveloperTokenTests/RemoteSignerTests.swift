@@ -81,7 +81,7 @@ struct RemoteSignerTests {
     let agent = try ScriptedAgent { _ in .send(response) }
     let error = try #require(try signer(agent).error())
     #expect(error.description.hasSuffix(end), "\(error)")
-    #expect(error.description.hasPrefix("The agent at “\(agent.socket)” "))
+    #expect(error.description.hasPrefix("The agent at “\(agent.socket)” (musickit.signer.agent) "))
     #expect(error.isTemporary == end.contains("ssh-add"))
   }
 
@@ -109,14 +109,15 @@ struct RemoteSignerTests {
   func silent(_ bytes: [UInt8]) throws {
     let agent = try ScriptedAgent { _ in bytes.isEmpty ? .silence : .send(bytes) }
     let error = try #require(try signer(agent, timeout: .milliseconds(100)).error())
-    #expect(error.description.hasSuffix("has not signed within 100 ms (musickit.signer.timeout)."))
+    #expect(error.description.hasSuffix("within 100 ms; find out what it waits for, or raise musickit.signer.timeout."))
     #expect(error.isTemporary)
   }
 
   @Test("that is not there, or refuses, may sign later")
   func unreachable() throws {
+    let advice = "; start ssh-agent -a with this path, or correct the path."
     let absent = try RemoteSigner(.agent(socket: directory.path(of: "none")), key, in: directory)
-    #expect(absent.error()?.description.hasSuffix("cannot be reached: No such file or directory.") == true)
+    #expect(absent.error()?.description.hasSuffix("No such file or directory\(advice)") == true)
     #expect(absent.error()?.isTemporary == true)
     let path: String
     do {
@@ -124,12 +125,12 @@ struct RemoteSignerTests {
       agent.process.kill()
       path = agent.socket
       let refusing = try RemoteSigner(.agent(socket: path), key, in: directory)
-      #expect(refusing.error()?.description.hasSuffix("cannot be reached: Connection refused.") == true)
+      #expect(refusing.error()?.description.hasSuffix("Connection refused\(advice)") == true)
       #expect(refusing.error()?.isTemporary == true)
     }
     let file = try RemoteSigner(
       .agent(socket: try directory.write("", to: "file")), key, in: directory)
-    #expect(file.error()?.description.hasSuffix("cannot be reached: Connection refused.") == true)
+    #expect(file.error()?.description.hasSuffix("Connection refused\(advice)") == true)
   }
 
   @Test("is not asked again while its failure counts")

@@ -291,10 +291,11 @@ struct SignerTests {
     let agent = ground.agentSettings
     try expect(
       agent, ["MUSICKIT_SIGNER_AGENT": "/none"], serve: 75, doctor: 1, check: 0,
-      "The agent at “/none” cannot be reached: No such file or directory.")
+      "The agent at “/none” (musickit.signer.agent) cannot be reached: No such file or directory; start ssh-agent -a ")
     ground.agent.process.signal(SIGSTOP)
     try expect(
-      agent, ["MUSICKIT_SIGNER_TIMEOUT": "100ms"], serve: 75, doctor: 1, check: 0, "has not signed within 100 ms")
+      agent, ["MUSICKIT_SIGNER_TIMEOUT": "100ms"], serve: 75, doctor: 1, check: 0,
+      "has not signed within 100 ms; find out what it waits for, or raise musickit.signer.timeout.")
     ground.agent.process.signal(SIGCONT)
     let other = try ground.ground.directory.write(try KeyPair().publicPEM, to: "other.pem")
     try expect(
@@ -309,7 +310,7 @@ struct SignerTests {
       "has a private key, and only the signer may have that one")
     try expect(
       ground.commandSettings("echo down >&2; exit 1"), [:], serve: 75, doctor: 1, check: 0,
-      "has ended with status 1: “down”.")
+      "/sign” (musickit.signer.command) has ended with status 1: “down”. Run it as the server's user, ")
     try expect(
       ground.commandSettings(), ["MUSICKIT_SIGNER_COMMAND": "['/none/sign']"], serve: 78, doctor: 78, check: 78,
       "the program \"/none/sign\" cannot be found: No such file or directory")

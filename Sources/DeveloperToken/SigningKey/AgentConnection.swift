@@ -101,7 +101,12 @@ struct AgentConnection: ~Copyable {
 
   private func failed(_ code: Int32) -> RemoteSignerError {
     let isOfSettings = [EACCES, EPERM, ENAMETOOLONG, ENOTSOCK, EPROTOTYPE, ENOTDIR, ELOOP].contains(code)
-    let advice = [EACCES, EPERM, ECONNRESET].contains(code) ? "; ssh-agent serves only the user that started it" : ""
+    let advice =
+      switch code {
+      case EACCES, EPERM, ECONNRESET: "; ssh-agent serves only the user that started it"
+      case ENOENT, ECONNREFUSED: "; start ssh-agent -a with this path, or correct the path"
+      default: ""
+      }
     return RemoteSignerError(
       "\(place) cannot be reached: \(unsafe String(cString: strerror(code)))\(advice).", isTemporary: !isOfSettings)
   }

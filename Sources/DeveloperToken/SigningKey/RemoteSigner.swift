@@ -97,9 +97,10 @@ extension RemoteSigner.Place: CustomStringConvertible {
   /// The beginning of a sentence.
   public var description: String {
     switch self {
-    case .agent(let socket): "The agent at \(Printable.quote(socket, limit: 107))"
+    case .agent(let socket): "The agent at \(Printable.quote(socket, limit: 107)) (musickit.signer.agent)"
     // The arguments may have a secret.
-    case .command(let arguments): "The command \(Printable.quote(arguments.first ?? "", limit: 255))"
+    case .command(let arguments):
+      "The command \(Printable.quote(arguments.first ?? "", limit: 255)) (musickit.signer.command)"
     }
   }
 }
@@ -133,6 +134,8 @@ struct SigningTime {
     if rest > 0 { return min(limit, rest) }
     let milliseconds = Int(timeout / .milliseconds(1))
     let text = milliseconds % 1000 == 0 ? "\(milliseconds / 1000) s" : "\(milliseconds) ms"
-    throw RemoteSignerError("\(place) has not signed within \(text) (musickit.signer.timeout).", isTemporary: true)
+    throw RemoteSignerError(
+      "\(place) has not signed within \(text); find out what it waits for, or raise musickit.signer.timeout.",
+      isTemporary: true)
   }
 }

@@ -127,7 +127,9 @@ struct SigningCommand {
     let words = text.split(separator: " ").map { $0.utf8.count < 32 ? $0 : "***" }.joined(separator: " ")
     let isSecret = words.contains("PRIVATE KEY") || words.contains("-----")
     let quotation = words.isEmpty || isSecret ? "" : ": \(Printable.quote(words, limit: Self.longestComplaint))"
-    return RemoteSignerError("\(place) has ended \(end)\(quotation).", isTemporary: true)
+    return RemoteSignerError(
+      "\(place) has ended \(end)\(quotation). Run it as the server's user, with a file as standard input, to see why.",
+      isTemporary: true)
   }
 
   private func cannotStart(_ code: Int32) -> RemoteSignerError {
