@@ -152,9 +152,8 @@ struct DoctorCommand: ParsableCommand {
   private func judgeKeys(in files: LoadedFiles, _ diagnosis: Diagnosis) -> (active: SigningKey, next: SigningKey?)? {
     var errors = files.errors.filter { $0.path.hasPrefix("musickit") }.lines
     // A signer that is only down leaves the settings right, so that the token fails.
-    if errors.isEmpty, let error = Self.failure(of: files.keys?.active.remote), !error.isTemporary {
-      errors = ["\(error)"]
-    }
+    let failure = errors.isEmpty ? Self.failure(of: files.keys?.active.remote) : nil
+    if let failure, !failure.isTemporary { errors = ["\(failure)"] }
     guard errors.isEmpty else {
       diagnosis.fail(.key, errors)
       diagnosis.skip(.token, .nextKey, dependsOn: .key)
@@ -165,7 +164,11 @@ struct DoctorCommand: ParsableCommand {
       return nil
     }
     let named = [("Key", keys.active)] + (keys.next.map { [("Next key", $0)] } ?? [])
-    let found = named.map { "\($0) \($1.keyID) is usable, fingerprint \($1.fingerprint)." }
+    let found = named.map { name, key in
+      let (finding, end) =
+        failure == nil ? ("is usable", "") : ("has a valid public half", ", but its signer fails: see token")
+      return "\(name) \(key.keyID) \(finding), fingerprint \(key.fingerprint)\(end)."
+    }
     diagnosis.pass(.key, found.joined(separator: " "))
     if keys.next == nil { diagnosis.skip(.nextKey, because: "musickit.keys names no next key.") }
     return keys

@@ -287,6 +287,10 @@ struct SignerTests {
       #expect(checked.status == check, "\(checked.stderr)", sourceLocation: sourceLocation)
       let found = try ground.run("doctor", settings, more.merging(["CATALOG_ENABLED": "false"]) { $1 })
       #expect(found.status == doctor && found.stdout.contains(sentence), "\(found)", sourceLocation: sourceLocation)
+      // A key is of use only with its signer.
+      let key = found.stdout.split(separator: "\n").first { $0.contains(" key  ") }
+      let isTrue = doctor == 1 ? key?.hasSuffix(", but its signer fails: see token.") : key?.hasPrefix("✗")
+      #expect(isTrue == true, "\(found)", sourceLocation: sourceLocation)
     }
     let agent = ground.agentSettings
     try expect(
@@ -316,6 +320,7 @@ struct SignerTests {
       "the program \"/none/sign\" cannot be found: No such file or directory")
     let found = try ground.run("doctor", agent, ["CATALOG_ENABLED": "false"])
     #expect(found.status == 0 && found.stdout.contains("A new token passes every check of inspect"), "\(found)")
+    #expect(found.stdout.contains("Key \(Ground.keyID) is usable"), "\(found)")
     let command = try ground.run("check-config", ground.commandSettings("touch '\(ground.ground.directory.path)/mark'"))
     #expect(command.status == 0, "\(command.stderr)")
     #expect(throws: TestFailure.self) { try TextFile.read("\(ground.ground.directory.path)/mark") }
