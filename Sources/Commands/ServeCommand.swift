@@ -1,5 +1,6 @@
 import ArgumentParser
 import Cryptography
+import DeveloperToken
 import EventLoop
 import Glibc
 // For `environ`, a C variable that Swift reports as a data race. The program reads it while there is one thread.
@@ -42,7 +43,8 @@ struct ServeCommand: ParsableCommand {
 
 struct CheckConfigCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "check-config", abstract: "Check everything that serve checks, report all errors, and start nothing.")
+    commandName: "check-config",
+    abstract: "Check what serve reads, report all errors, and start nothing. It does not ask a signer: doctor does.")
 
   @OptionGroup var settings: SettingsOptions
 
@@ -56,8 +58,10 @@ struct CheckConfigCommand: ParsableCommand {
     guard errors.isEmpty, let summary = draft.summary, let loaded = try? draft.complete() else {
       return CommandResult(.configuration, diagnostics: errors + warnings)
     }
+    let signer = files.keys?.active.remote == nil ? [] : ["The signer has not been asked: doctor lets it sign."]
     return CommandResult(
-      .good, output: ["The configuration is valid: \(summary)"] + loaded.settings.grants, diagnostics: warnings)
+      .good, output: ["The configuration is valid: \(summary)"] + loaded.settings.grants + signer,
+      diagnostics: warnings)
   }
 }
 

@@ -323,6 +323,7 @@ struct SignerTests {
     #expect(found.stdout.contains("Key \(Ground.keyID) is usable"), "\(found)")
     let command = try ground.run("check-config", ground.commandSettings("touch '\(ground.ground.directory.path)/mark'"))
     #expect(command.status == 0, "\(command.stderr)")
+    #expect(command.stdout.hasSuffix("\nThe signer has not been asked: doctor lets it sign.\n"), "\(command)")
     #expect(throws: TestFailure.self) { try TextFile.read("\(ground.ground.directory.path)/mark") }
   }
 
