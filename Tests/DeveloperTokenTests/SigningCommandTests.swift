@@ -100,10 +100,13 @@ struct SigningCommandTests {
   @Test(
     "that is hostile gives an error",
     arguments: [
-      ("exit 0", "has printed nothing; it must print an ES256 signature as DER or as 64 bytes, or either in base64."),
       (
-        "echo no", "has printed 3 bytes that are no signature; it must print an ES256 signature as DER or as 64 bytes, "
+        "exit 0",
+        "has printed nothing; it must print an ES256 signature as DER or as 64 bytes, without a line end, or either in "
+          + "base64."
       ),
+      ("head -c 64 /dev/zero; echo", "has printed 65 bytes that are no signature; it must print an ES256 signature "),
+      ("echo no", "has printed 3 bytes that are no signature; it must print an ES256 signature as DER or as 64 bytes"),
       ("yes", "has printed more than 1024 bytes, which is no signature."),
       ("head -c 1025 /dev/zero", "has printed more than 1024 bytes, which is no signature."),
       (

@@ -85,8 +85,8 @@ public final class RemoteSigner: Sendable {
       guard !signatures.isEmpty else {
         let found = output.isEmpty ? "nothing" : "\(output.count) bytes that are no signature"
         throw RemoteSignerError(
-          "\(place) has printed \(found); it must print an ES256 signature as DER or as 64 bytes, or either in base64.",
-          isTemporary: false)
+          "\(place) has printed \(found); it must print an ES256 signature as DER or as 64 bytes, without a line end, or "
+            + "either in base64.", isTemporary: false)
       }
       return signatures
     }
