@@ -270,7 +270,9 @@ struct SignerTests {
     #expect(try server.request("/healthz").status == 200)
     try ground.agent.add(ground.ground.key.pem)
     try eventually("the server knows that the signer is back") { try server.check("token").status == "ok" }
+    try server.process.waitForErrors("The agent at “\(ground.agent.socket)” (musickit.signer.agent) signs again.")
     #expect(server.stop() == 0)
+    #expect(server.log.ranges(of: "signs again.").count == 1)
   }
 
   @Test("ends with 75 if the signer is only down, and with 78 if the settings are wrong")

@@ -22,6 +22,7 @@ public final class RemoteSigner: Sendable {
   /// Where callers' signatures are made one after the other, so that no event loop waits.
   package let queue = DispatchQueue(label: "signer")
   private let lastFailure = Locked<(error: RemoteSignerError, time: ContinuousClock.Instant)?>(nil)
+  private let recovered = Locked(false)
   /// How long a failure counts. A signer that is down is not asked by each request.
   private let failureLifetime: Duration
 
@@ -41,6 +42,14 @@ public final class RemoteSigner: Sendable {
   }
   /// Tries again, on another thread, if the last signature failed, so that it is known when the signer is back.
   public func retry() { if failure != nil { queue.async { try? self.probe() } } }
+
+  /// Returns whether the signer has signed after a failure, once for each time.
+  public func takeRecovery() -> Bool {
+    recovered.withLock { recovered in
+      defer { recovered = false }
+      return recovered
+    }
+  }
 
   /// The error of the last signature, if it counts still: then the signer is not asked.
   var presentFailure: RemoteSignerError? {
@@ -63,7 +72,11 @@ public final class RemoteSigner: Sendable {
           "\(place) gives a signature that does not verify with musickit.signer.publicKeyFile: it is by another key, or not over SHA-256.",
           isTemporary: false)
       }
-      lastFailure.withLock { $0 = nil }
+      let hadFailed = lastFailure.withLock { last in
+        defer { last = nil }
+        return last != nil
+      }
+      if hadFailed { recovered.withLock { $0 = true } }
       return signature
     } catch {
       lastFailure.withLock { $0 = (error, .now) }

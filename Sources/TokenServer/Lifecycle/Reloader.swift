@@ -62,7 +62,10 @@ final class Reloader: @unchecked Sendable {
         rotateKeys()
         judgeKey()
         services.catalog?.proxy.renewRemoteToken()
-        current.minter.key.remote?.retry()
+        if let signer = current.minter.key.remote {
+          signer.retry()
+          if signer.takeRecovery() { logger.notice("\(signer.place) signs again.") }
+        }
       }
       timer.resume()
       self.timer = timer
