@@ -93,7 +93,8 @@ extension Settings.MusicKit {
     case (false, false):
       reader.missing(
         keyFile.path, remedy: "write the path of the .p8 file from Apple",
-        alternative: ", or its text as \(key.path) or \(key.variable)")
+        alternative: ", or its text as \(key.path) or \(key.variable); \(Signer.path) takes a key outside of the server"
+      )
     case (true, true): reader.reject(key.path, "is set, and so is musickit.keyFile", remedy: "keep one of the two")
     case (true, false):
       let isInvalid = id == nil && reader.isSet(keyID.path)

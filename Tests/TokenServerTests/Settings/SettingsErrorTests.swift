@@ -215,7 +215,7 @@ struct SettingsErrorTests {
       "no key", "musickit: { teamID: 'TEAM123456' }",
       error:
         "musickit.keyFile: is not set; write the path of the .p8 file from Apple, here or as MUSICKIT_KEY_FILE, or "
-        + "its text as musickit.key or MUSICKIT_KEY."),
+        + "its text as musickit.key or MUSICKIT_KEY; musickit.signer takes a key outside of the server."),
     Case(
       "two keys", "musickit: { teamID: 'TEAM123456', keyFile: 'k', key: 'k' }",
       error: "musickit.key: is set, and so is musickit.keyFile; keep one of the two."),
