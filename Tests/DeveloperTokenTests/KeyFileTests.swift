@@ -123,7 +123,7 @@ struct KeyFileTests {
     let folder = try error(directory.path, keyID: nil)
     #expect(
       folder.description == """
-        The key file “\(directory.path)” is a directory; write the path of the AuthKey_<KEYID>.p8 file in it.
+        The key file “\(directory.path)” is a directory; write the path of the file in it.
         """)
     #expect(try error("/dev/null").reason == .notRegularFile)
     let missing = try error(directory.path + "/nothing")

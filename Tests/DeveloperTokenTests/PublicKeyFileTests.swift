@@ -49,6 +49,14 @@ struct PublicKeyFileTests {
     }
   }
 
+  @Test("that is a directory gets no advice about a private key")
+  func directory() throws {
+    let directory = try TemporaryDirectory()
+    let sentence = "The key file “\(directory.path)” is a directory; write the path of the file in it."
+    let error = #expect(throws: SigningKeyError.self) { try PublicKeyFile.load(directory.path, keyID: nil) }
+    #expect(error?.description == sentence)
+  }
+
   @Test("off the curve is refused")
   func offCurve() throws {
     var point = [UInt8](repeating: 1, count: 64)

@@ -186,9 +186,9 @@ extension SigningKeyError.Reason {
     case .denied(let denial): "\(denial.predicate). Let that user or group read it."
     case .unexpandedHome:
       "has a path that begins with ~, which a shell expands and this program does not; write the path in full."
-    case .directory: "is a directory; write the path of the AuthKey_<KEYID>.p8 file in it."
+    case .directory: "is a directory; write the path of the file in it."
     case .notRegularFile: "is a device, FIFO or socket; it must be a regular file."
-    case .tooLarge(let limit): "is larger than \(limit / 1024) KiB; a MusicKit key has about 260 bytes."
+    case .tooLarge(let limit): "is larger than \(limit / 1024) KiB; a key for MusicKit has less than 300 bytes."
     case .writableByOthers(let mode):
       "is writable by users other than its owner (mode \(FilePermissions.octal(mode))), who could replace it with their"
         + " own key; chmod 600 fixes it.\(FilePermissions.decimalMode(mode).map { " \($0)." } ?? "")"
