@@ -56,9 +56,7 @@ extension CatalogGateway {
   }
 
   /// Removes a caller that has gone from its flight.
-  func leave(_ ticket: FlightTicket) {
-    withState { $0.coalescer.leave(ticket)?.abandoned }?.cancel()
-  }
+  func leave(_ ticket: FlightTicket) { withState { $0.coalescer.leave(ticket)?.abandoned }?.cancel() }
 
   /// Resumes all waiting callers of a flight. On the leader's loop.
   @inline(never)

@@ -14,9 +14,7 @@ extension CatalogGateway {
   package var concurrency: ConcurrencyLimits { configuration.concurrency }
 
   /// Sets the group, before the first request.
-  package func use(_ group: any QuotaGroup) {
-    withAdmission { $0.quotaGroup = group }
-  }
+  package func use(_ group: any QuotaGroup) { withAdmission { $0.quotaGroup = group } }
 
   /// Follows the group from now on. `seed` differs among replicas.
   package func join(_ replicas: Int, seed: UInt64) {
@@ -28,9 +26,7 @@ extension CatalogGateway {
   }
 
   /// Keeps a limit of its own from now on: an equal part of what the group had.
-  package func leave(seed: UInt64) {
-    change { admission, now in admission.limit.leave(seed: seed, now: now) }
-  }
+  package func leave(seed: UInt64) { change { admission, now in admission.limit.leave(seed: seed, now: now) } }
 
   /// Uses what the store has replied to a settlement with this report; nil if it did not reply in time.
   package func use(_ reply: QuotaReply?, to report: QuotaReport) {

@@ -35,9 +35,7 @@ package final class CatalogGateway: Sendable {
     /// The budget for responses while the gateway waits for the rest of them.
     package var memory = MemoryBudget.unlimited()
 
-    package init(upstream: String, nextHop: String) {
-      (self.upstream, self.nextHop) = (upstream, nextHop)
-    }
+    package init(upstream: String, nextHop: String) { (self.upstream, self.nextHop) = (upstream, nextHop) }
   }
 
   let configuration: Configuration
@@ -363,9 +361,7 @@ extension CatalogGateway {
 }
 
 extension CacheOwner {
-  init(_ subject: CircuitSubject) {
-    self.init(client: subject.client, caller: subject.caller)
-  }
+  init(_ subject: CircuitSubject) { self.init(client: subject.client, caller: subject.caller) }
 }
 
 extension HTTPField.Name {

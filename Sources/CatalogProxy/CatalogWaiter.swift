@@ -225,14 +225,10 @@ struct RequestCoalescer<Waiter> {
   }
 
   /// Returns the last place of a flight in the queue for a turn; nil if it has not waited for one.
-  func turn(of id: FlightID) -> QueueTicket? {
-    flights[id.key].flatMap { $0.serial == id.serial ? $0.turn : nil }
-  }
+  func turn(of id: FlightID) -> QueueTicket? { flights[id.key].flatMap { $0.serial == id.serial ? $0.turn : nil } }
 
   /// Returns whether a waiter of this key's flight received another response because the flight took long.
-  func isKept(_ key: FlightKey) -> Bool {
-    flights[key]?.isKept ?? false
-  }
+  func isKept(_ key: FlightKey) -> Bool { flights[key]?.isKept ?? false }
 
   /// Ends a flight and returns its waiters: the one that has begun it, and the others in the order of their arrival. None if
   /// the flight was cancelled, or if all of them left.
@@ -266,9 +262,7 @@ final class FlightKey: Hashable, Sendable {
   private let key: CacheKey
   private let sent: FieldLines
 
-  init(_ key: CacheKey, sent: FieldLines) {
-    (self.key, self.sent) = (key, sent)
-  }
+  init(_ key: CacheKey, sent: FieldLines) { (self.key, self.sent) = (key, sent) }
 
   static func == (left: FlightKey, right: FlightKey) -> Bool {
     left === right || left.key == right.key && left.sent == right.sent

@@ -59,9 +59,7 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     go(on: perform(flight.begin(asksStore: flight.id != nil && miss.route.shared != nil)))
   }
 
-  func received(_ result: Result<UpstreamResponse, UpstreamError>) {
-    resume { evaluate(result) }
-  }
+  func received(_ result: Result<UpstreamResponse, UpstreamError>) { resume { evaluate(result) } }
 
   private func resume(_ event: () -> Flight.Event?) {
     flight.isCancelled = cancellation.withLock { state in
@@ -180,9 +178,7 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
   }
 
   /// Goes on after the wait for a turn. On any thread, because another loop may grant the turn.
-  func take(_ turn: Turn) {
-    Task(executorPreference: miss.route.executor) { self.resume { self.event(after: turn) } }
-  }
+  func take(_ turn: Turn) { Task(executorPreference: miss.route.executor) { self.resume { self.event(after: turn) } } }
 
   private func event(after turn: Turn) -> Flight.Event? {
     alarm.take()?.cancel()

@@ -123,9 +123,7 @@ extension CatalogGateway {
   /// Returns the token to send. Mints one if the gateway has no token, if the current one is half used up, if a 401
   /// requires a new one, or if the wall clock was set since. If minting fails, it returns the last token, or nil.
   /// Only one event loop mints a token. The other loops wait for its signature, which takes less time than their own.
-  func currentToken() -> ProxyToken? {
-    usableToken ?? minting.withLock { _ in usableToken ?? mint(remotely: false) }
-  }
+  func currentToken() -> ProxyToken? { usableToken ?? minting.withLock { _ in usableToken ?? mint(remotely: false) } }
 
   /// Returns the token to send, as ``currentToken()`` does, and waits for the remote signer if that is missing.
   func remoteToken() async -> ProxyToken? {
@@ -310,9 +308,7 @@ package struct TokenTest: Sendable {
   /// The likely reason if Apple Music does not accept the token: a sentence or more for the operator.
   package let reason: String?
 
-  package init(_ verdict: TokenVerdict, _ reason: String?) {
-    (self.verdict, self.reason) = (verdict, reason)
-  }
+  package init(_ verdict: TokenVerdict, _ reason: String?) { (self.verdict, self.reason) = (verdict, reason) }
 }
 
 extension UpstreamAttempt.Result {

@@ -231,9 +231,7 @@ package struct SharedLookupState: Sendable {
   }
 
   /// Ends the lookup, because the store or the caller is gone.
-  package mutating func cancel() -> Step {
-    phase == .done ? .none : finish(.alone(.noReply))
-  }
+  package mutating func cancel() -> Step { phase == .done ? .none : finish(.alone(.noReply)) }
 
   private mutating func follow(_ outcome: SharedFetchOutcome) -> Step {
     outcome == .unshared ? finish(.alone(.waitedInVain)) : ask()

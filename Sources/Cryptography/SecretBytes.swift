@@ -35,9 +35,7 @@ import Glibc
   }
 
   /// Copies bytes that the caller owns and should wipe.
-  public convenience init(copying bytes: Span<UInt8>) {
-    self.init(capacity: bytes.count) { $0.append(copying: bytes) }
-  }
+  public convenience init(copying bytes: Span<UInt8>) { self.init(capacity: bytes.count) { $0.append(copying: bytes) } }
 
   deinit { unsafe locked_memory_free(storage, capacity) }
 

@@ -164,9 +164,7 @@ final class ListenerGroup: Sendable {
     }
   }
 
-  func leave(_ listener: Listener) {
-    state.withLock { state in state.members.removeAll { $0.listener === listener } }
-  }
+  func leave(_ listener: Listener) { state.withLock { state in state.members.removeAll { $0.listener === listener } } }
 
   /// Returns the member whose turn it is, or nil if all have left.
   func next() -> Member? {

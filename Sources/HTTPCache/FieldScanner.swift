@@ -166,9 +166,7 @@ package enum FieldDate {
   }
 
   /// Returns seconds since the epoch, or nil if the text is not a date. The present serves to interpret two-digit years.
-  package static func seconds(_ text: String, now: Int) -> Int? {
-    text.withUTF8Bytes { seconds($0, now: now) }
-  }
+  package static func seconds(_ text: String, now: Int) -> Int? { text.withUTF8Bytes { seconds($0, now: now) } }
 
   /// Returns the same for the bytes of the text. Allocates nothing, because every response has such a field.
   package static func seconds(_ bytes: Span<UInt8>, now: Int) -> Int? {

@@ -139,9 +139,7 @@ struct ResponseDirectives: Equatable {
   var staleWhileRevalidate: Int?
   var staleIfError: Int?
 
-  init(_ fields: FieldLines) {
-    fields.forEachValue(of: "cache-control") { add($0) }
-  }
+  init(_ fields: FieldLines) { fields.forEachValue(of: "cache-control") { add($0) } }
 
   /// Whether a stale response needs validation before each use. `s-maxage` implies `proxy-revalidate` (§5.2.2.10).
   var forbidsStale: Bool { noCache || mustRevalidate || proxyRevalidate || sharedMaxAge != nil }

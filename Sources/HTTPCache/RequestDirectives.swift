@@ -203,9 +203,7 @@ enum ContentHash {
   }
 
   @inline(__always)
-  private static func round(_ lane: UInt64, _ word: UInt64) -> UInt64 {
-    rotated(lane &+ word &* prime2, 31) &* prime1
-  }
+  private static func round(_ lane: UInt64, _ word: UInt64) -> UInt64 { rotated(lane &+ word &* prime2, 31) &* prime1 }
 
   @inline(__always)
   private static func rotated(_ word: UInt64, _ count: UInt64) -> UInt64 { word << count | word >> (64 - count) }

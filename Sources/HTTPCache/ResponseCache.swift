@@ -41,9 +41,7 @@ public final class ResponseCache: Sendable {
   }
 
   /// Counts a response that a caller gets from the cache.
-  public func countHit() {
-    hits.add(1, ordering: .relaxed)
-  }
+  public func countHit() { hits.add(1, ordering: .relaxed) }
 
   /// Stores a response in place of the matching one, at the cost of its owner's share. Returns whether it was stored. A
   /// refused response still removes the stored one if its status describes the target and not a failure.
@@ -119,14 +117,10 @@ public final class ResponseCache: Sendable {
   }
 
   /// Removes all responses to a target.
-  public func remove(_ key: CacheKey) {
-    state.withLock { $0.store.remove(key) }
-  }
+  public func remove(_ key: CacheKey) { state.withLock { $0.store.remove(key) } }
 
   /// Removes all responses.
-  public func removeAll() {
-    state.withLock { $0.store = ResponseStore(maxBytes: settings.maxBytes) }
-  }
+  public func removeAll() { state.withLock { $0.store = ResponseStore(maxBytes: settings.maxBytes) } }
 
   /// The figures for metrics.
   public var statistics: CacheStatistics {
@@ -178,17 +172,13 @@ public struct CacheKey: Hashable, Sendable {
   }
 
   /// Creates a key with the UTF-8 bytes of `text`.
-  public init(_ text: String) {
-    self.init(Array(text.utf8))
-  }
+  public init(_ text: String) { self.init(Array(text.utf8)) }
 
   /// The hash, for the few places that store only a hash.
   package var fingerprint: UInt64 { UInt64(bitPattern: Int64(hash)) }
 
   /// Feeds the precomputed hash.
-  public func hash(into hasher: inout Hasher) {
-    hasher.combine(hash)
-  }
+  public func hash(into hasher: inout Hasher) { hasher.combine(hash) }
 
   /// Returns whether both keys have the same bytes.
   public static func == (left: CacheKey, right: CacheKey) -> Bool {
@@ -230,9 +220,7 @@ struct VariantSelector: Sendable, Equatable {
     self.values = values
   }
 
-  func matches(_ sent: FieldLines) -> Bool {
-    values.allSatisfy { sent[$0.name] == $0.value }
-  }
+  func matches(_ sent: FieldLines) -> Bool { values.allSatisfy { sent[$0.name] == $0.value } }
 
   var names: [HTTPField.Name] { values.map(\.name) }
 

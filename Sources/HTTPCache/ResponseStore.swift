@@ -67,9 +67,7 @@ struct ResponseStore {
     return entries[place].responses
   }
 
-  func peek(_ key: CacheKey) -> [StoredResponse] {
-    places[key].map { entries[$0].responses } ?? []
-  }
+  func peek(_ key: CacheKey) -> [StoredResponse] { places[key].map { entries[$0].responses } ?? [] }
 
   /// Replaces the variants of `key`, or adds the key. Returns whether the store has them now. Responses that are larger than
   /// the store, and none, remove the key. An entry keeps its owner.
@@ -201,9 +199,7 @@ struct GhostTable {
     fingerprints = Array(repeating: 0, count: count)
   }
 
-  mutating func insert(_ fingerprint: UInt64) {
-    fingerprints[place(of: fingerprint)] = fingerprint
-  }
+  mutating func insert(_ fingerprint: UInt64) { fingerprints[place(of: fingerprint)] = fingerprint }
 
   mutating func remove(_ fingerprint: UInt64) -> Bool {
     let place = place(of: fingerprint)
@@ -291,9 +287,7 @@ struct OwnerQueues {
     if queues[owner.slot].oldest < 0 { count(owner, -1) }
   }
 
-  mutating func resize(by bytes: Int, of owner: CacheOwner) {
-    queues[owner.slot].bytes += bytes
-  }
+  mutating func resize(by bytes: Int, of owner: CacheOwner) { queues[owner.slot].bytes += bytes }
 
   private mutating func count(_ owner: CacheOwner, _ change: Int) {
     let client = owner.slot / Self.slots

@@ -131,9 +131,7 @@ public struct CacheStatus: Sendable, Equatable {
   }
 
   /// Limits an integer to the 15 digits of a structured field (RFC 8941 §3.3.1).
-  private static func integer(_ number: Int) -> Int {
-    min(max(number, -999_999_999_999_999), 999_999_999_999_999)
-  }
+  private static func integer(_ number: Int) -> Int { min(max(number, -999_999_999_999_999), 999_999_999_999_999) }
 
   /// Appends the content of a String of a structured field. Characters other than printable ASCII (RFC 8941 §3.3.3)
   /// become `?`.
@@ -161,9 +159,7 @@ public struct CacheTime: Sendable, Equatable {
   public var wall: Int
 
   /// Creates a moment on both clocks.
-  public init(monotonic: Int, wall: Int) {
-    (self.monotonic, self.wall) = (monotonic, wall)
-  }
+  public init(monotonic: Int, wall: Int) { (self.monotonic, self.wall) = (monotonic, wall) }
 
   /// The present moment by the clocks of the operating system.
   public static var now: CacheTime {

@@ -17,9 +17,7 @@ public struct SharedEntryKey: Hashable, Sendable {
     self.bytes = Array(bytes)
   }
 
-  fileprivate init(code: InlineArray<32, UInt8>) {
-    bytes = (0..<Self.count).map { code[$0] }
-  }
+  fileprivate init(code: InlineArray<32, UInt8>) { bytes = (0..<Self.count).map { code[$0] } }
 }
 
 /// A stored response in the form for a shared store, and how long it is of use there.

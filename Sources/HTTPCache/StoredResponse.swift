@@ -184,9 +184,7 @@ extension JudgedResponse {
 
   /// Returns whether the unchanged tag belongs to this coding: the one that the origin sent, or identity for our own tag.
   /// The other coding has different bytes and must have a different tag (RFC 9110 §8.8.3.3).
-  private func isTagged(_ coding: ContentCoding) -> Bool {
-    coding == (tagIsOurs ? .identity : content.received)
-  }
+  private func isTagged(_ coding: ContentCoding) -> Bool { coding == (tagIsOurs ? .identity : content.received) }
 
   /// Appends `Cache-Control` for downstream caches: the origin's lifetime, and `private` unless `settings.isPublic` and all
   /// callers may have the response.

@@ -63,9 +63,7 @@ extension UpstreamCall {
     unsafe self.continuation = unsafe continuation
   }
 
-  func received(_ result: Result<UpstreamResponse, UpstreamError>) {
-    unsafe continuation.resume(returning: result)
-  }
+  func received(_ result: Result<UpstreamResponse, UpstreamError>) { unsafe continuation.resume(returning: result) }
 }
 
 /// The maximum durations of one exchange with an upstream.

@@ -272,9 +272,7 @@ struct ConnectionState {
   func writeDeadline(at now: Deadline) -> Deadline { now.advanced(by: limits.values.writeProgress) }
 
   /// Begins the one deadline of a header section, however slowly its bytes arrive.
-  mutating func headBegan(at now: Deadline) {
-    phase = .head(until: now.advanced(by: limits.values.headerSection))
-  }
+  mutating func headBegan(at now: Deadline) { phase = .head(until: now.advanced(by: limits.values.headerSection)) }
 
   mutating func headCompleted() {
     phase = .exchange

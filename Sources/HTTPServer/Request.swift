@@ -74,9 +74,7 @@ public final class Request {
   public var statedMethod: RequestHead.Method? { route == nil && head.statedVersion == nil ? nil : method }
 
   /// The HTTP version: `2`, `1.1` or `1.0`; nil if the request line states no supported version.
-  public var statedVersion: StaticString? {
-    isHTTP2 ? "2" : head.statedVersion.map { $0 == .http10 ? "1.0" : "1.1" }
-  }
+  public var statedVersion: StaticString? { isHTTP2 ? "2" : head.statedVersion.map { $0 == .http10 ? "1.0" : "1.1" } }
 
   /// The time since the first byte of the request.
   public var duration: Duration { Deadline.now.duration(since: received) }

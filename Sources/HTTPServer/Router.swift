@@ -126,9 +126,7 @@ package struct RoutePattern: Sendable, Hashable {
   /// The methods. `GET` includes `HEAD`, and every path has `OPTIONS`.
   package let methods: [RequestHead.Method]
 
-  package init(_ path: String, _ methods: [RequestHead.Method] = [.get]) {
-    (self.path, self.methods) = (path, methods)
-  }
+  package init(_ path: String, _ methods: [RequestHead.Method] = [.get]) { (self.path, self.methods) = (path, methods) }
 }
 
 package struct Operation: Sendable {

@@ -320,9 +320,7 @@ package struct RedisFacts: Sendable, Equatable {
 extension [UInt8] {
   /// Whether this is the text of an error with this code. Redis 6 puts text of its own before the error of a script's
   /// command: `ERR Error running script (call to f_…): @user_script:1: -READONLY You can't write …`.
-  package func isError(_ code: String) -> Bool {
-    starts(with: Array(code.utf8)) || contains(Array("-\(code) ".utf8))
-  }
+  package func isError(_ code: String) -> Bool { starts(with: Array(code.utf8)) || contains(Array("-\(code) ".utf8)) }
 }
 
 /// The time that messages of a channel take of an event loop: a part, so that a flood of them does not delay its callers.

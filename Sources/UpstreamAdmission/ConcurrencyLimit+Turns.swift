@@ -320,9 +320,7 @@ public final class ConcurrencyPermit: @unchecked Sendable {
   let sent: Double
   var isReleased = false
 
-  init(_ caller: QuotaCaller, of slot: Int, sent: Double) {
-    (self.caller, self.slot, self.sent) = (caller, slot, sent)
-  }
+  init(_ caller: QuotaCaller, of slot: Int, sent: Double) { (self.caller, self.slot, self.sent) = (caller, slot, sent) }
 }
 
 /// The outcome of a request with a permit, with regard to the quota.

@@ -249,9 +249,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   var isPaced: Bool { pacing.isActive(now: now) }
 
   /// Whether a request may overtake the queue: other limits hold the queue back, and none waits for the pacer.
-  private var mayGoAtOnce: Bool {
-    inFlight < adaptive.value && (!isPaced || pacing.mayPass(now: now) && order.isEmpty)
-  }
+  private var mayGoAtOnce: Bool { inFlight < adaptive.value && (!isPaced || pacing.mayPass(now: now) && order.isEmpty) }
 
   /// Whether a request may be sent now.
   public enum Acquisition: Sendable {
@@ -350,9 +348,7 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
     /// The mean, with more weight for the last 32 requests. Nil before the first end.
     private(set) var mean: Double?
 
-    mutating func add(_ time: Double) {
-      mean = mean.map { $0 + (time - $0) / 32 } ?? time
-    }
+    mutating func add(_ time: Double) { mean = mean.map { $0 + (time - $0) / 32 } ?? time }
   }
 
   /// A queued request, or another place of it.

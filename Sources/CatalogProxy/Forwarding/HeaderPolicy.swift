@@ -207,9 +207,7 @@ package enum FieldRefusal: Error, Sendable, Equatable {
     }
   }
 
-  package static func == (left: FieldRefusal, right: FieldRefusal) -> Bool {
-    left.detail == right.detail
-  }
+  package static func == (left: FieldRefusal, right: FieldRefusal) -> Bool { left.detail == right.detail }
 }
 
 /// Scheme and authority of the upstream, to recognize them in a `Location`.

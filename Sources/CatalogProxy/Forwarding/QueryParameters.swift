@@ -123,9 +123,7 @@ extension Span<UInt8> {
 extension UInt8 {
   /// Whether the byte is one of `" < >`. A URI cannot contain them (RFC 3986 §2), and no parser gives them a meaning of
   /// their own, so the server encodes them as browsers do (WHATWG URL, query percent-encode set).
-  var onlyNeedsEncoding: Bool {
-    self == UInt8(ascii: "\"") || self == UInt8(ascii: "<") || self == UInt8(ascii: ">")
-  }
+  var onlyNeedsEncoding: Bool { self == UInt8(ascii: "\"") || self == UInt8(ascii: "<") || self == UInt8(ascii: ">") }
 
   /// Whether the byte is one of `" < >`, or of ``[ ] \ ^ ` { | }``, which browsers send unencoded (WHATWG URL, query
   /// percent-encode set). A URI cannot contain them (RFC 3986 §2), so each means its escape.

@@ -45,9 +45,7 @@ enum ResponseSelection {
     list.split(whereSeparator: isSeparator).map(trimmed).allSatisfy { $0.isEmpty || isKnown($0) }
   }
 
-  private static func isKnown(_ element: ArraySlice<UInt8>) -> Bool {
-    sameForAll.contains(ByteString(Array(element)))
-  }
+  private static func isKnown(_ element: ArraySlice<UInt8>) -> Bool { sameForAll.contains(ByteString(Array(element))) }
 
   private static func trimmed(_ text: ArraySlice<UInt8>) -> ArraySlice<UInt8> {
     let text = text.drop { $0 == UInt8(ascii: " ") }

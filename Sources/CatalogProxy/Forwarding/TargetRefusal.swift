@@ -61,9 +61,7 @@ public struct TargetDefect: Error {
   /// The part of the path or of the query; nil if the refusal is about all of it. A character beyond ASCII may be longer.
   private let part: Range<Int>?
 
-  init(_ refusal: TargetRefusal, at part: Range<Int>? = nil) {
-    (self.refusal, self.part) = (refusal, part)
-  }
+  init(_ refusal: TargetRefusal, at part: Range<Int>? = nil) { (self.refusal, self.part) = (refusal, part) }
 
   /// The response to the caller, with the part of the path, or else the query, as received.
   public func response(quoting text: ArraySlice<UInt8>) -> ErrorResponse {

@@ -203,9 +203,7 @@ enum Running {
   }
 
   /// Ends all, at the end of the server.
-  static func endAll() {
-    processes.withLock { all in for process in all { kill(-process, SIGKILL) } }
-  }
+  static func endAll() { processes.withLock { all in for process in all { kill(-process, SIGKILL) } } }
 }
 
 /// The processes that were killed and not reaped yet.

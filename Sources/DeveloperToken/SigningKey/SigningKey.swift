@@ -138,9 +138,7 @@ public struct SigningKeyError: Error, Sendable, Hashable, CustomStringConvertibl
   /// The problem with the key.
   public let reason: Reason
 
-  init(_ reason: Reason, path: String? = nil) {
-    (self.reason, self.path) = (reason, path)
-  }
+  init(_ reason: Reason, path: String? = nil) { (self.reason, self.path) = (reason, path) }
 
   /// One or two sentences: what is wrong, and what would be right.
   public var description: String {

@@ -33,9 +33,7 @@ final class HTTP2Streams {
   var awaitsPeer: Bool { streams.values.allSatisfy(\.awaitsPeer) }
 
   /// The memory that is held beyond that of the session.
-  var heldBytes: Int {
-    contentBytes + streams.count * Connection.Cost.stream + streams.capacity * Self.placeOfStream
-  }
+  var heldBytes: Int { contentBytes + streams.count * Connection.Cost.stream + streams.capacity * Self.placeOfStream }
 
   /// The bytes of a place in the table of streams, a third of which stay empty.
   private static let placeOfStream = 20

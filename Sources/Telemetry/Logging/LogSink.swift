@@ -335,9 +335,7 @@ struct LogBuffer {
     fileprivate(set) var reported = 0
 
     /// The bytes before `end` of the record that `end` is within; 0 if it is within none.
-    func recordLength(before end: Int) -> Int {
-      records.first { $0.contains(end) }.map { end - $0.lowerBound } ?? 0
-    }
+    func recordLength(before end: Int) -> Int { records.first { $0.contains(end) }.map { end - $0.lowerBound } ?? 0 }
 
     /// The number of lines that are lost if so many bytes at the end are not written; records and reports stay.
     func lostLines(unwritten: Int) -> Int {

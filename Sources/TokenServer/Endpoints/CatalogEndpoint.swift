@@ -142,9 +142,7 @@ final class CatalogEndpoint: Sendable {
       (self.call, self.admitted, self.endpoint) = (call, admitted, endpoint)
     }
 
-    var staleResponse: Response? {
-      endpoint.service.proxy.staleReply(to: call).map { endpoint.response($0, admitted) }
-    }
+    var staleResponse: Response? { endpoint.service.proxy.staleReply(to: call).map { endpoint.response($0, admitted) } }
 
     func start(
       _ context: RequestContext, respond: @escaping @Sendable (consuming Response) -> Void

@@ -371,7 +371,5 @@ extension Span<UInt8> {
   }
 
   /// The index of the first such byte, or the end.
-  fileprivate func index(of byte: UInt8, from start: Int) -> Int {
-    (start..<count).first { self[$0] == byte } ?? count
-  }
+  fileprivate func index(of byte: UInt8, from start: Int) -> Int { (start..<count).first { self[$0] == byte } ?? count }
 }

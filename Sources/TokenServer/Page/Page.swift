@@ -22,9 +22,7 @@ struct Page: Sendable {
   private var settings: Settings { generation.settings }
   private var isDemo: Bool { generation.source.isDemo }
 
-  var publicRoutes: [Route] {
-    files(PageSecurity(of: settings.catalog, isDemo: isDemo)) + describedRoutes.dropFirst()
-  }
+  var publicRoutes: [Route] { files(PageSecurity(of: settings.catalog, isDemo: isDemo)) + describedRoutes.dropFirst() }
 
   /// The routes of the public listener that are of use without the page.
   var describedRoutes: [Route] {

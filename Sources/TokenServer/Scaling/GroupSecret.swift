@@ -73,9 +73,7 @@ struct GroupFacts: Sendable, Equatable {
   }
 
   /// Reads the text of another replica. It comes from outside, so it may be anything.
-  init(_ text: [UInt8]) {
-    parts = text.prefix(Self.mostBytes).split(separator: UInt8(ascii: " ")).map { Array($0) }
-  }
+  init(_ text: [UInt8]) { parts = text.prefix(Self.mostBytes).split(separator: UInt8(ascii: " ")).map { Array($0) } }
 
   var text: [UInt8] { Array(parts.joined(separator: [UInt8(ascii: " ")])) }
 
