@@ -32,6 +32,16 @@ REVALIDATE = """
       proxy_cache_revalidate on;"""
 
 
+# A single quotation mark within single quotation marks.
+_IN_NGINX = r"\'"
+_IN_HAPROXY = r"'\''"
+
+
+def _quoted(value, escape):
+    """A field value in single quotation marks. It may have such marks itself, as Content-Security-Policy does."""
+    return "'" + value.replace("'", escape) + "'"
+
+
 def nginx(directory, credentials, port, answer=None, upstream_fields=(), directives=""):
     """nginx before a port. With an answer of ours, its answers bear the same fields."""
     fields = "".join(f'      proxy_set_header {name} "{value}";\n' for name, value in _REQUEST_FIELDS.items())
@@ -40,7 +50,7 @@ def nginx(directory, credentials, port, answer=None, upstream_fields=(), directi
         dropped, added = _differences(answer, upstream_fields)
         changes = "\n".join([
             *(f"    proxy_hide_header {name};" for name in dropped),
-            *(f"    add_header {name} '{value}';" for name, value in added)])
+            *(f"    add_header {name} {_quoted(value, _IN_NGINX)};" for name, value in added)])
     return Nginx(directory, credentials, Site(room=2, http=f"""
   sendfile on;
   tcp_nopush on;
@@ -68,7 +78,7 @@ def haproxy(directory, credentials, port, answer, upstream_fields):
         "backend apple",
         *(f"  http-request set-header {name} '{value}'" for name, value in _REQUEST_FIELDS.items()),
         *(f"  http-response del-header {name}" for name in dropped),
-        *(f"  http-response set-header {name} '{value}'" for name, value in added),
+        *(f"  http-response set-header {name} {_quoted(value, _IN_HAPROXY)}" for name, value in added),
         f"  server apple 127.0.0.1:{port} ssl verify required ca-file {credentials.certificate}"
         " sni str(localhost) alpn h2"]))
 
