@@ -164,22 +164,30 @@ struct DoctorCommand: ParsableCommand {
       return nil
     }
     let named = [("Key", keys.active)] + (keys.next.map { [("Next key", $0)] } ?? [])
-    let found = named.map { name, key in
-      let (finding, end) =
-        failure == nil ? ("is usable", "") : ("has a valid public half", ", but its signer fails: see token")
-      return "\(name) \(key.keyID) \(finding), fingerprint \(key.fingerprint)\(end)."
-    }
+    let finding = failure == nil ? "is usable" : "has a valid public half"
+    let end = failure.map { " But its signer fails. \($0)" } ?? ""
+    let found = named.map { "\($0) \($1.keyID) \(finding), fingerprint \($1.fingerprint).\(end)" }
     diagnosis.pass(.key, found.joined(separator: " "))
     if keys.next == nil { diagnosis.skip(.nextKey, because: "musickit.keys names no next key.") }
     return keys
   }
 
   private static func failure(of signer: RemoteSigner?) -> RemoteSignerError? {
-    // A signal first ends the signer's command, and then this process.
+    holdingSignals {
+      do throws(RemoteSignerError) { try signer?.probe { !ProcessSignals.isEndPending } } catch { return error }
+      return nil
+    }
+  }
+
+  /// Does what may run the signer's command. A signal ends this process when the command has ended, with the status that
+  /// shells give to SIGTERM.
+  private static func holdingSignals<Result>(_ work: () throws -> Result) rethrows -> Result {
     ProcessSignals.hold()
-    defer { ProcessSignals.release() }
-    do throws(RemoteSignerError) { try signer?.probe { !ProcessSignals.isEndPending } } catch { return error }
-    return nil
+    defer {
+      if ProcessSignals.isEndPending { _exit(128 + SIGTERM) }
+      ProcessSignals.release()
+    }
+    return try work()
   }
 
   /// Mints a token with each key and inspects it. Returns nil if this fails.
@@ -192,7 +200,7 @@ struct DoctorCommand: ParsableCommand {
       return nil
     }
     do {
-      let active = try Self.token(of: keys.active, team, settings)
+      let active = try Self.holdingSignals { try Self.token(of: keys.active, team, settings) }
       let next = try keys.next.map { try Self.token(of: $0, team, settings) }
       diagnosis.pass(.token, "A new token passes every check of inspect, and the key signed it.")
       return (team, active, next)

@@ -113,11 +113,34 @@ struct RemoteSignerTests {
     #expect(error.isTemporary)
   }
 
+  @Test("is back once it signs after a failure, until it fails again")
+  func recovery() throws {
+    let pair = try KeyPair()
+    let key = try SigningKey(parsing: Samples.secret(pair.pem), keyID: Samples.keyID())
+    let agent = try SSHAgent(keys: [pair.pem])
+    let signer = try RemoteSigner(.agent(socket: agent.socket), key, in: directory, failureLifetime: .zero)
+    func fail() throws {
+      try agent.removeAll()
+      #expect(throws: RemoteSignerError.self) { try signer.probe() }
+      try agent.add(pair.pem)
+    }
+    try signer.probe()
+    #expect(!signer.takeRecovery())
+    try fail()
+    try signer.probe()
+    #expect(signer.takeRecovery())
+    #expect(!signer.takeRecovery())
+    try fail()
+    try signer.probe()
+    try fail()
+    #expect(!signer.takeRecovery())
+  }
+
   @Test("that is not there, or refuses, may sign later")
   func unreachable() throws {
-    let advice = "; start ssh-agent -a with this path, or correct the path."
+    let advice = "start ssh-agent -a with this path, or correct the path."
     let absent = try RemoteSigner(.agent(socket: directory.path(of: "none")), key, in: directory)
-    #expect(absent.error()?.description.hasSuffix("No such file or directory\(advice)") == true)
+    #expect(absent.error()?.description.hasSuffix("No such file or directory; \(advice)") == true)
     #expect(absent.error()?.isTemporary == true)
     let path: String
     do {
@@ -125,12 +148,12 @@ struct RemoteSignerTests {
       agent.process.kill()
       path = agent.socket
       let refusing = try RemoteSigner(.agent(socket: path), key, in: directory)
-      #expect(refusing.error()?.description.hasSuffix("Connection refused\(advice)") == true)
+      #expect(refusing.error()?.description.hasSuffix("Connection refused; remove the file and \(advice)") == true)
       #expect(refusing.error()?.isTemporary == true)
     }
     let file = try RemoteSigner(
       .agent(socket: try directory.write("", to: "file")), key, in: directory)
-    #expect(file.error()?.description.hasSuffix("Connection refused\(advice)") == true)
+    #expect(file.error()?.description.hasSuffix("Connection refused; remove the file and \(advice)") == true)
   }
 
   @Test("is not asked again while its failure counts")

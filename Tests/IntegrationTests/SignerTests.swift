@@ -51,12 +51,12 @@ private struct SignerGround {
     try Program.run([command], environment: settings.merging(more) { $1 })
   }
 
-  /// Writes a configuration file with these members of `musickit`.
-  func configure(_ musickit: String) throws -> [String: String] {
+  /// Writes a configuration file with these members of `musickit`, and further sections.
+  func configure(_ musickit: String, _ more: String = "") throws -> [String: String] {
     let file = try ground.directory.write(
       """
       { musickit: { teamID: '\(Ground.teamID)', \(musickit) }, access: { anonymous: { token: true } },
-        catalog: { enabled: false }, server: { port: 0 }, admin: { port: 0 } }
+        catalog: { enabled: false }, \(more) server: { port: 0 }, admin: { port: 0 } }
       """, to: "config.json5")
     return ["MUSICKIT_CONFIG": file]
   }
@@ -200,12 +200,21 @@ struct SignerTests {
     return process
   }
 
-  @Test("ends with a command that hangs, by a signal during the start", arguments: [("serve", 0), ("doctor", 143)])
-  func signalDuringStart(_ command: String, _ status: Int32) throws {
+  /// `hanging`: the number of the signature that hangs. The second one of `doctor` has its time limit.
+  @Test(
+    "ends with a command that hangs, by a signal during the start",
+    arguments: [("serve", 1, 0), ("doctor", 1, 143), ("doctor", 2, 143)])
+  func signalDuringStart(_ command: String, _ hanging: Int, _ status: Int32) throws {
     let ground = try SignerGround()
-    let running = ground.ground.directory.path(of: "running")
+    let (calls, running) = (ground.ground.directory.path(of: "calls"), ground.ground.directory.path(of: "running"))
+    let script = """
+      echo >> '\(calls)'; if [ $(wc -l < '\(calls)') = \(hanging) ]; then echo $$ > '\(running)'; exec sleep 1000; fi
+      exec openssl dgst -sha256 -sign '$KEY'
+      """
+    let settings = try ground.commandSettings(script)
     let process = try ChildProcess(
-      Program.path, [command], environment: ground.commandSettings("echo $$ > '\(running)'; exec sleep 1000"))
+      Program.path, [command],
+      environment: hanging == 2 ? settings.merging(["MUSICKIT_SIGNER_TIMEOUT": "5s"]) { $1 } : settings)
     let signer = try waiter(running)
     let signalled = ContinuousClock.now
     process.signal(SIGTERM)
@@ -261,13 +270,17 @@ struct SignerTests {
   @Test("is degraded while the signer has no key, as all replicas are, and recovers")
   func readiness() throws {
     let ground = try SignerGround()
-    let server = try ground.serve(ground.agentSettings, ["CATALOG_ENABLED": "false"])
+    let server = try ground.serve(ground.configure(ground.signer))
     try ground.agent.removeAll()
     try eventually("the server knows") { try server.check("token").status == "degraded" }
     let check = try server.check("token")
     #expect(check.detail?.contains("`ssh-add -L` lists its keys") == true)
     #expect(try server.request("/readyz").status == 200)
     #expect(try server.request("/healthz").status == 200)
+    // A reload with other claims keeps what is known of the signer.
+    _ = try ground.configure(ground.signer, "token: { ttl: '11h' },")
+    server.process.signal(SIGHUP)
+    try server.process.waitForErrors("Configuration reloaded")
     try ground.agent.add(ground.ground.key.pem)
     try eventually("the server knows that the signer is back") { try server.check("token").status == "ok" }
     try server.process.waitForErrors("The agent at “\(ground.agent.socket)” (musickit.signer.agent) signs again.")
@@ -291,7 +304,7 @@ struct SignerTests {
       #expect(found.status == doctor && found.stdout.contains(sentence), "\(found)", sourceLocation: sourceLocation)
       // A key is of use only with its signer.
       let key = found.stdout.split(separator: "\n").first { $0.contains(" key  ") }
-      let isTrue = doctor == 1 ? key?.hasSuffix(", but its signer fails: see token.") : key?.hasPrefix("✗")
+      let isTrue = doctor == 1 ? key?.contains(". But its signer fails. \(sentence)") : key?.hasPrefix("✗")
       #expect(isTrue == true, "\(found)", sourceLocation: sourceLocation)
     }
     let agent = ground.agentSettings

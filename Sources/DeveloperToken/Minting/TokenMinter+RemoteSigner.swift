@@ -68,13 +68,16 @@ extension TokenMinter {
   /// Signs what is due on the signer's queue, unless that is under way. The caller holds the lock.
   private func sign(by remote: RemoteSigner) {
     guard due.begins() else { return }
-    remote.queue.async { [self] in
-      while let (key, since, clock) = monitor.withLock({ due.next() }) {
-        let now = clock()
-        let isLate = ContinuousClock.now - since > Self.longestQueue
-        _ = finish(key, isLate ? .failure(.signerBusy) : mint(key, now: now), now: now)
-      }
-    }
+    remote.queue.async { self.signNext(by: remote) }
+  }
+
+  /// Signs one token, and then the next one behind what else waits for the signer.
+  private func signNext(by remote: RemoteSigner) {
+    guard let (key, since, clock) = monitor.withLock({ due.next() }) else { return }
+    let now = clock()
+    let isLate = ContinuousClock.now - since > Self.longestQueue
+    _ = finish(key, isLate ? .failure(.signerBusy) : mint(key, now: now), now: now)
+    remote.queue.async { self.signNext(by: remote) }
   }
 }
 

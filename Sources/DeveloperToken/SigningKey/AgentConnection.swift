@@ -104,7 +104,9 @@ struct AgentConnection: ~Copyable {
     let advice =
       switch code {
       case EACCES, EPERM, ECONNRESET: "; ssh-agent serves only the user that started it"
-      case ENOENT, ECONNREFUSED: "; start ssh-agent -a with this path, or correct the path"
+      case ENOENT: "; start ssh-agent -a with this path, or correct the path"
+      // The socket of an agent that has ended, or another file.
+      case ECONNREFUSED: "; remove the file and start ssh-agent -a with this path, or correct the path"
       default: ""
       }
     return RemoteSignerError(

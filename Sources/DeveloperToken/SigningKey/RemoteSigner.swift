@@ -34,12 +34,14 @@ public final class RemoteSigner: Sendable {
   /// The error of the last signature; nil if it succeeded.
   public var failure: RemoteSignerError? { lastFailure.withLock { $0?.error } }
 
-  /// Ends the commands that run, at the end of the server.
+  /// Ends the commands that run, at the end of the server, and those that start later.
   public static func endCommands() { Running.endAll() }
+
   /// Signs and verifies once. Throws if the signer is of no use, or soon after `isWanted` has returned false.
   public func probe(while isWanted: @escaping () -> Bool = { true }) throws(RemoteSignerError) {
     _ = try signature(of: Array("A probe of the signing key.".utf8), while: isWanted)
   }
+
   /// Tries again, on another thread, if the last signature failed, so that it is known when the signer is back.
   public func retry() { if failure != nil { queue.async { try? self.probe() } } }
 
@@ -79,6 +81,7 @@ public final class RemoteSigner: Sendable {
       if hadFailed { recovered.withLock { $0 = true } }
       return signature
     } catch {
+      recovered.withLock { $0 = false }
       lastFailure.withLock { $0 = (error, .now) }
       throw error
     }
@@ -139,10 +142,12 @@ struct SigningTime {
     (self.place, self.timeout, self.isWanted, end) = (place, timeout, isWanted, .now + timeout)
   }
 
+  var unwanted: RemoteSignerError { RemoteSignerError("\(place) is not waited for any more.", isTemporary: true) }
+
   /// Returns the milliseconds of the next wait, for poll(2): few, so that the end of the wish is noticed. Throws if the
   /// time is over.
   func nextWait(atMost limit: Int32 = 100) throws(RemoteSignerError) -> Int32 {
-    guard isWanted() else { throw RemoteSignerError("\(place) is not waited for any more.", isTemporary: true) }
+    guard isWanted() else { throw unwanted }
     let rest = Int32(clamping: Int64(((end - .now) / .milliseconds(1)).rounded(.up)))
     if rest > 0 { return min(limit, rest) }
     let milliseconds = Int(timeout / .milliseconds(1))

@@ -4,6 +4,7 @@ import Cryptography
 // For `environ`, a C variable that Swift reports as a data race. No thread of a running server changes it.
 @unsafe @preconcurrency import Glibc
 import Locks
+import Synchronization
 
 /// A command that signs: it gets the bytes on standard input, and writes the signature to standard output. It blocks.
 /// It runs without a shell, in a process group of its own, with three descriptors and few variables.
@@ -32,7 +33,7 @@ struct SigningCommand {
     Orphans.reap()
     let (output, complaint) = (try Pipe(place), try Pipe(place))
     let process = try start(input, output, complaint)
-    Running.processes.withLock { _ = $0.insert(process) }
+    Running.add(process)
     var streams = Streams()
     do throws(RemoteSignerError) {
       try read(&streams, output, complaint, within: time)
@@ -47,7 +48,7 @@ struct SigningCommand {
     var status: Int32 = 0
     while unsafe waitpid(process, &status, 0) < 0, errno == EINTR {}
     streams.readComplaint(complaint.reading)
-    guard status == 0 else { throw failed(status, streams.complaint) }
+    guard status == 0 else { throw Running.isOver ? time.unwanted : failed(status, streams.complaint) }
     return streams.output
   }
 
@@ -192,7 +193,17 @@ private final class Pipe {
 
 /// The processes that are not reaped yet, each the leader of its group.
 enum Running {
-  fileprivate static let processes = Locked<Set<pid_t>>([])
+  private static let processes = Locked<Set<pid_t>>([])
+  /// Whether the server ends: the processes are killed then, and have not failed.
+  fileprivate static var isOver: Bool { over.load(ordering: .relaxed) }
+  private static let over = Atomic(false)
+
+  fileprivate static func add(_ process: pid_t) {
+    processes.withLock { all in
+      all.insert(process)
+      if isOver { kill(-process, SIGKILL) }
+    }
+  }
 
   /// Ends the group of a process, which is reaped next: its number may then be another's.
   fileprivate static func end(_ process: pid_t) {
@@ -203,7 +214,12 @@ enum Running {
   }
 
   /// Ends all, at the end of the server.
-  static func endAll() { processes.withLock { all in for process in all { kill(-process, SIGKILL) } } }
+  static func endAll() {
+    processes.withLock { all in
+      over.store(true, ordering: .relaxed)
+      for process in all { kill(-process, SIGKILL) }
+    }
+  }
 }
 
 /// The processes that were killed and not reaped yet.

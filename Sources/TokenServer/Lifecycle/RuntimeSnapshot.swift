@@ -172,7 +172,9 @@ struct RuntimeSnapshot: Sendable {
     let team = settings.musickit.teamID
     let policy = try settings.token.policy()
     let capacity = storedTokens + settings.access.clients.reduce(0) { $0 + $1.origins.count }
-    if let previous, previous.team == team, previous.policy == policy, previous.key.signsLike(key) {
+    // The present key knows whether its signer has failed.
+    let key = previous.flatMap { $0.key.signsLike(key) ? $0.key : nil } ?? key
+    if let previous, previous.team == team, previous.policy == policy, previous.key === key {
       previous.growCache(to: capacity)
       return previous
     }
