@@ -46,6 +46,7 @@ public final class AccessPolicy: Sendable {
     knowsCertificates = !certificates.isEmpty
     similarIssuers = Dictionary(issuers.keys.sorted().map { (IdentifierDifference.core($0), $0) }) { first, _ in first }
     let everybody = clients + [anonymous].compactMap { $0 }
+    catalogIsPublic = anonymous.map { $0.catalog && !$0.origins.isRestricted && $0.storefronts == nil } ?? false
     catalogIsShared = everybody.count { $0.catalog || $0.me } > 1
     let readers = everybody.filter(\.mayHaveAnything)
     listedOrigins = readers.reduce(into: OriginTable()) { $0.add($1.origins.patterns, of: 0) }
@@ -70,10 +71,7 @@ public final class AccessPolicy: Sendable {
   }
 
   /// Whether any page or program may have the catalog without a credential.
-  public var catalogIsPublic: Bool {
-    guard let anonymous else { return false }
-    return anonymous.catalog && !anonymous.origins.isRestricted && anonymous.storefronts == nil
-  }
+  public let catalogIsPublic: Bool
 
   /// Whether several clients share what Apple allows the team, `/v1/me` included.
   public let catalogIsShared: Bool

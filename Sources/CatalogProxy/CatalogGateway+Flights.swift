@@ -2,6 +2,8 @@ import HTTPCache
 import HTTPMessages
 import UpstreamAdmission
 
+// What a flight does to the gateway's state: its callers join it (phase 4), and it takes its turns (phase 5).
+
 /// Phase 4: concurrent requests for the same resource share one upstream request, which no single caller owns.
 extension CatalogGateway {
   /// Lets a caller wait for the result of the request's flight, which starts if it does not exist. If the caller may have a
@@ -124,7 +126,7 @@ extension GatewayState {
   }
 }
 
-/// Turns at the upstream. Clients and callers share the quota fairly, and requests beyond it wait.
+/// Phase 5: turns at the upstream. Clients and callers share the quota fairly, and requests beyond it wait.
 extension CatalogGateway {
   /// Does what a critical section requires.
   @inline(never)

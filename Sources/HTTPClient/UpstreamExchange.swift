@@ -311,3 +311,23 @@ final class ReceivedContent: ContentReader, @unchecked Sendable {
     ended.take()?(ending)
   }
 }
+
+/// At most one waiting task. `resume` resumes it once and then forgets it.
+// Safe: `resume` removes the continuation before it resumes it.
+@safe struct Waiter<Value: Sendable> {
+  private var continuation: UnsafeContinuation<Value, Never>?
+
+  var isWaiting: Bool { unsafe continuation != nil }
+
+  /// Stores the continuation of a task that waits. No other task may be waiting.
+  mutating func take(_ continuation: UnsafeContinuation<Value, Never>) {
+    unsafe self.continuation = unsafe continuation
+  }
+
+  /// Resumes the task, if one waits.
+  mutating func resume(returning value: Value) {
+    let continuation = unsafe continuation
+    unsafe self.continuation = nil
+    unsafe continuation?.resume(returning: value)
+  }
+}

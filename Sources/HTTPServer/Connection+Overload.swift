@@ -1,6 +1,5 @@
 import EventLoop
 import HTTPMessages
-import Memory
 import TLS
 
 /// The work that a connection may not begin at once: TLS handshakes and requests that wait. The rest costs little.

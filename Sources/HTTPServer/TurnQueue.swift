@@ -33,42 +33,6 @@ struct ExpensiveWork<Element> {
   mutating func charge(_ time: Duration, to kind: Kind) { lead += kind == .handshake ? time : .zero - time }
 }
 
-/// What waits for its turn: a connection before its TLS handshake, or the work of a request.
-protocol AwaitedTurn: AnyObject {
-  func isDue(isTimely: Bool)
-}
-
-extension Worker {
-  func lineUp(
-    _ work: any AwaitedTurn, _ kind: ExpensiveWork<any AwaitedTurn>.Kind, of address: MemoryBudget.Holder?,
-    since arrival: Deadline? = nil
-  ) {
-    waiting[kind].add(work, of: address, since: arrival, at: loop.now)
-    guard !takesTurns else { return }
-    takesTurns = true
-    loop.atEndOfTurn { self.takeTurns() }
-  }
-
-  /// Does expensive work for as long as the rest of the turn took, so that cheap and expensive work have half of the time
-  /// each. A loop that is behind does only one piece: begun requests also cost time later, and too many make all late.
-  private func takeTurns() {
-    let began = Deadline.now
-    let end = began.advanced(by: began.duration(since: loop.now))
-    var now = began
-    repeat {
-      guard let due = waiting.next(at: now, limits: limits) else { break }
-      due.element.isDue(isTimely: due.isTimely)
-      loop.runTasks()
-      let done = Deadline.now
-      waiting.charge(done.duration(since: now), to: due.kind)
-      now = done
-      if due.isTimely, now < end, hasBacklog { break }
-    } while now < end
-    takesTurns = !waiting.isEmpty
-    if takesTurns { loop.atEndOfNextTurn { self.takeTurns() } }
-  }
-}
-
 /// Expensive work of one kind, in a line for each client address. They take turns, so a long line delays only itself.
 ///
 /// If work is late for longer than a burst, or what waits would take longer, there is more than the server can do. Then
@@ -220,5 +184,41 @@ struct Lateness {
     let since = isContinued ? lateSince ?? now : now
     lateSince = since
     return now.duration(since: since) < limits.burst || delay <= limits.lateWork
+  }
+}
+
+/// What waits for its turn: a connection before its TLS handshake, or the work of a request.
+protocol AwaitedTurn: AnyObject {
+  func isDue(isTimely: Bool)
+}
+
+extension Worker {
+  func lineUp(
+    _ work: any AwaitedTurn, _ kind: ExpensiveWork<any AwaitedTurn>.Kind, of address: MemoryBudget.Holder?,
+    since arrival: Deadline? = nil
+  ) {
+    waiting[kind].add(work, of: address, since: arrival, at: loop.now)
+    guard !takesTurns else { return }
+    takesTurns = true
+    loop.atEndOfTurn { self.takeTurns() }
+  }
+
+  /// Does expensive work for as long as the rest of the turn took, so that cheap and expensive work have half of the time
+  /// each. A loop that is behind does only one piece: begun requests also cost time later, and too many make all late.
+  private func takeTurns() {
+    let began = Deadline.now
+    let end = began.advanced(by: began.duration(since: loop.now))
+    var now = began
+    repeat {
+      guard let due = waiting.next(at: now, limits: limits) else { break }
+      due.element.isDue(isTimely: due.isTimely)
+      loop.runTasks()
+      let done = Deadline.now
+      waiting.charge(done.duration(since: now), to: due.kind)
+      now = done
+      if due.isTimely, now < end, hasBacklog { break }
+    } while now < end
+    takesTurns = !waiting.isEmpty
+    if takesTurns { loop.atEndOfNextTurn { self.takeTurns() } }
   }
 }

@@ -1,6 +1,6 @@
 public import Bytes
 
-// The order of turns.
+// The order of turns, the wait for one, and what a turn gives.
 extension ConcurrencyLimit {
   /// Whether a client is below its limit of requests in flight, and the pacer allows its next request.
   func mayGo(_ client: Client) -> Bool {
