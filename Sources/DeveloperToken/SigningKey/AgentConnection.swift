@@ -105,8 +105,9 @@ struct AgentConnection: ~Copyable {
       switch code {
       case EACCES, EPERM, ECONNRESET: "; ssh-agent serves only the user that started it"
       case ENOENT: "; start ssh-agent -a with this path, or correct the path"
-      // The socket of an agent that has ended, or another file.
-      case ECONNREFUSED: "; remove the file and start ssh-agent -a with this path, or correct the path"
+      // The socket of an agent that has ended; or another file, which must not be removed.
+      case ECONNREFUSED:
+        "; if an agent has left this socket behind, remove it and start ssh-agent -a with this path; else correct the path"
       default: ""
       }
     return RemoteSignerError(
