@@ -49,7 +49,7 @@ public final class IOLoop: TaskExecutor, @unchecked Sendable {
   package var lag: LoopLag { lagRecord.reading }
   /// The length so far of the present turn, or zero while the loop waits. Any thread may read it.
   public var presentTurn: Duration { lagRecord.presentTurn }
-  /// The number of waits of the loop: of its turns, and in tests whether it spins or rests.
+  /// The number of turns of the loop, each with one wait. It also shows whether the loop spins or rests.
   package private(set) var turns = 0
   /// The number of entries in the heap, including those of closed channels.
   var timerCount: Int { timers.count }
