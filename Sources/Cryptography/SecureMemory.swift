@@ -19,6 +19,8 @@ public enum SecureMemory {
     let isUsed = unsafe CRYPTO_set_mem_functions(
       locked_memory_openssl_malloc, locked_memory_openssl_realloc, locked_memory_openssl_free)
     if isUsed != 0 { locked_memory_openssl_is_counted() }
+    // Nothing is cleaned up at exit: a thread may be signing still, and would then use memory that is free.
+    OPENSSL_init_crypto(UInt64(OPENSSL_INIT_NO_ATEXIT), nil)
     if isUsed == 0 || state == locked_memory_absent {
       return Finding(
         id: "memory.no_secure_heap",

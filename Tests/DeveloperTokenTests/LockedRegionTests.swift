@@ -1,6 +1,8 @@
 import CLockedMemory
 import Cryptography
+import Dispatch
 import Glibc
+import Locks
 import TestSupport
 import Testing
 
@@ -67,6 +69,32 @@ struct LockedRegionTests {
       }
     }
     #expect(verified == [Bool](repeating: true, count: 8))
+  }
+
+  @Test("and OpenSSL serve a thread that still signs while the program ends")
+  func end() async {
+    await #expect(processExitsWith: .exitCode(7)) {
+      // It runs after OpenSSL's own cleanup, if there is one: what is registered first runs last.
+      atexit {
+        let before = LateSignatures.count.withLock { $0 }
+        wait(for: "a thread signs again") { LateSignatures.count.withLock { $0 } > before + 10 }
+      }
+      _ = SecureMemory.protect()
+      let key = try SigningKey(parsing: Samples.secret(Samples.p8), keyID: Samples.keyID())
+      DispatchQueue(label: "signatures").async {
+        while true {
+          precondition((try? key.signature(of: [1])) != nil)
+          LateSignatures.count.withLock { $0 += 1 }
+        }
+      }
+      wait(for: "a thread signs") { LateSignatures.count.withLock { $0 } > 10 }
+      exit(7)
+    }
+  }
+
+  /// The signatures of a thread while the program ends.
+  private enum LateSignatures {
+    static let count = Locked(0)
   }
 
   /// A counter for a callback.
