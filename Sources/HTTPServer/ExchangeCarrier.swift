@@ -114,6 +114,50 @@ extension ExchangeCarrier {
   }
 }
 
+/// The work of a request: it waits for its turn, and then for its response, without a task of the server.
+final class RequestWork: AwaitedTurn, @unchecked Sendable {
+  // Sendable by confinement, like the connection.
+  let request: Request
+  private let work: DeferredWork
+  private var context: RequestContext
+  private let carrier: any ExchangeCarrier
+  private let began: Deadline
+  private var running: (any CancellableWork)?
+  private var isCancelled = false
+  private var hasEnded = false
+
+  /// Lines the work up. `content` is nil without content, or if all of it has been read.
+  init(_ work: DeferredWork, of request: Request, _ content: (any ContentReader)?, on carrier: any ExchangeCarrier) {
+    (self.work, self.request, self.carrier) = (work, request, carrier)
+    context = RequestContext(
+      loop: request.loop, content: content, contentLength: content == nil ? 0 : request.head.framing.declaredLength)
+    began = context.loop.now
+    carrier.connection.worker.lineUp(self, .request, of: request.client.holder, since: request.arrival)
+  }
+
+  func isDue(isTimely: Bool) {
+    guard isTimely else { return end(carrier.connection.shed(work, of: request)) }
+    // A client that has gone meanwhile receives no response.
+    guard !isCancelled else { return end(ErrorResponse.draining.response(id: request.id)) }
+    context.waited = Deadline.now.duration(since: began)
+    let running = work.begin(context) { self.end($0) }
+    if !hasEnded { self.running = running }
+  }
+
+  func cancel() {
+    context.loop.assertCurrent()
+    isCancelled = true
+    running?.cancel()
+  }
+
+  private func end(_ response: consuming Response) {
+    context.loop.assertCurrent()
+    hasEnded = true
+    running = nil
+    carrier.workEnded(self, response)
+  }
+}
+
 enum ExchangeStep {
   /// The response is complete, or its request's content is still to come.
   case done

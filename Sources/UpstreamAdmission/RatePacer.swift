@@ -91,7 +91,7 @@ struct RatePacer: Sendable {
   mutating func answered(sentAt: Double, now: Double) {
     latency += (now - sentAt - latency) / 16
     peak.add(now: now)
-    let wasBlocked = endStreak(sentAt: sentAt)
+    let wasBlocked = streak != nil && endStreak(sentAt: sentAt)
     guard isTesting, sentAt > pauseBegan else { return }
     (isTesting, credit, strikes) = (false, max(credit, 0), wasBlocked ? 0 : 1)
     // A rate that was never confirmed is no limit.

@@ -1,5 +1,4 @@
 import Testing
-
 import Tracing
 
 @Suite("A request identifier")

@@ -184,3 +184,67 @@ extension [UInt8] {
     append(addingCapacity: id.count) { (output: inout OutputSpan<UInt8>) in output.append(id) }
   }
 }
+
+/// What one service tells the next about its span (W3C Trace Context): `traceparent` and `tracestate`.
+public struct SpanContext: Sendable, Equatable {
+  /// The trace.
+  public var traceID: TraceID
+  /// The span of the service that sends the request.
+  public var spanID: SpanID
+  /// Whether the sender may have recorded the trace.
+  public var isSampled: Bool
+  /// The value of `tracestate`, or nil without one.
+  public var state: TraceState?
+
+  /// Creates a context.
+  public init(traceID: TraceID, spanID: SpanID, isSampled: Bool, state: TraceState? = nil) {
+    (self.traceID, self.spanID, self.isSampled, self.state) = (traceID, spanID, isSampled, state)
+  }
+
+  /// Parses the only `traceparent` of a request, in constant time. Nil if it is malformed: a new trace begins (§4.3).
+  ///
+  /// Version 00 has exactly 55 bytes. A later version may append more after a dash, which is ignored, and `ff` is invalid
+  /// (§4.3). Digits are in lower case, and neither identifier is all zero (§3.2.2).
+  public init?(traceparent value: Span<UInt8>) {
+    guard value.count >= Self.length, value[2] == Self.dash, value[35] == Self.dash, value[52] == Self.dash,
+      let version = value.lowercaseHexadecimal(in: 0..<2), version != 0xFF,
+      value.count == Self.length || (version > 0 && value[Self.length] == Self.dash),
+      let high = value.lowercaseHexadecimal(in: 3..<19), let low = value.lowercaseHexadecimal(in: 19..<35),
+      let traceID = TraceID(high: high, low: low),
+      let parent = value.lowercaseHexadecimal(in: 36..<52), let spanID = SpanID(parent),
+      let flags = value.lowercaseHexadecimal(in: 53..<55)
+    else { return nil }
+    self.init(traceID: traceID, spanID: spanID, isSampled: flags & 1 == 1)
+  }
+
+  /// Appends a `traceparent` for requests that this span sends: ``length`` bytes, no flag but `sampled` (§3.2.2.5).
+  public func appendTraceparent(to value: inout OutputSpan<UInt8>) {
+    value.append("00-")
+    value.append(traceID)
+    value.append("-")
+    value.append(spanID)
+    value.append(isSampled ? "-01" : "-00")
+  }
+
+  /// Returns the context of a span that this span causes.
+  public func child(_ spanID: SpanID) -> SpanContext {
+    SpanContext(traceID: traceID, spanID: spanID, isSampled: isSampled, state: state)
+  }
+
+  /// The length of a `traceparent` of version 00: version, trace, span and flags, with a dash between them.
+  public static let length = 55
+  private static let dash = UInt8(ascii: "-")
+}
+
+extension Span<UInt8> {
+  /// Returns the number in at most 16 hexadecimal digits, or nil if a byte is not such a digit in lower case.
+  fileprivate func lowercaseHexadecimal(in range: Range<Int>) -> UInt64? {
+    var number: UInt64 = 0
+    for index in range {
+      let byte = self[index]
+      guard let digit = byte.hexadecimalDigit, byte < UInt8(ascii: "A") || byte >= UInt8(ascii: "a") else { return nil }
+      number = number << 4 | UInt64(digit)
+    }
+    return number
+  }
+}

@@ -2,6 +2,77 @@ import EventLoop
 import HTTP1
 import HTTPMessages
 
+/// Requests of HTTP/1.1 with a response that has to wait, for example for an upstream.
+///
+/// Meanwhile the server does not read from the connection, but watches it. A client that closes its sending side counts
+/// as gone, as in nginx, HAProxy and Go's server: only an attempt to write could show otherwise.
+extension Connection {
+  /// Starts the work of the present request, and waits for its response without a task.
+  func wait(for work: DeferredWork) {
+    guard let request else { return close() }
+    let content = unreadContent == .none ? nil : HTTP1Content(request.head, on: self)
+    request.forgetHead()
+    transport.releaseBuffers()
+    state.workBegan()
+    guard account() else {
+      state.workEnded()
+      activity = .none
+      return reject()
+    }
+    perform(state.watchBegan(at: now))
+    let pending = RequestWork(work, of: request, content, on: self)
+    activity = .work(pending, content)
+    // The watch may have found an interruption at once.
+    if state.interruption != nil { pending.cancel() }
+  }
+
+  func workEnded(_ work: RequestWork, _ response: consuming Response) {
+    guard case .work(let pending, let content) = activity, pending === work else { return }
+    activity = .none
+    stopWatching()
+    content?.cancel()
+    transport.borrowBuffers()
+    state.workEnded()
+    if content?.isFinished ?? true {
+      unreadContent = .none
+    } else if content?.isBegun == true {
+      // The rest of this content cannot be distinguished from the next request.
+      response.end = .connection
+    }
+    do throws(CloseReason) {
+      if let reason = state.interruption ?? content?.failure {
+        response.stream?.cancel()
+        if case .gone = reason { recordGone(work.request) }
+        throw reason
+      }
+      let step = try respond(response, to: work.request)
+      step.isDone ? serveReceived() : takeStep(step)
+    } catch { end(error) }
+  }
+
+  /// Begins to watch for the end of the client, of the server, or of the time for work, which cancels the activity.
+  func watchForInterruption() {
+    let action = state.watchBegan(at: now)
+    if case .wait = action {
+      // Content may have been read since the last wait.
+      transport.releaseBuffers()
+      guard account() else { return perform(state.interrupt(.refused(.overMemory), at: now)) }
+    }
+    perform(action)
+  }
+
+  func stopWatching() {
+    state.watchEnded()
+    channel.unwatch()
+  }
+
+  /// Watches only for the peer's end. A pipelined request or bytes of TLS have arrived, which stay unread meanwhile.
+  func watchForHangup(until deadline: Deadline) {
+    guard account() else { return perform(state.interrupt(.refused(.overMemory), at: now)) }
+    channel.watch(for: .hangup, until: deadline, self)
+  }
+}
+
 /// The content of a request of HTTP/1.1. The server reads it from the connection only when the handler requests it.
 final class HTTP1Content: ContentReader, @unchecked Sendable {
   // Sendable by confinement, like the connection.
