@@ -89,7 +89,7 @@ let package = Package(
     module("EventLoop", ["Bytes", "CPlatform", "Locks", heap], confined),
     module("HTTP1", ["Bytes", httpTypes], hot),
     module("TLS", ["Bytes", "CLockedMemory", "COpenSSL", "Locks"], confined),
-    module("HTTPMessages", ["Bytes", "HTTP1", httpTypes]),
+    module("HTTPMessages", ["Bytes", "HTTP1", "Memory", httpTypes]),
     module("HTTP2", ["CNghttp2", "CPlatform", "Bytes", "HTTP1", deque, httpTypes], confined),
     module(
       "HTTPServer",
@@ -192,7 +192,7 @@ let package = Package(
       "CatalogProxyTests",
       [
         "Bytes", "CatalogProxy", "Cryptography", "HTTP1", "HTTPCache", "HTTPMessages", "JSON", "Locks", "Memory",
-        "Tracing", "UpstreamAdmission", httpTypes,
+        "TokenServer", "Tracing", "UpstreamAdmission", httpTypes,
       ]),
     tests(
       "MusicSandboxTests",

@@ -21,8 +21,7 @@ struct Admission {
 
   var tokenRefresh = TokenRefreshPolicy()
   var token: ProxyToken?
-  var tokenSource: (any TokenSource)?
-  var tokenSourceVersion = 0
+  var tokenMint: TokenMint?
   /// The time at which Apple last accepted a token of this source, in seconds since 1970. Nil if it has not yet.
   var tokenAcceptedAt: Int?
   /// Whether the next token is signed with another key than the last token.
@@ -40,7 +39,6 @@ struct Admission {
   var quotaGroup: (any QuotaGroup)?
 
   var counts = CatalogCounts()
-  var recentRefusals = RecentRefusals()
 
   /// What the present critical section requires outside of the lock; nil for nothing.
   var duties: Duties?
@@ -177,7 +175,7 @@ extension Admission {
   /// Returns the last token unless it has expired.
   func unexpiredToken(now: CacheTime) -> ProxyToken? { token.flatMap { now.wall < $0.expiresAt ? $0 : nil } }
 
-  /// Returns the current token if it is less than half used up and the wall clock was not set since.
+  /// Returns the current token if it is not past its `refreshAt` and the wall clock was not set since.
   func usableToken(now: CacheTime) -> ProxyToken? {
     guard let token, token.version == tokenRefresh.current, now.wall < token.refreshAt,
       !token.isFromAnotherClock(at: now)
@@ -247,7 +245,6 @@ extension Admission {
   ) -> (RetryPolicy.Decision, rate: Double?) {
     release(permit, .limited(retryAfter: retryAfter), now: now)
     counts.limited += 1
-    recentRefusals.record(now: now)
     return (decision(after: .limited, of: flight, until: end, now: now), limit.rate)
   }
 
@@ -288,8 +285,6 @@ final class CatalogAttempt: @unchecked Sendable {
   let start: CacheTime
   /// What the head of the response shows; nil before there is one, and when the state knows it.
   var head: HeadFacts?
-  /// Whether callers may share the response that was stored; nil for none.
-  var isShareable: Bool?
   /// What ends the turn at its deadline.
   private var alarm: (any CancellableWork)?
 

@@ -1,4 +1,3 @@
-import Dispatch
 import HTTP1
 package import HTTPCache
 package import HTTPMessages
@@ -48,10 +47,6 @@ package final class CatalogGateway: Sendable {
 
   /// Whether every caller may have the catalog, so that any cache may keep the responses.
   private let isPublic = Atomic(false)
-  /// The lock that one task holds while it signs a developer token.
-  let minting = Locked(())
-  /// Where a remote signer's tokens are minted, one after the other.
-  let signing = DispatchQueue(label: "signer")
   private let state: Locked<GatewayState>
 
   package init(_ configuration: Configuration, observer: any CatalogObserver, clock: CatalogClock = .system) {
@@ -78,8 +73,7 @@ package final class CatalogGateway: Sendable {
   /// Sets the source of developer tokens from now on. Without a source, the gateway sends no request.
   package func use(_ tokens: any TokenSource) {
     withAdmission { admission in
-      admission.tokenSource = tokens
-      admission.tokenSourceVersion += 1
+      admission.tokenMint = TokenMint(source: tokens, serial: (admission.tokenMint?.serial ?? 0) + 1)
       admission.token = nil
       admission.tokenAcceptedAt = nil
       admission.hasNewKey = true
@@ -108,7 +102,7 @@ package final class CatalogGateway: Sendable {
         inFlight: admission.limit.inFlight, waiting: admission.limit.waiting,
         clockSkew: admission.clockSkew.seconds(now: now), rate: admission.limit.rate,
         isPaused: admission.limit.isPaused(now: now),
-        recentRefusals: admission.recentRefusals.count(now: now), counts: admission.counts,
+        recentRefusals: admission.limit.recentRefusals(now: now), counts: admission.counts,
         clients: admission.limit.clientCounts,
         cache: cache.statistics)
     }
@@ -138,7 +132,7 @@ package final class CatalogGateway: Sendable {
         return nil
       }
       let miss = CatalogMiss(call, for: payer, after: nil, waited: waited, end: end, route: route)
-      let waiter = CatalogWaiter(miss, for: .reply(receive), on: self)
+      let waiter = CatalogWaiter(miss, on: self, then: receive)
       waiter.fly(.passed, content: content, contentLength: contentLength)
       return waiter
     }
@@ -151,7 +145,7 @@ package final class CatalogGateway: Sendable {
       return nil
     }
     let miss = CatalogMiss(call, for: payer, after: lookup, waited: waited, end: end, route: route)
-    let waiter = CatalogWaiter(miss, for: .reply(receive), on: self)
+    let waiter = CatalogWaiter(miss, on: self, then: receive)
     coalesce(waiter, at: now)
     return waiter
   }
@@ -161,7 +155,7 @@ package final class CatalogGateway: Sendable {
     _ call: CatalogCall, for payer: QuotaCaller, by route: UpstreamRoute,
     then done: @escaping @Sendable () -> Void = {}
   ) {
-    let finish: @Sendable () -> Void = {
+    let finish: @Sendable (consuming CatalogReply) -> Void = { _ in
       self.withState { _ = $0.revalidating.remove(call.key) }
       done()
     }
@@ -170,21 +164,12 @@ package final class CatalogGateway: Sendable {
     // It is only to be compressed, or another request has refreshed it already.
     if case .hit(let selection) = lookup {
       compressInTurns(selection.response, of: call, by: route)
-      return finish()
+      return finish(.cancelled)
     }
     let end = now.elapsed + configuration.timeouts.whole
     let miss = CatalogMiss(call, for: payer, after: lookup, waited: .zero, end: end, route: route)
-    coalesce(CatalogWaiter(miss, for: .refresh(finish), on: self), at: now)
+    coalesce(CatalogWaiter(miss, isRefresh: true, on: self, then: finish), at: now)
   }
-}
-
-/// What a gateway knows behind its lock: the flights, and what decides about requests to Apple.
-struct GatewayState {
-  var coalescer = RequestCoalescer<CatalogWaiter>()
-  var unsharedTargets = UnsharedTargets()
-  /// The keys of stale responses that background requests refresh.
-  var revalidating: Set<CacheKey> = []
-  var admission: Admission
 }
 
 /// The upstream connections of one event loop, and that loop.
@@ -224,19 +209,23 @@ extension CatalogGateway {
     switch lookup {
     case .hit(let selection):
       if call.coding == .gzip, selection.response.awaitsCompression, selection.response.isLong { refresh() }
-      return hit(selection, call, at: now)
+      cache.countHit()
+      return .response(hit(selection, call, at: now))
     case .staleWhileRevalidate(let selection):
       if withState({ $0.revalidating.insert(call.key).inserted }) { refresh() }
-      return hit(selection, call, at: now)
+      cache.countHit()
+      return .response(hit(selection, call, at: now))
     case .unsatisfiable: return .failure(UpstreamFailure.onlyIfCached.response(CacheStatus(.unforwarded)))
     case .validate, .miss: return nil
     }
   }
 
-  private func hit(_ selection: Selection, _ call: CatalogCall, at now: CacheTime) -> CatalogReply {
-    cache.countHit()
-    let status = CacheStatus(.hit, timeToLive: selection.timeToLive)
-    return .response(fromCache(selection, to: call, status, at: now, isValidated: false))
+  private func hit(
+    _ selection: Selection, _ call: CatalogCall, _ detail: String? = nil, at now: CacheTime
+  ) -> Response {
+    var status = CacheStatus(.hit, timeToLive: selection.timeToLive)
+    status.detail = detail
+    return fromCache(selection, to: call, status, at: now, isValidated: false)
   }
 
   @inline(never)
@@ -255,10 +244,7 @@ extension CatalogGateway {
       }
       return .response(fromCache(selection, to: call, status, at: now, isValidated: true))
     case .found(let response):
-      let selection = Selection(response, now: now)
-      var hit = CacheStatus(.hit, timeToLive: selection.timeToLive)
-      hit.detail = "shared"
-      return .response(fromCache(selection, to: call, hit, at: now, isValidated: false))
+      return .response(hit(Selection(response, now: now), call, "shared", at: now))
     case .stream(let response): return .response(passThrough(response, to: call, status))
     case .failure(let failure, mayBeReplaced: false): return .failure(failure.response(status))
     case .failure(let failure, mayBeReplaced: true):
@@ -301,7 +287,7 @@ extension CatalogGateway {
       return nil
     }
     withAdmission { $0.counts.staleOnError += 1 }
-    return .response(stale(stored.response, to: call, CacheStatus(.hit), "stale-if-error", at: now))
+    return .response(hit(stored, call, "stale-if-error", at: now))
   }
 
   private func stale(

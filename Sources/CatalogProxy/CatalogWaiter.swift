@@ -13,10 +13,9 @@ final class CatalogWaiter: CancellableWork, Sendable {
   private let gateway: CatalogGateway
   private let state: Locked<State>
 
-  enum Purpose: Sendable {
-    case reply(@Sendable (consuming CatalogReply) -> Void)
-    /// The cache. The function is called at the end.
-    case refresh(@Sendable () -> Void)
+  /// What takes the reply. An optional function would need an allocation of its own.
+  struct Receiver: Sendable {
+    let take: @Sendable (consuming CatalogReply) -> Void
   }
 
   /// What the caller waits for.
@@ -30,23 +29,25 @@ final class CatalogWaiter: CancellableWork, Sendable {
 
   private struct State {
     /// Nil once the caller has its reply: a flight that goes on must not keep the caller's connection.
-    var purpose: Purpose?
+    var receiver: Receiver?
     var isCancelled = false
     /// What ends the wait after `staleAfter`.
     var alarm: (any CancellableWork)?
     var place = Place.none
 
     /// Ends the wait.
-    mutating func end() -> (Purpose?, (any CancellableWork)?, Place) {
+    mutating func end() -> (Receiver?, (any CancellableWork)?, Place) {
       defer { place = .none }
-      return (purpose.take(), alarm.take(), place)
+      return (receiver.take(), alarm.take(), place)
     }
   }
 
-  init(_ miss: CatalogMiss, for purpose: Purpose, on gateway: CatalogGateway) {
-    (self.miss, self.gateway) = (miss, gateway)
-    isRefresh = if case .refresh = purpose { true } else { false }
-    state = Locked(State(purpose: purpose))
+  init(
+    _ miss: CatalogMiss, isRefresh: Bool = false, on gateway: CatalogGateway,
+    then receive: @escaping @Sendable (consuming CatalogReply) -> Void
+  ) {
+    (self.miss, self.isRefresh, self.gateway) = (miss, isRefresh, gateway)
+    state = Locked(State(receiver: Receiver(take: receive)))
   }
 
   /// Takes note of the place of the wait. Returns false if the caller has gone.
@@ -61,7 +62,7 @@ final class CatalogWaiter: CancellableWork, Sendable {
   func waits(atMost alarm: any CancellableWork) {
     let isOver = state.withLock { state in
       state.alarm = alarm
-      return state.purpose == nil
+      return state.receiver == nil
     }
     if isOver { alarm.cancel() }
   }
@@ -75,8 +76,8 @@ final class CatalogWaiter: CancellableWork, Sendable {
   /// Ends the wait with an outcome. Returns false if it has ended before. `isElsewhere`: not on the route's loop.
   @discardableResult
   func resume(_ outcome: Outcome, isElsewhere: Bool = false) -> Bool {
-    let (purpose, alarm, place) = state.withLock { $0.end() }
-    guard let purpose else { return false }
+    let (receiver, alarm, place) = state.withLock { $0.end() }
+    guard let receiver else { return false }
     alarm?.cancel()
     let isFollower =
       switch place {
@@ -85,43 +86,41 @@ final class CatalogWaiter: CancellableWork, Sendable {
       case .own, .shared(_, isLeader: true): false
       }
     if isElsewhere {
-      Task(executorPreference: miss.route.executor) { self.finish(purpose, outcome, isFollower: isFollower) }
+      Task(executorPreference: miss.route.executor) { self.finish(outcome, isFollower: isFollower, receiver) }
     } else {
-      finish(purpose, outcome, isFollower: isFollower)
+      finish(outcome, isFollower: isFollower, receiver)
     }
     return true
   }
 
-  private func finish(_ purpose: Purpose, _ outcome: Outcome, isFollower: Bool) {
-    switch purpose {
-    case .reply(let receive):
-      switch outcome {
-      case .unshared: goOn(purpose) { fly(.single) }
-      case .found(let response) where !gateway.isUsable(response, for: miss.call): goOn(purpose) { fly(.single) }
-      case .alone: goOn(purpose) { fly(.passed) }
-      case .failure(let failure, _) where isFollower && gateway.mayJoinAgain(miss, failure):
-        goOn(purpose) { gateway.coalesce(self, at: gateway.clock.now, isAgain: true) }
-      default: receive(gateway.reply(to: miss, outcome, isCollapsed: isFollower))
-      }
-    case .refresh(let done):
+  private func finish(_ outcome: Outcome, isFollower: Bool, _ receiver: Receiver) {
+    guard !isRefresh else {
       if case .stream(let response) = outcome { response.content.cancel() }
-      done()
+      return receiver.take(.cancelled)
+    }
+    switch outcome {
+    case .unshared: goOn(receiver) { fly(.single) }
+    case .found(let response) where !gateway.isUsable(response, for: miss.call): goOn(receiver) { fly(.single) }
+    case .alone: goOn(receiver) { fly(.passed) }
+    case .failure(let failure, _) where isFollower && gateway.mayJoinAgain(miss, failure):
+      goOn(receiver) { gateway.coalesce(self, at: gateway.clock.now, isAgain: true) }
+    default: receiver.take(gateway.reply(to: miss, outcome, isCollapsed: isFollower))
     }
   }
 
   /// Waits for another flight, unless the caller has gone meanwhile.
-  private func goOn(_ purpose: Purpose, _ begin: () -> Void) {
+  private func goOn(_ receiver: Receiver, _ begin: () -> Void) {
     let isCancelled = state.withLock { state in
-      if !state.isCancelled { state.purpose = purpose }
+      if !state.isCancelled { state.receiver = receiver }
       return state.isCancelled
     }
-    isCancelled ? purpose.cancel() : begin()
+    isCancelled ? receiver.take(.cancelled) : begin()
   }
 
   /// Ends the wait of a caller that has gone, with a reply at once, so that nothing keeps its connection. A request that was
   /// sent goes on.
   func cancel() {
-    let (purpose, alarm, place) = state.withLock { state in
+    let (receiver, alarm, place) = state.withLock { state in
       state.isCancelled = true
       return state.end()
     }
@@ -131,15 +130,92 @@ final class CatalogWaiter: CancellableWork, Sendable {
     case .shared(let ticket, _): gateway.leave(ticket)
     case .own(let driver): driver.cancel()
     }
-    purpose?.cancel()
+    receiver?.take(.cancelled)
   }
 }
 
-extension CatalogWaiter.Purpose {
-  fileprivate func cancel() {
-    switch self {
-    case .reply(let receive): receive(.cancelled)
-    case .refresh(let done): done()
+/// Phase 4: concurrent requests for the same resource share one upstream request, which no single caller owns.
+extension CatalogGateway {
+  /// Lets a caller wait for the result of the request's flight, which starts if it does not exist. If the caller may have a
+  /// stale response, the wait ends after `staleAfter`, and the flight continues. `isAgain`: the caller has waited for another
+  /// flight before, and is counted already.
+  @inline(never)
+  func coalesce(_ waiter: CatalogWaiter, at now: CacheTime, isAgain: Bool = false) {
+    let miss = waiter.miss
+    let call = miss.call
+    let hasStale =
+      !waiter.isRefresh
+      && miss.stored.map { Selection($0.response, now: now).mayServeWhileWaiting(call.directives) } ?? false
+    let isUnshared = cache.isUnshared(call.key, now: now)
+    var admitted: Admission.Result?
+    let joining = withState { state -> Joining in
+      // A background request answers no caller.
+      if !waiter.isRefresh, !isAgain { state.admission.counts.misses += 1 }
+      guard !isUnshared else { return .unshared }
+      let key = FlightKey(call.key, sent: call.fields)
+      if hasStale, state.coalescer.isKept(key) { return .late }
+      let (ticket, driver) = state.coalescer.join(key, waiter) { FlightDriver(.shared($0), leader: waiter, on: self) }
+      let isWaiting = waiter.waits(at: .shared(ticket, isLeader: driver != nil))
+      if let driver {
+        // A flight that need not ask the replicas' store first is admitted in the same critical section.
+        if miss.route.shared == nil { admitted = state.enter(&driver.flight, of: driver, at: now) }
+      } else {
+        if !isAgain { state.admission.counts.collapsed += 1 }
+        state.addPlace(of: miss, to: ticket.flight, now: now.elapsed)
+      }
+      return .joined(ticket, driver, isWaiting: isWaiting)
+    }
+    switch joining {
+    case .joined(let ticket, let driver, let isWaiting):
+      driver?.begin(after: admitted.take())
+      if !isWaiting { return leave(ticket) }
+      guard hasStale else { return }
+      waiter.waits(
+        atMost: miss.route.upstream.alarm(after: configuration.staleAfter) {
+          self.withState { $0.coalescer.keep(ticket) }?.resume(.late)
+        })
+    case .unshared: waiter.fly(.single)
+    case .late: waiter.resume(.late)
+    }
+  }
+
+  private enum Joining: Sendable {
+    /// The place in a flight, and its driver if this caller is its leader. `isWaiting`: the caller has not gone.
+    case joined(FlightTicket, FlightDriver?, isWaiting: Bool)
+    /// Requests for this resource do not wait for each other.
+    case unshared
+    /// A waiter has left the flight with a stale response, and this caller may have it as well.
+    case late
+  }
+
+  /// Removes a caller that has gone from its flight.
+  func leave(_ ticket: FlightTicket) { withState { $0.coalescer.leave(ticket)?.abandoned }?.cancel() }
+
+  /// Resumes all waiting callers of a flight. On the leader's loop.
+  @inline(never)
+  func complete(_ flight: FlightID, _ outcome: Outcome) {
+    // Without the leader if it has gone.
+    let (first, followers) = withState { $0.coalescer.complete(flight) }
+    var isTaken = first?.resume(outcome) ?? false
+    if case .stream(let response) = outcome {
+      // The content can be read only on this event loop.
+      for waiter in followers { waiter.resume(.alone, isElsewhere: true) }
+      if !isTaken { response.content.cancel() }
+      return
+    }
+    // If only one caller may have the outcome, the first that waits gets it.
+    let isForOne = if case .response(let response, _, _) = outcome { !response.isShareable } else { false }
+    for waiter in followers {
+      if waiter.resume(isForOne && isTaken ? .unshared : outcome, isElsewhere: true) { isTaken = true }
+    }
+  }
+
+  /// Returns whether a follower joins the next flight, or begins it: the failure is about the rights and the deadline of the
+  /// caller that would have paid, and this one may have others.
+  func mayJoinAgain(_ miss: CatalogMiss, _ failure: UpstreamFailure) -> Bool {
+    switch failure.error.shortage {
+    case .queue, .queueTime, .circuit: return miss.end - clock.elapsed > leastTime
+    default: return false
     }
   }
 }
@@ -150,11 +226,11 @@ extension CatalogWaiter.Purpose {
 /// No waiter owns the upstream request, not even the first. When the last one leaves, a request that is not yet sent is
 /// cancelled, unless a waiter left it with a stale response (``keep(_:)``). ``leave(_:)``, ``keep(_:)`` and
 /// ``complete(_:)`` remove a waiter when they return it, so each waiter is returned exactly once.
-struct RequestCoalescer<Waiter> {
+struct RequestCoalescer<Waiter, Work, Turn> {
   fileprivate struct Members {
     let serial: UInt64
     /// The work that sends the upstream request.
-    var work: (any CancellableWork)?
+    var work: Work?
     /// The first waiter, which most flights have alone.
     var first: Waiter?
     /// The other waiters, by their serial numbers.
@@ -162,7 +238,7 @@ struct RequestCoalescer<Waiter> {
     /// Whether the flight continues without waiters.
     var isKept = false
     /// The place of the upstream request in the queue for a turn, also after it has left the queue; nil before it waits.
-    var turn: QueueTicket?
+    var turn: Turn?
 
     var isEmpty: Bool { first == nil && others.isEmpty }
 
@@ -178,14 +254,14 @@ struct RequestCoalescer<Waiter> {
   var count: Int { flights.count }
 
   /// Adds `waiter` to the flight of `key`, or to a new one with the work of `makeWork`, which the caller then begins.
-  mutating func join<Work: CancellableWork>(
+  mutating func join(
     _ key: FlightKey, _ waiter: Waiter, _ makeWork: (FlightID) -> Work
   ) -> (ticket: FlightTicket, work: Work?) {
     lastSerial &+= 1
     return Self.join(&flights[key, default: Members(serial: lastSerial)], key, waiter, lastSerial, makeWork)
   }
 
-  private static func join<Work: CancellableWork>(
+  private static func join(
     _ flight: inout Members, _ key: FlightKey, _ waiter: Waiter, _ serial: UInt64, _ makeWork: (FlightID) -> Work
   ) -> (ticket: FlightTicket, work: Work?) {
     let id = FlightID(key: key, serial: flight.serial)
@@ -202,7 +278,7 @@ struct RequestCoalescer<Waiter> {
 
   /// Removes a waiter. If it was the last, the flight ends, and later requests do not join it. Returns the waiter, and if it
   /// was the last one, the work that the caller must cancel. Nil if the response is already on its way to the waiter.
-  mutating func leave(_ ticket: FlightTicket) -> (waiter: Waiter, abandoned: (any CancellableWork)?)? {
+  mutating func leave(_ ticket: FlightTicket) -> (waiter: Waiter, abandoned: Work?)? {
     guard let waiter = remove(ticket) else { return nil }
     guard let flight = flights[ticket.flight.key], flight.isEmpty, !flight.isKept else { return (waiter, nil) }
     flights[ticket.flight.key] = nil
@@ -218,14 +294,14 @@ struct RequestCoalescer<Waiter> {
   }
 
   /// Notes that the upstream request of a flight waits for a turn. Returns the waiters besides the first, in any order.
-  mutating func waits(_ id: FlightID, for turn: QueueTicket) -> [Waiter] {
+  mutating func waits(_ id: FlightID, for turn: Turn) -> [Waiter] {
     guard let index = flights.index(forKey: id.key), flights.values[index].serial == id.serial else { return [] }
     flights.values[index].turn = turn
     return Array(flights.values[index].others.values)
   }
 
   /// Returns the last place of a flight in the queue for a turn; nil if it has not waited for one.
-  func turn(of id: FlightID) -> QueueTicket? { flights[id.key].flatMap { $0.serial == id.serial ? $0.turn : nil } }
+  func turn(of id: FlightID) -> Turn? { flights[id.key].flatMap { $0.serial == id.serial ? $0.turn : nil } }
 
   /// Returns whether a waiter of this key's flight received another response because the flight took long.
   func isKept(_ key: FlightKey) -> Bool { flights[key]?.isKept ?? false }
@@ -245,8 +321,8 @@ struct RequestCoalescer<Waiter> {
   }
 }
 
-extension RequestCoalescer.Members: Sendable where Waiter: Sendable {}
-extension RequestCoalescer: Sendable where Waiter: Sendable {}
+extension RequestCoalescer.Members: Sendable where Waiter: Sendable, Work: Sendable, Turn: Sendable {}
+extension RequestCoalescer: Sendable where Waiter: Sendable, Work: Sendable, Turn: Sendable {}
 
 /// The identity of one upstream request with any number of waiters. Unique within one coalescer.
 struct FlightID: Hashable, Sendable {
@@ -276,38 +352,4 @@ final class FlightKey: Hashable, Sendable {
 struct FlightTicket: Hashable, Sendable {
   let flight: FlightID
   let serial: UInt64
-}
-
-/// Targets whose latest response was for one caller only: `private`, `no-store`, `Vary: *` or with `Set-Cookie`.
-/// Requests for such a target do not wait for each other, because the gateway would send a request for each of them
-/// afterwards. The next response that callers may share removes the target, or its lifetime ends. An evicted target, or a
-/// collision of hashes, costs only latency or one request.
-struct UnsharedTargets: Sendable {
-  /// The time for which a target stays in the set: 30 s.
-  static let lifetime: Duration = .seconds(30)
-  /// The most targets in the set: 256, about 8 kB.
-  static let maximumCount = 256
-
-  /// The expiry of each target, by its hash.
-  private var ends: [UInt64: Duration] = [:]
-
-  var count: Int { ends.count }
-
-  func contains(_ key: CacheKey, now: Duration) -> Bool {
-    guard !ends.isEmpty, let end = ends[key.fingerprint] else { return false }
-    return now < end
-  }
-
-  /// Adds or removes a target according to its last response.
-  mutating func note(_ key: CacheKey, isShareable: Bool, now: Duration) {
-    guard !isShareable else {
-      if !ends.isEmpty { ends[key.fingerprint] = nil }
-      return
-    }
-    if ends.count >= Self.maximumCount, ends[key.fingerprint] == nil, let oldest = ends.min(by: { $0.value < $1.value })
-    {
-      ends[oldest.key] = nil
-    }
-    ends[key.fingerprint] = now + Self.lifetime
-  }
 }

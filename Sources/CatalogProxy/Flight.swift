@@ -108,6 +108,9 @@ struct Flight: ~Copyable, Sendable {
   private(set) var hasFreshToken = false
   /// Whether the last 401 may be about the user's token, or about its absence.
   private var isForUser = false
+  /// Whether the clock was set after the refused token was minted, which may be why Apple refuses it. Then another token
+  /// comes before all else.
+  private(set) var renewsFirst = false
 
   init(_ kind: Kind, of miss: CatalogMiss, content: (any ContentReader)? = nil, contentLength: Int? = nil) {
     (self.kind, call, payer) = (kind, miss.call, miss.payer)
@@ -139,8 +142,8 @@ struct Flight: ~Copyable, Sendable {
     case .unauthorized(let isForUser, let hasNewClock):
       if isCancelled { return .complete(.cancelled) }
       if hasNewClock { hasFreshToken = false }
-      self.isForUser = isForUser
-      return isForUser ? .test : .renew
+      (self.isForUser, renewsFirst) = (isForUser, hasNewClock)
+      return isForUser && !hasNewClock ? .test : .renew
     case .tested(let verdict): return tested(verdict)
     case .renewed(let isRenewed): return renewed(isRenewed)
     case .retry(let delay, let limited):
@@ -182,7 +185,8 @@ struct Flight: ~Copyable, Sendable {
   }
 
   private mutating func renewed(_ isRenewed: Bool) -> Action {
-    guard isRenewed else { return isForUser ? .fail401(isOfToken: true) : .test }
+    defer { renewsFirst = false }
+    guard isRenewed else { return isForUser && !renewsFirst ? .fail401(isOfToken: true) : .test }
     hasFreshToken = true
     return retry(after: .zero)
   }

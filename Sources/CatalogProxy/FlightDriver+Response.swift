@@ -10,6 +10,7 @@ import UpstreamAdmission
 extension FlightDriver {
   func evaluate(_ result: Result<UpstreamResponse, UpstreamError>) -> Flight.Event? {
     guard let attempt else { return nil }
+    note(.init(result), attempt)
     switch result {
     case .failure(let error): return failed(attempt, error)
     case .success(let response):
@@ -25,7 +26,6 @@ extension FlightDriver {
 
   @inline(never)
   private func failed(_ attempt: CatalogAttempt, _ error: UpstreamError) -> Flight.Event {
-    note(.failure(error.cause), attempt)
     // After a long wait for a turn or for the caller's content, a timeout does not show a failure of Apple.
     let hadLittleTime = timeouts(of: attempt).whole < gateway.configuration.timeouts.firstByte
     let isOurs = error.isTimeout && (hadLittleTime || !flight.isUntouched)
@@ -62,7 +62,6 @@ extension FlightDriver {
   private func head(of response: UpstreamResponse, _ attempt: CatalogAttempt) -> HeadFacts {
     let now = gateway.clock.now
     gateway.observer.noticed(.responded(after: now.elapsed - attempt.start.elapsed))
-    note(.status(response.status.code, response.version), attempt)
     let isFromCache = response.fields.has("age") && response.fields.text(of: "age") != "0"
     (receivedAt, date) = (now, FieldDate.seconds(ofOnly: "date", in: response.fields, now: now.wall))
     return HeadFacts(
@@ -125,12 +124,10 @@ extension FlightDriver {
   }
 
   private func unauthorized(_ attempt: CatalogAttempt) -> Flight.Event {
-    // The clock was set after this token was minted, which may be why Apple refuses it. The current token is a new one.
-    let hasNewClock = attempt.token.isFromAnotherClock(at: gateway.clock.now)
-    if hasNewClock, !gateway.hasRemoteTokens { _ = gateway.currentToken() }
     // A page is no answer of Apple's about the user. Apple's own 401 is empty, whatever its type says.
     let isPage = response.map { $0.contentLength != 0 && !$0.hasPassableType } ?? false
     let isForUser = flight.call.target.asksForUser && !isPage
+    let hasNewClock = attempt.token.isFromAnotherClock(at: gateway.clock.now)
     return .unauthorized(isForUser: isForUser, hasNewClock: hasNewClock)
   }
 
@@ -145,12 +142,15 @@ extension FlightDriver {
   /// Decides whether the request is sent again, with another developer token.
   func renew() -> Flight.Event? {
     guard let attempt else { return .renewed(false) }
+    if flight.renewsFirst {
+      return wait { [gateway, last = attempt.token.version] in
+        .renewed(await gateway.token().map { $0.version != last } ?? false && self.isSentAgain())
+      }
+    }
     switch gateway.refreshAction(after: attempt.token, isRetry: flight.hasFreshToken) {
     case .exhausted: return .renewed(false)
     case .retryWithCurrent: return .renewed(isSentAgain())
-    case .mint:
-      guard gateway.hasRemoteTokens else { return .renewed(gateway.currentToken() != nil && isSentAgain()) }
-      return wait { [gateway] in .renewed(await gateway.remoteToken() != nil && self.isSentAgain()) }
+    case .mint: return wait { [gateway] in .renewed(await gateway.token() != nil && self.isSentAgain()) }
     }
   }
 
@@ -184,6 +184,128 @@ extension FlightDriver {
       return .failed(failure.saying(await response.read(memory)))
     }
   }
+}
+
+/// Phase 9: the content of a response is stored, or passes on while it arrives.
+extension FlightDriver {
+  /// Stores the response if all of its content has arrived. Otherwise waits for the content.
+  func store() -> Flight.Event? {
+    guard let response, let attempt else { return nil }
+    guard response.status != .notModified else { return freshen(by: response, attempt) }
+    let limit = gateway.configuration.cache.largestContent
+    guard response.contentLength ?? 0 <= limit else { return .stored(stream(response)) }
+    var content = PartialContent(
+      response.content, length: response.contentLength, upTo: limit, gateway.configuration.memory)
+    do throws(ContentError) {
+      if let reading = try content.readAtOnce() { return .stored(outcome(of: reading, content)) }
+    } catch { return broken(error) }
+    gateway.noteHead(of: attempt)
+    return wait(isForStored: true) { [content] in
+      var content = content
+      do throws(ContentError) {
+        let reading = try await content.read()
+        return .stored(self.outcome(of: reading, content))
+      } catch { return self.broken(error) }
+    }
+  }
+
+  private func outcome(of reading: PartialContent.Reading, _ content: PartialContent) -> Outcome {
+    guard let response, let attempt else { return .cancelled }
+    switch reading {
+    case .whole: return store(response, content, attempt)
+    case .tooLong: return stream(content.response(response))
+    case .refused:
+      gateway.noteHead(of: attempt)
+      response.content.cancel()
+      self.attempt.take()?.release(.inconclusive)
+      return .failure(.overMemory, mayBeReplaced: true)
+    }
+  }
+
+  private func broken(_ error: ContentError) -> Flight.Event {
+    if let attempt = attempt.take() {
+      gateway.noteHead(of: attempt)
+      attempt.release(.inconclusive)
+    }
+    guard error != .cancelled else { return .interrupted(byCaller: false) }
+    return .failed(incomplete(error))
+  }
+
+  private func incomplete(_ error: ContentError) -> UpstreamFailure {
+    let error = UpstreamError(
+      error == .timedOut ? .responseTimeout : .responseIncomplete, .answered, "A response ended too early. \(error)")
+    gateway.observer.noticed(.exchangeFailed(error))
+    return UpstreamFailure(error, nextHop: nextHop, isChange: flight.isChange)
+  }
+
+  private func store(_ response: UpstreamResponse, _ content: PartialContent, _ attempt: CatalogAttempt) -> Outcome {
+    let (key, settings) = (flight.call.key, gateway.cacheSettings)
+    do throws(ContentCodingError) {
+      let whole = try StoredResponse(received(response, attempt), body: content.bytes, settings: settings)
+      let isStored = gateway.cache.store(whole, for: key, of: CacheOwner(flight.subject))
+      gateway.cache.noteSharing(of: whole, for: key, now: gateway.clock.now)
+      // The settings changed meanwhile, so the stored mark may be wrong. The waiting callers still get the response.
+      if settings != gateway.cacheSettings { gateway.cache.remove(key) }
+      return .response(whole, isStored: isStored, forwardStatus: nil)
+    } catch .tooLarge where flight.call.coding == .gzip {
+      return .stream(content.response(response))
+    } catch {
+      let sentence = "The content is not valid gzip, as its Content-Encoding says, or its decoded size is too large."
+      return .failure(incomplete(.broken(sentence)), mayBeReplaced: true)
+    }
+  }
+
+  /// Renews a stored response by a 304. A 304 may describe another version. Without validators, Apple sends that whole.
+  private func freshen(by response: UpstreamResponse, _ attempt: CatalogAttempt) -> Flight.Event {
+    response.content.cancel()
+    guard let stored = flight.stored else {
+      return .stored(.failure(.status(.notModified, nextHop: nextHop, isChange: false), mayBeReplaced: true))
+    }
+    let (key, settings) = (flight.call.key, gateway.cacheSettings)
+    let renewed = gateway.cache.freshen(
+      stored, for: key, by: received(response, attempt), settings: settings, of: CacheOwner(flight.subject))
+    guard let renewed else {
+      self.attempt = nil
+      gateway.settle(attempt)
+      return .mismatched
+    }
+    gateway.cache.noteSharing(of: renewed.response, for: key, now: gateway.clock.now)
+    if settings != gateway.cacheSettings { gateway.cache.remove(key) }
+    return .stored(.response(renewed.response, isStored: renewed.isStored, forwardStatus: 304))
+  }
+
+  /// Returns a response for the cache. Its age counts from the request of this attempt (RFC 9111 §4.2.3), not from the wait
+  /// for the turn.
+  private func received(_ response: UpstreamResponse, _ attempt: CatalogAttempt) -> ReceivedResponse {
+    var fields = gateway.policy.responseFields(response.fields, version: response.version, isForCache: true)
+    // With a music user token the response may be another one, which the caches of browsers cannot know.
+    if flight.call.target.mayDependOnUser { fields.append("Vary", Self.userTokens.span) }
+    return ReceivedResponse(
+      status: response.status, fields: fields, date: date, sent: flight.call.fields, requestedAt: attempt.start,
+      receivedAt: receivedAt)
+  }
+
+  private static let userTokens = Array("Music-User-Token, Media-User-Token".utf8)
+
+  func pass() -> Outcome { response.map { stream($0) } ?? .cancelled }
+
+  /// Lets the turn end when Apple has sent all of the content. More than the server keeps for a caller that reads slowly
+  /// holds the turn until the deadline at most.
+  private func stream(_ response: UpstreamResponse) -> Outcome {
+    guard let attempt = attempt.take() else { return .stream(response) }
+    gateway.noteHead(of: attempt)
+    response.content.arriveAhead(upTo: CatalogGateway.contentAhead, chargedTo: miss.call.holder) { result in
+      if case .success = result { attempt.release(.answered) } else { attempt.release(.inconclusive) }
+    }
+    attempt.end(after: miss.end - gateway.clock.elapsed, by: miss.route.upstream)
+    return .stream(response)
+  }
+}
+
+extension CatalogGateway {
+  /// The most content of a request that arrives before its turn, and of a response that waits for its caller after its
+  /// turn, in bytes: 1 MiB. Apple's requests have a few kilobytes, and nearly all responses fewer than this.
+  static var contentAhead: Int { 1 << 20 }
 }
 
 extension HTTPResponse.Status {

@@ -7,7 +7,7 @@ import UpstreamAdmission
 
 /// The driver of a ``Flight``: reports events to it, and performs its actions. It waits for a turn and for Apple's response
 /// without a task, because a task keeps its frames for as long as that takes. Tasks are for what is rare: content that has
-/// not arrived, a pause before another attempt, the end of a wait for a turn, a remote signer, and `/v1/test`.
+/// not arrived, a pause before another attempt, the end of a wait for a turn, a new token, and `/v1/test`.
 /// Confined to the loop of the flight's first caller, the leader. Any thread may call ``cancel()`` and ``take(_:)``.
 final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable {
   // Sendable by confinement; what `cancel` uses is behind a lock.
@@ -200,31 +200,20 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
   }
 
   private func mint(_ permit: ConcurrencyPermit, _ pass: UpstreamCircuit.Pass) -> Flight.Event? {
-    guard gateway.hasRemoteTokens else { return admit(permit, pass, gateway.currentToken()) }
-    return wait { [gateway] in
-      let token = await gateway.remoteToken()
-      guard !Task.isCancelled else { return self.admit(permit, pass, nil, or: .interrupted(byCaller: true)) }
-      let isLate = self.miss.end - gateway.clock.elapsed < gateway.leastTime
-      return isLate ? self.admit(permit, pass, nil, or: self.tooLate) : self.admit(permit, pass, token)
-    }
-  }
-
-  /// Begins the attempt of a request with a turn. Without a token, releases the turn and returns `failure`.
-  private func admit(
-    _ permit: ConcurrencyPermit, _ pass: UpstreamCircuit.Pass, _ token: ProxyToken?,
-    or failure: @autoclosure () -> Flight.Event = .failed(.noToken)
-  ) -> Flight.Event {
-    guard let token else {
-      let now = gateway.clock.elapsed
-      gateway.withAdmission { admission in
-        admission.release(permit, .inconclusive, now: now)
-        admission.record(.neutral, of: pass, now: now)
+    wait { [gateway] in
+      let (token, now) = (await gateway.token(), gateway.clock.now)
+      let isLate = self.miss.end - now.elapsed < gateway.leastTime
+      guard let token, !isLate, !Task.isCancelled else {
+        gateway.withAdmission { admission in
+          admission.release(permit, .inconclusive, now: now.elapsed)
+          admission.record(.neutral, of: pass, now: now.elapsed)
+        }
+        if Task.isCancelled { return .interrupted(byCaller: true) }
+        return isLate ? self.tooLate : .failed(.noToken)
       }
-      return failure()
+      self.attempt = gateway.withAdmission { $0.attempt(self.flight, permit, pass, token, at: now, on: gateway) }
+      return .admitted
     }
-    let now = gateway.clock.now
-    attempt = gateway.withAdmission { $0.attempt(flight, permit, pass, token, at: now, on: gateway) }
-    return .admitted
   }
 
   private func send() {
@@ -260,9 +249,9 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
     // A 401 whose meaning no caller waits for has its content still.
     if case .cancelled = outcome { response?.content.cancel() }
     response = nil
-    if let attempt = attempt.take() { gateway.settle(attempt, of: miss.call) }
+    if let attempt = attempt.take() { gateway.settle(attempt) }
     if let flight = flight.id {
-      gateway.complete(flight, outcome, leader: leader)
+      gateway.complete(flight, outcome)
     } else if !leader.resume(outcome), case .stream(let response) = outcome {
       response.content.cancel()
     }

@@ -13,10 +13,10 @@ package final class ProxyToken: Sendable {
   package let text: String
   /// The field `Authorization`, created once for all requests.
   let credential: FieldLines
-  /// The time after which the server mints another token, in seconds since the epoch.
-  package let refreshAt: Int
-  /// The time after which the server mints another token in the background; nil if it does not.
-  package let renewAt: Int?
+  /// The time after which ``CatalogGateway/renewToken()`` mints another token, in seconds since the epoch.
+  let renewAt: Int
+  /// The time after which requests wait for another token.
+  let refreshAt: Int
   /// When the token expires, in seconds since the epoch. It is never sent from then on.
   package let expiresAt: Int
   /// The ID of the key that signed the token, for the log. Nil if the source does not tell.
@@ -25,15 +25,15 @@ package final class ProxyToken: Sendable {
   let version: TokenVersion?
   let madeAt: CacheTime?
 
-  package init(text: String, refreshAt: Int, renewAt: Int? = nil, expiresAt: Int, keyID: String? = nil) {
+  package init(text: String, renewAt: Int? = nil, refreshAt: Int, expiresAt: Int, keyID: String? = nil) {
     (self.text, credential, self.keyID) = (text, HeaderPolicy.credential(text), keyID)
-    (self.refreshAt, self.renewAt, self.expiresAt) = (refreshAt, renewAt, expiresAt)
+    (self.renewAt, self.refreshAt, self.expiresAt) = (renewAt ?? refreshAt, refreshAt, expiresAt)
     (version, madeAt) = (nil, nil)
   }
 
   private init(_ token: ProxyToken, _ version: TokenVersion, madeAt: CacheTime) {
     (text, credential, keyID) = (token.text, token.credential, token.keyID)
-    (refreshAt, renewAt, expiresAt) = (token.refreshAt, token.renewAt, token.expiresAt)
+    (renewAt, refreshAt, expiresAt) = (token.renewAt, token.refreshAt, token.expiresAt)
     (self.version, self.madeAt) = (version, madeAt)
   }
 
@@ -50,78 +50,65 @@ package final class ProxyToken: Sendable {
 }
 
 package protocol TokenSource: Sendable {
-  /// Whether a signer outside of the server signs, so that minting may take seconds: no event loop waits for it.
-  var isRemote: Bool { get }
-  /// Mints a token at a time in seconds since the epoch. Throws an error that is a sentence for the log.
+  /// Mints a token at a time in seconds since the epoch, which may take seconds. Throws an error that is a sentence for the
+  /// log.
   func mint(now: Int) throws -> ProxyToken
 }
 
-extension TokenSource {
-  package var isRemote: Bool { false }
+/// A source of developer tokens, and the queue on which it mints them one after the other, so that no event loop waits for
+/// a signer. Each source has a queue of its own: a new key does not wait for the signer of the last one.
+struct TokenMint: Sendable {
+  let source: any TokenSource
+  let queue = DispatchQueue(label: "upstream tokens")
+  /// The number of the source.
+  let serial: Int
 }
 
-/// Phase 6: the developer token to send. A key of the server signs at once. A remote signer may take seconds, so it signs
-/// on a queue: ahead of time, so that requests rarely wait for a token, and those that do wait in a task.
+/// Phase 6: the developer token to send. Requests that need one before it is minted wait in tasks.
 extension CatalogGateway {
-  var hasRemoteTokens: Bool { withAdmission { $0.tokenSource?.isRemote ?? false } }
-
-  /// Returns the token to send. Mints one if the gateway has no token, if the current one is half used up, if a 401
+  /// Returns the token to send. Mints one if the gateway has no token, if the current one is past its `refreshAt`, if a 401
   /// requires a new one, or if the wall clock was set since. If minting fails, it returns the last token, or nil.
-  /// Only one event loop mints a token. The other loops wait for its signature, which takes less time than their own.
-  func currentToken() -> ProxyToken? { usableToken ?? minting.withLock { _ in usableToken ?? mint(remotely: false) } }
-
-  /// Returns the token to send, as ``currentToken()`` does, and waits for the remote signer if that is missing.
-  func remoteToken() async -> ProxyToken? {
-    if let token = usableToken { return token }
-    return await withCheckedContinuation { continuation in
-      signing.async { continuation.resume(returning: self.usableToken ?? self.mint(remotely: true)) }
+  func token() async -> ProxyToken? {
+    while let present = withAdmission({ $0.tokenMint }) {
+      if let token = usableToken { return token }
+      let isPresent = await withCheckedContinuation { continuation in
+        present.queue.async { continuation.resume(returning: self.usableToken != nil || self.mint(by: present)) }
+      }
+      let now = clock.now
+      if isPresent { return withAdmission { $0.unexpiredToken(now: now) } }
     }
+    return nil
   }
 
-  /// Signs another token in the background if it is due, with a remote signer. The present one stays in use until then.
-  package func renewRemoteToken() {
-    guard hasRemoteTokens, isTokenDue else { return }
-    signing.async { if self.isTokenDue { _ = self.mint(remotely: true) } }
+  /// Mints another token in the background if it is due. The present one stays in use until then.
+  package func renewToken() {
+    guard isTokenDue, let present = withAdmission({ $0.tokenMint }) else { return }
+    present.queue.async { if self.isTokenDue { _ = self.mint(by: present) } }
   }
 
-  private var isTokenDue: Bool {
-    guard let token = usableToken else { return true }
-    return token.renewAt.map { $0 <= clock.now.wall } ?? false
-  }
+  private var isTokenDue: Bool { usableToken.map { $0.renewAt <= clock.now.wall } ?? true }
 
   private var usableToken: ProxyToken? {
     let now = clock.now
     return withAdmission { $0.usableToken(now: now) }
   }
 
-  /// Mints a token with the present key. The caller holds `minting`, or is on `signing` if that key is remote. If minting
-  /// fails, returns the last token, or nil.
-  private func mint(remotely: Bool) -> ProxyToken? {
-    while true {
-      let now = clock.now
-      let (source, serial) = withAdmission { ($0.tokenSource, $0.tokenSourceVersion) }
-      guard let source else { return nil }
-      guard source.isRemote == remotely else {
-        // A reload has brought another kind of signer.
-        return remotely ? currentToken() : withAdmission { $0.unexpiredToken(now: now) }
-      }
-      let made = Result { try source.mint(now: now.wall) }
-      if case .failure(let error) = made { observer.noticed(.tokenFailed("\(error)")) }
-      let (isOfPresentKey, token) = withAdmission { admission in
-        (admission.take(made, remotely: remotely, ofSource: serial, at: now), admission.unexpiredToken(now: now))
-      }
-      // Otherwise the key has changed meanwhile.
-      if isOfPresentKey { return token }
-    }
+  /// Mints a token, on the queue of its source. Returns false if the key has changed, before or meanwhile.
+  private func mint(by present: TokenMint) -> Bool {
+    guard withAdmission({ $0.tokenMint?.serial }) == present.serial else { return false }
+    let now = clock.now
+    let made = Result { try present.source.mint(now: now.wall) }
+    if case .failure(let error) = made { observer.noticed(.tokenFailed("\(error)")) }
+    return withAdmission { $0.take(made, ofSource: present.serial, at: now) }
   }
 }
 
 extension Admission {
   /// Takes a token that was minted, or goes on with the last one if that has failed. Returns false if the key has changed.
   fileprivate mutating func take(
-    _ made: Swift.Result<ProxyToken, any Error>, remotely: Bool, ofSource serial: Int, at now: CacheTime
+    _ made: Swift.Result<ProxyToken, any Error>, ofSource serial: Int, at now: CacheTime
   ) -> Bool {
-    guard tokenSourceVersion == serial else { return false }
+    guard tokenMint?.serial == serial else { return false }
     switch made {
     case .success(let made):
       // Otherwise a 401 has already started another version.
@@ -132,8 +119,8 @@ extension Admission {
       counts.tokensMinted += 1
       token = made.numbered(tokenRefresh.current, at: now)
     case .failure:
-      // After a 401 the last token is the best one still, and no request waits for the remote signer again.
-      if remotely, let token, token.version != tokenRefresh.current, let time = token.madeAt {
+      // After a 401 the last token is the best one still, and no request waits for the signer again.
+      if let token, token.version != tokenRefresh.current, let time = token.madeAt {
         self.token = token.numbered(tokenRefresh.current, at: time)
       }
     }
@@ -230,7 +217,6 @@ extension CatalogGateway {
     let asked = response.fields.text(of: "retry-after").flatMap { Duration(retryAfter: $0, now: clock.now.wall) }
     let rate = withAdmission { admission in
       admission.counts.limited += 1
-      admission.recentRefusals.record(now: end)
       admission.limit.refusedWithoutTurn(sentAt: start, retryAfter: asked, now: end)
       admission.limitChanged(now: end)
       return admission.limit.rate
@@ -254,13 +240,4 @@ package struct TokenTest: Sendable {
   package let reason: String?
 
   package init(_ verdict: TokenVerdict, _ reason: String?) { (self.verdict, self.reason) = (verdict, reason) }
-}
-
-extension UpstreamAttempt.Result {
-  fileprivate init(_ result: Result<UpstreamResponse, UpstreamError>) {
-    switch result {
-    case .success(let response): self = .status(response.status.code, response.version)
-    case .failure(let error): self = .failure(error.cause)
-    }
-  }
 }

@@ -4,7 +4,7 @@ import HTTPTypes
 import Locks
 import Synchronization
 
-/// The one cache of the process (RFC 9111), shared by all event loops. A lock guards only the store. All decisions happen
+/// The one cache of the process (RFC 9111), shared by all event loops. A lock guards only what is stored. All decisions happen
 /// outside of it, on responses that never change.
 public final class ResponseCache: Sendable {
   private let state: Locked<State>
@@ -12,6 +12,7 @@ public final class ResponseCache: Sendable {
 
   private struct State {
     var store: ResponseStore
+    var unshared = UnsharedTargets()
     /// The keys of the responses that are being compressed, and how many of these are long.
     var compressing: Set<CacheKey> = []
     var longCompressions = 0
@@ -42,6 +43,16 @@ public final class ResponseCache: Sendable {
 
   /// Counts a response that a caller gets from the cache.
   public func countHit() { hits.add(1, ordering: .relaxed) }
+
+  /// Notes for ``isUnshared(_:now:)`` whether callers may share the upstream's response to a target.
+  package func noteSharing(of response: StoredResponse, for key: CacheKey, now: CacheTime) {
+    state.withLock { $0.unshared.note(key, isShareable: response.isShareable, now: now.monotonic) }
+  }
+
+  /// Returns whether the last response to a target was for one caller only, so that others should not wait for the next one.
+  package func isUnshared(_ key: CacheKey, now: CacheTime) -> Bool {
+    state.withLock { $0.unshared.contains(key, now: now.monotonic) }
+  }
 
   /// Stores a response in place of the matching one, at the cost of its owner's share. Returns whether it was stored. A
   /// refused response still removes the stored one if its status describes the target and not a failure.

@@ -296,3 +296,37 @@ struct OwnerQueues {
     if before == 0 { clients += 1 } else if callers[client] == 0 { clients -= 1 }
   }
 }
+
+/// Targets whose latest response was for one caller only: `private`, `no-store`, `Vary: *` or with `Set-Cookie`.
+/// Requests for such a target do not wait for each other, because the proxy would send a request for each of them
+/// afterwards. The next response that callers may share removes the target, or its lifetime ends. An evicted target, or a
+/// collision of hashes, costs only latency or one request.
+struct UnsharedTargets: Sendable {
+  /// The time for which a target stays in the set, in nanoseconds: 30 s.
+  static let lifetime = 30_000_000_000
+  /// The most targets in the set: 256, about 8 kB.
+  static let maximumCount = 256
+
+  /// The expiry of each target on the monotonic clock, by its hash.
+  private var ends: [UInt64: Int] = [:]
+
+  var count: Int { ends.count }
+
+  func contains(_ key: CacheKey, now: Int) -> Bool {
+    guard !ends.isEmpty, let end = ends[key.fingerprint] else { return false }
+    return now < end
+  }
+
+  /// Adds or removes a target according to its last response.
+  mutating func note(_ key: CacheKey, isShareable: Bool, now: Int) {
+    guard !isShareable else {
+      if !ends.isEmpty { ends[key.fingerprint] = nil }
+      return
+    }
+    if ends.count >= Self.maximumCount, ends[key.fingerprint] == nil, let oldest = ends.min(by: { $0.value < $1.value })
+    {
+      ends[oldest.key] = nil
+    }
+    ends[key.fingerprint] = now + Self.lifetime
+  }
+}

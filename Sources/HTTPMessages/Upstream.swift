@@ -200,6 +200,37 @@ public struct UpstreamError: Error, Sendable, Equatable, CustomStringConvertible
   }
 }
 
+/// The value of `Proxy-Status` (RFC 9209): the failure on the way to the upstream, and the proxy that reports it.
+package struct ProxyStatus: Sendable, Equatable {
+  /// The error type (RFC 9209 §2.3); nil if the upstream's response itself is the problem.
+  package var error: String?
+  package var receivedStatus: Int?
+  package var nextHop: String?
+
+  package init(error: String? = nil, receivedStatus: Int? = nil, nextHop: String? = nil) {
+    (self.error, self.receivedStatus, self.nextHop) = (error, receivedStatus, nextHop)
+  }
+
+  /// The field value: a list of one item with parameters (RFC 9651 §3.3).
+  package var fieldValue: String {
+    var value = "musickit-token-server"
+    if let error { value += "; error=\(error)" }
+    if let receivedStatus { value += "; received-status=\(receivedStatus)" }
+    if let nextHop { value += "; next-hop=\(Self.string(nextHop))" }
+    return value
+  }
+
+  /// Returns a structured string (RFC 9651 §3.3.3): printable ASCII with escaped quotes and backslashes.
+  private static func string(_ text: String) -> String {
+    var value = "\""
+    for scalar in text.unicodeScalars where (" "..."~").contains(scalar) {
+      if scalar == "\"" || scalar == "\\" { value += "\\" }
+      value.unicodeScalars.append(scalar)
+    }
+    return value + "\""
+  }
+}
+
 /// A reader of message content that arrives in parts (RFC 9110 §6.4): of a request that the server receives, or of an
 /// upstream's response. The reader sets the pace: the transport receives at most its own window ahead of the reader.
 /// Confined to its event loop, and read by one task at a time.

@@ -30,6 +30,8 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
   var groupLimit = 0
   /// Whether there was a 429 since this replica was last in a group.
   var hasLearned = false
+  /// The 429s of the last minute, in slots of ten seconds.
+  private var refusals = RollingCounts(slots: 6)
   var known: [QuotaCaller: Caller] = [:]
   /// All clients that have sent a request, each in its slot.
   var clients: [Client] = []
@@ -120,9 +122,8 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
       adaptive.succeeded(inFlight: inFlight, isWanted: waiting > 0)
       pacing.answered(sentAt: sent, now: self.now)
     case .limited(let retryAfter):
-      hasLearned = true
       client.counts.limited += 1
-      pacing.refused(sentAt: sent, retryAfter: retryAfter?.inSeconds, now: self.now)
+      refused(sentAt: sent, retryAfter: retryAfter, now: self.now)
     case .inconclusive: break
     }
     permit.isReleased = true
@@ -144,8 +145,19 @@ public struct ConcurrencyLimit<Waiter: Sendable>: Sendable {
 
   /// Records a 429 for a request that took no turn.
   public mutating func refusedWithoutTurn(sentAt: Duration, retryAfter: Duration?, now: Duration) {
+    refused(sentAt: sentAt.inSeconds, retryAfter: retryAfter, now: now.inSeconds)
+  }
+
+  private mutating func refused(sentAt: Double, retryAfter: Duration?, now: Double) {
     hasLearned = true
-    pacing.refused(sentAt: sentAt.inSeconds, retryAfter: retryAfter?.inSeconds, now: now.inSeconds)
+    refusals.add(in: Int(now / 10))
+    pacing.refused(sentAt: sentAt, retryAfter: retryAfter?.inSeconds, now: now)
+  }
+
+  /// Returns the number of 429s in the last minute.
+  package func recentRefusals(now: Duration) -> Int {
+    let slot = Int(now.inSeconds / 10)
+    return refusals.sum(from: slot - 5, through: slot)
   }
 
   /// Returns the waiters that the pacer held back until now.

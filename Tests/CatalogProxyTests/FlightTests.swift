@@ -1,11 +1,11 @@
 import Bytes
 import HTTP1
-import HTTPCache
 import HTTPMessages
 import HTTPTypes
 import Testing
 
 @testable import CatalogProxy
+@testable import HTTPCache
 @testable import UpstreamAdmission
 
 @Suite("A flight")
@@ -29,7 +29,8 @@ struct FlightTests {
   private static let streamed = Step.event(.stored(.stream(.scripted())))
   private static let at401 = (
     ours: Step.event(.unauthorized(isForUser: false, hasNewClock: false)),
-    users: Step.event(.unauthorized(isForUser: true, hasNewClock: false))
+    users: Step.event(.unauthorized(isForUser: true, hasNewClock: false)),
+    usersByNewClock: Step.event(.unauthorized(isForUser: true, hasNewClock: true))
   )
 
   private func flight(_ subject: Subject) throws -> Flight {
@@ -135,6 +136,23 @@ struct FlightTests {
         "a user's 401, and Apple refuses every token", .passed,
         [.event(.admitted), at401.users, .event(.tested(.refused)), .event(.renewed(false))],
         ["admit", "send", "test", "renew", "fail401(token)"]
+      ),
+      (
+        "a user's 401 after the clock was set, and another token", .passed,
+        [.event(.admitted), at401.usersByNewClock, .event(.renewed(true))], ["admit", "send", "renew", "admit"]
+      ),
+      (
+        "a user's 401 after the clock was set, and no other token, but Apple accepts this one", .passed,
+        [.event(.admitted), at401.usersByNewClock, .event(.renewed(false)), .event(.tested(.accepted))],
+        ["admit", "send", "renew", "test", "pass"]
+      ),
+      (
+        "a user's 401 after the clock was set, and Apple refuses every token", .passed,
+        [
+          .event(.admitted), at401.usersByNewClock, .event(.renewed(false)), .event(.tested(.refused)),
+          .event(.renewed(false)),
+        ],
+        ["admit", "send", "renew", "test", "renew", "fail401(token)"]
       ),
       (
         "401, and the caller goes before it is understood", .passed,

@@ -44,6 +44,7 @@ struct GivenUpTests {
     let proxy = CatalogGateway(
       .init(upstream: "https://a.example", nextHop: "a.example"), observer: Silent(), clock: clock)
     proxy.use(Tokens())
+    _ = await proxy.token()
     let target = try CatalogTarget(
       path: Array("/v1/catalog/us/songs/1".utf8).span, query: nil, allowsMe: false, hasUserToken: false)
     let call = CatalogCall(

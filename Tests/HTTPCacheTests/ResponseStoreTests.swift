@@ -219,4 +219,16 @@ struct ResponseStoreTests {
     cache.removeAll()
     #expect(cache.statistics.bytes == 0)
   }
+
+  @Test("the list of targets that are not shared is bounded and forgets the oldest first")
+  func bound() {
+    var targets = UnsharedTargets()
+    for index in 0..<1000 { targets.note(CacheKey("/\(index)"), isShareable: false, now: index) }
+    #expect(targets.count == UnsharedTargets.maximumCount)
+    #expect(!targets.contains(CacheKey("/0"), now: 1000))
+    #expect(targets.contains(CacheKey("/999"), now: 1000))
+    targets.note(CacheKey("/999"), isShareable: true, now: 1000)
+    #expect(!targets.contains(CacheKey("/999"), now: 1000))
+    #expect(!targets.contains(CacheKey("/998"), now: UnsharedTargets.lifetime + 998))
+  }
 }

@@ -210,6 +210,63 @@ package enum FieldRefusal: Error, Sendable, Equatable {
   package static func == (left: FieldRefusal, right: FieldRefusal) -> Bool { left.detail == right.detail }
 }
 
+/// Which content of Apple's passes.
+extension UpstreamResponse {
+  /// Whether the content is JSON (RFC 6839 §3.1): Apple's own, and not a page of a server before Apple's.
+  var isJSON: Bool { contentLength != 0 && (hasUsualType || MediaType(self)?.isJSON ?? false) }
+  /// Whether content of this type passes. Without a type it does: browsers do not run it, because of `nosniff`.
+  var hasPassableType: Bool { hasUsualType || MediaType(self)?.isPassable ?? !fields.has("content-type") }
+  /// The media type, for an error; nil if the response has none, or one that is not safe to quote.
+  var typeName: String? { MediaType(self)?.name }
+
+  /// Whether the type is `application/json`, spelled as Apple does in nearly every response. Saves 2,400 instructions.
+  private var hasUsualType: Bool {
+    let fields = fields
+    guard case .single(let value) = fields.value(of: "content-type") else { return false }
+    let usual: StaticString = "application/json"
+    let bytes = fields.bytes.span
+    let end = value.lowerBound + usual.utf8CodeUnitCount
+    guard end <= value.upperBound, bytes.equals(value.lowerBound..<end, usual) else { return false }
+    guard end < value.upperBound else { return true }
+    guard bytes[end] == UInt8(ascii: ";") else { return false }
+    return (end..<value.upperBound).allSatisfy { bytes[$0] != UInt8(ascii: ",") }
+  }
+}
+
+/// A media type (RFC 9110 §8.3.1) without its parameters.
+private struct MediaType {
+  private let bytes: [UInt8]
+
+  /// Returns nil if the type is absent or malformed. A browser takes what follows the last comma for the type, also in a
+  /// parameter (the Fetch standard, "extract a MIME type").
+  init?(_ response: UpstreamResponse) {
+    guard let text = response.fields.text(of: "content-type"), !text.utf8.contains(UInt8(ascii: ",")) else {
+      return nil
+    }
+    bytes = text.utf8.prefix { $0 != UInt8(ascii: ";") && !$0.isWhitespace }.map(\.lowercased)
+    let rest = text.utf8.dropFirst(bytes.count).drop(while: \.isWhitespace)
+    guard (3...100).contains(bytes.count), bytes.contains(UInt8(ascii: "/")),
+      rest.first ?? UInt8(ascii: ";") == UInt8(ascii: ";"),
+      bytes.allSatisfy({ $0.isUnreservedInURI || $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "+") })
+    else { return nil }
+  }
+
+  var name: String { String(decoding: bytes, as: UTF8.self) }
+
+  var isJSON: Bool {
+    bytes.elementsEqual("application/json".utf8)
+      || (bytes.starts(with: "application/".utf8) && bytes.suffix(5).elementsEqual("+json".utf8))
+  }
+
+  /// Whether a browser that opens the content runs nothing in it, whatever it contains.
+  var isPassable: Bool { isJSON || Self.passable.contains { bytes.elementsEqual($0.bytes) } }
+
+  /// The types beside JSON. SVG, XML and HTML are not among them: they can have scripts.
+  private static let passable: [ByteString] = [
+    "application/octet-stream", "image/gif", "image/jpeg", "image/png", "image/webp", "text/plain",
+  ]
+}
+
 /// Scheme and authority of the upstream, to recognize them in a `Location`.
 struct UpstreamOrigin: Sendable {
   /// The beginnings of its URIs, and of references that lack only the scheme (RFC 3986 §4.2), with and without the default

@@ -71,7 +71,15 @@ public struct TargetDefect: Error {
   }
 
   private static func sentence(about part: Range<Int>, of text: Span<UInt8>) -> String {
-    let part = part.lowerBound..<max(part.upperBound, part.lowerBound + text.lengthBeyondASCII(at: part.lowerBound))
+    var character: UnicodeScalar?
+    var part = part
+    if text[part.lowerBound] >= 0x80 {
+      var rest: [UInt8] = []
+      rest.append(copying: text.extracting(part.lowerBound..<min(part.lowerBound + 4, text.count)))
+      var (bytes, decoder) = (rest.makeIterator(), UTF8())
+      if case .scalarValue(let scalar) = decoder.decode(&bytes) { character = scalar }
+      part = part.lowerBound..<part.lowerBound + (character.map { UTF8.width($0) } ?? 1)
+    }
     var encoded: [UInt8] = []
     for index in part {
       if text[index].isControlOrSpace || text[index] >= 0x80 {
@@ -83,29 +91,10 @@ public struct TargetDefect: Error {
     let written = String(decoding: encoded, as: UTF8.self)
     let position = "at byte \(part.lowerBound + 1)"
     guard text[part.lowerBound] >= 0x80 else { return "It is \(written), \(position)." }
-    var raw: [UInt8] = []
-    raw.append(copying: text.extracting(part))
-    guard let scalar = String(validating: raw, as: UTF8.self)?.unicodeScalars.first else {
-      return "It is a byte that is not UTF-8, \(position): \(written)."
-    }
-    let name = scalar.isVisible ? "“\(scalar)”" : "U+" + String(scalar.value, radix: 16, uppercase: true)
+    guard let character else { return "It is a byte that is not UTF-8, \(position): \(written)." }
+    let name =
+      character.isVisible ? "“\(character)”" : "U+" + String(character.value, radix: 16, uppercase: true)
     return "It is \(name), \(position): write \(written)."
-  }
-}
-
-extension Span<UInt8> {
-  /// Returns the length of the UTF-8 character beyond ASCII at `index`, 1 for a byte that begins none, and 0 for ASCII.
-  fileprivate func lengthBeyondASCII(at index: Int) -> Int {
-    let length =
-      switch self[index] {
-      case ..<0x80: 0
-      case 0xC2..<0xE0: 2
-      case 0xE0..<0xF0: 3
-      case 0xF0..<0xF5: 4
-      default: 1
-      }
-    let isWhole = index + length <= count && (1..<Swift.max(length, 1)).allSatisfy { self[index + $0] & 0xC0 == 0x80 }
-    return isWhole ? length : Swift.min(length, 1)
   }
 }
 

@@ -1,6 +1,10 @@
+import Bytes
+import HTTP1
 import HTTPCache
 import HTTPMessages
 import HTTPTypes
+import JSON
+import Memory
 import UpstreamAdmission
 
 /// A failure to get a response from Apple. Only this type turns causes into responses to callers.
@@ -151,29 +155,50 @@ extension Duration {
   }
 }
 
-/// The value of `Proxy-Status` (RFC 9209): the failure on the way to the upstream, and the proxy that reports it.
-struct ProxyStatus: Sendable, Equatable {
-  /// The error type (RFC 9209 §2.3); nil if the upstream's response itself is the problem.
-  var error: String?
-  var receivedStatus: Int?
-  var nextHop: String?
+/// What Apple says in an error response.
+extension UpstreamResponse {
+  /// The maximum size of the content in bytes, encoded and decoded: 16 KiB. Apple's errors have some hundred.
+  private static let mostBytes = 16_384
+  /// The maximum number of values in the content.
+  private static let mostValues = 512
 
-  /// The field value: a list of one item with parameters (RFC 9651 §3.3).
-  var fieldValue: String {
-    var value = "musickit-token-server"
-    if let error { value += "; error=\(error)" }
-    if let receivedStatus { value += "; received-status=\(receivedStatus)" }
-    if let nextHop { value += "; next-hop=\(Self.string(nextHop))" }
-    return value
+  var words: ReplacedResponse { words(of: []) }
+
+  /// What fields and content say. Reads the content if it is short JSON, and cancels it otherwise.
+  func read(_ memory: MemoryBudget) async -> ReplacedResponse {
+    if var error = errorContent(memory), case .whole? = try? await error.read() { return words(of: error.bytes) }
+    content.cancel()
+    return words
   }
 
-  /// Returns a structured string (RFC 9651 §3.3.3): printable ASCII with escaped quotes and backslashes.
-  private static func string(_ text: String) -> String {
-    var value = "\""
-    for scalar in text.unicodeScalars where (" "..."~").contains(scalar) {
-      if scalar == "\"" || scalar == "\\" { value += "\\" }
-      value.unicodeScalars.append(scalar)
-    }
-    return value + "\""
+  /// What fields and content say, if the content has arrived. Cancels the content.
+  func readAtOnce(_ memory: MemoryBudget) -> ReplacedResponse {
+    defer { content.cancel() }
+    guard var error = errorContent(memory), case .whole? = try? error.readAtOnce() else { return words }
+    return words(of: error.bytes)
+  }
+
+  private func errorContent(_ memory: MemoryBudget) -> PartialContent? {
+    guard isJSON, contentLength ?? 0 <= Self.mostBytes else { return nil }
+    return PartialContent(content, length: contentLength, upTo: Self.mostBytes, memory)
+  }
+
+  private func words(of content: [UInt8]) -> ReplacedResponse {
+    let isGzip = !content.isEmpty && fields.text(of: "content-encoding") == "gzip"
+    let text = isGzip ? try? Gzip.inflate(content, limit: Self.mostBytes) : content
+    let error = text.flatMap { JSONReader.read($0, values: Self.mostValues)?["errors"]?.elements.first }
+    func member(_ name: String) -> String? { error?[name]?.string.flatMap { Self.printable($0.bytes) } }
+    func field(_ name: StaticString) -> String? { fields.text(of: name).flatMap { Self.printable(Array($0.utf8)) } }
+    return ReplacedResponse(
+      status: status.code, code: member("code"), id: member("id"), title: member("title"),
+      correlationKey: field("x-apple-jingle-correlation-key"), requestUUID: field("x-apple-request-uuid"),
+      retryAfter: field("retry-after"))
+  }
+
+  /// Returns text of the upstream's that is safe in a log and in a response: short printable ASCII. Nil for any other.
+  private static func printable(_ text: [UInt8]) -> String? {
+    guard (1...ReplacedResponse.longestText).contains(text.count), text.allSatisfy({ (0x20..<0x7F).contains($0) })
+    else { return nil }
+    return String(decoding: text, as: UTF8.self)
   }
 }

@@ -63,7 +63,8 @@ final class CatalogService: Sendable {
     }
     guard snapshot.minter !== previous?.minter else { return }
     proxy.use(CatalogTokens(minter: snapshot.minter))
-    proxy.renewRemoteToken()
+    // A key of the server signs when a request needs a token.
+    if snapshot.minter.key.remote != nil { proxy.renewToken() }
   }
 
   /// Responds from the cache or from Apple. `receive` takes the reply, once, on the loop of the context.
@@ -145,16 +146,15 @@ package struct CatalogTokens: TokenSource {
   /// The lifetime in seconds: harmless with a clock off by minutes, and a token that leaks upstream is worth little.
   private static let lifetime = 3600
 
-  package var isRemote: Bool { minter.key.remote != nil }
-
   package func mint(now: Int) throws -> ProxyToken {
     let lifetime = min(Self.lifetime, minter.policy.maxTTL)
     let token = try minter.freshToken(ttl: lifetime, now: now)
-    let (half, keyID) = (now + lifetime / 2, "\(minter.key.keyID)")
+    let half = now + lifetime / 2
     // With a remote signer, the second half is time for one that is down.
+    let refreshAt = minter.key.remote == nil ? half : now + lifetime * 11 / 12
     return ProxyToken(
-      text: token.string, refreshAt: isRemote ? now + lifetime * 11 / 12 : half, renewAt: isRemote ? half : nil,
-      expiresAt: token.expiresAt, keyID: keyID)
+      text: token.string, renewAt: half, refreshAt: refreshAt, expiresAt: token.expiresAt,
+      keyID: "\(minter.key.keyID)")
   }
 }
 
@@ -194,6 +194,53 @@ struct CatalogEvents: CatalogObserver {
         "Apple Music has failed repeatedly. Until it responds again, the server sends it only a few requests.")
     case .circuitClosed: throttle.end("circuitOpened", "Apple Music responds again.")
     }
+  }
+}
+
+/// The attempts at Apple Music: the time until the response began, or the cause of the failure.
+struct UpstreamTally: Sendable {
+  private var durations = DurationHistogram()
+  private var errors: [Cause: Int] = [:]
+
+  enum Cause: String, CaseIterable {
+    case dns, connect, tls, timeout, broken
+    case protocolViolation = "protocol"
+    case status, other
+  }
+
+  static let readings: [MetricReading<UpstreamTally>] = [
+    .init(
+      "musickit_upstream_response_seconds",
+      "Time from an attempt's start to the head of Apple Music's response, including the wait for a connection.",
+      isHistogram: true, \.durations),
+    .init(
+      "musickit_upstream_errors_total", "Failed attempts to send a request to Apple Music, by cause.",
+      by: "cause", of: Cause.self, named: \.rawValue
+    ) { $0.errors[$1, default: 0] },
+  ]
+
+  mutating func count(_ notice: CatalogNotice) {
+    switch notice {
+    case .responded(let duration): durations.add(duration)
+    case .exchangeFailed(let error): errors[Cause(error.cause), default: 0] &+= 1
+    case .upstreamStatus: errors[.status, default: 0] &+= 1
+    default: break
+    }
+  }
+}
+
+extension UpstreamTally.Cause {
+  init(_ cause: UpstreamError.Cause) {
+    self =
+      switch cause {
+      case .dnsError, .dnsTimeout: .dns
+      case .destinationUnavailable, .destinationIPUnroutable, .connectionRefused, .connectionTimeout: .connect
+      case .tlsProtocolError, .tlsCertificateError, .tlsAlertReceived: .tls
+      case .connectionReadTimeout, .connectionWriteTimeout, .responseTimeout: .timeout
+      case .connectionTerminated, .responseIncomplete: .broken
+      case .protocolError, .responseHeaderSectionSize: .protocolViolation
+      case .connectionLimitReached, .proxyInternalError, .cancelled: .other
+      }
   }
 }
 

@@ -61,8 +61,8 @@ final class Reloader: @unchecked Sendable {
         if files.haveChanged { reload(because: "a file changed") }
         rotateKeys()
         judgeKey()
-        services.catalog?.proxy.renewRemoteToken()
         if let signer = current.minter.key.remote {
+          services.catalog?.proxy.renewToken()
           signer.retry()
           if signer.takeRecovery() { logger.notice("\(signer.place) signs again.") }
         }

@@ -1,4 +1,3 @@
-import CatalogProxy
 import Glibc
 import HTTPMessages
 import HTTPServer
@@ -59,52 +58,5 @@ struct ReloadTally: Sendable {
     reloads += 1
     refused += 1
     refusal = reason
-  }
-}
-
-/// The attempts at Apple Music: the time until the response began, or the cause of the failure.
-struct UpstreamTally: Sendable {
-  private var durations = DurationHistogram()
-  private var errors: [Cause: Int] = [:]
-
-  enum Cause: String, CaseIterable {
-    case dns, connect, tls, timeout, broken
-    case protocolViolation = "protocol"
-    case status, other
-  }
-
-  static let readings: [MetricReading<UpstreamTally>] = [
-    .init(
-      "musickit_upstream_response_seconds",
-      "Time from an attempt's start to the head of Apple Music's response, including the wait for a connection.",
-      isHistogram: true, \.durations),
-    .init(
-      "musickit_upstream_errors_total", "Failed attempts to send a request to Apple Music, by cause.",
-      by: "cause", of: Cause.self, named: \.rawValue
-    ) { $0.errors[$1, default: 0] },
-  ]
-
-  mutating func count(_ notice: CatalogNotice) {
-    switch notice {
-    case .responded(let duration): durations.add(duration)
-    case .exchangeFailed(let error): errors[Cause(error.cause), default: 0] &+= 1
-    case .upstreamStatus: errors[.status, default: 0] &+= 1
-    default: break
-    }
-  }
-}
-
-extension UpstreamTally.Cause {
-  init(_ cause: UpstreamError.Cause) {
-    self =
-      switch cause {
-      case .dnsError, .dnsTimeout: .dns
-      case .destinationUnavailable, .destinationIPUnroutable, .connectionRefused, .connectionTimeout: .connect
-      case .tlsProtocolError, .tlsCertificateError, .tlsAlertReceived: .tls
-      case .connectionReadTimeout, .connectionWriteTimeout, .responseTimeout: .timeout
-      case .connectionTerminated, .responseIncomplete: .broken
-      case .protocolError, .responseHeaderSectionSize: .protocolViolation
-      case .connectionLimitReached, .proxyInternalError, .cancelled: .other
-      }
   }
 }

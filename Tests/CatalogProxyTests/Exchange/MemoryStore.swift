@@ -3,6 +3,7 @@ import HTTPCache
 import Locks
 
 @testable import CatalogProxy
+@testable import TokenServer
 
 /// A store in memory that the replicas of a test share, with the rules of the real one except for expiry.
 final class MemoryStore: Sendable {

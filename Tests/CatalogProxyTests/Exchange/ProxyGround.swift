@@ -3,6 +3,8 @@ import HTTP1
 import HTTPMessages
 import HTTPTypes
 import Locks
+import TestSupport
+import Testing
 import Tracing
 
 @testable import CatalogProxy
@@ -18,6 +20,8 @@ final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
   private(set) var proxy: CatalogGateway!
   private let heard = Locked<[CatalogNotice]>([])
   private let minted = Locked(0)
+  /// Whether the signer goes on, or keeps its caller waiting.
+  let signs = Locked(true)
 
   init(
     _ configure: (inout CatalogGateway.Configuration) -> Void = { _ in }, _ script: @escaping ScriptedUpstream.Script
@@ -42,11 +46,15 @@ final class ProxyGround: CatalogObserver, TokenSource, @unchecked Sendable {
 
   // MARK: Tokens, whose text is the number of the token and the second in which it was minted
 
+  /// How often a token was to be minted.
+  var mints: Int { minted.withLock { $0 } }
+
   func mint(now: Int) throws -> ProxyToken {
     let number = minted.withLock { minted in
       minted += 1
       return minted
     }
+    wait(for: "the signer goes on") { signs.withLock { $0 } }
     return ProxyToken(text: "\(number).\(now)", refreshAt: now + 1800, expiresAt: now + 3600)
   }
 

@@ -185,18 +185,6 @@ struct SharingTests {
     #expect(ground.upstream.requests.count == 2)
   }
 
-  @Test("the list of targets that are not shared is bounded and forgets the oldest first")
-  func bound() {
-    var targets = UnsharedTargets()
-    for index in 0..<1000 { targets.note(CacheKey("/\(index)"), isShareable: false, now: .milliseconds(index)) }
-    #expect(targets.count == UnsharedTargets.maximumCount)
-    #expect(!targets.contains(CacheKey("/0"), now: .seconds(1)))
-    #expect(targets.contains(CacheKey("/999"), now: .seconds(1)))
-    targets.note(CacheKey("/999"), isShareable: true, now: .seconds(1))
-    #expect(!targets.contains(CacheKey("/999"), now: .seconds(1)))
-    #expect(!targets.contains(CacheKey("/998"), now: .seconds(31)))
-  }
-
   @Test("a revalidation counts as one use of a stored response, so the response does not outlive others")
   func oneUse() async throws {
     let ground = ProxyGround({ $0.cache.maxBytes = 400_000 }) { request in

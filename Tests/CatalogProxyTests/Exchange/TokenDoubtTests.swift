@@ -134,4 +134,32 @@ struct TokenDoubtTests {
     #expect(try await ground.ask(Self.song).status == 200)
     #expect(ground.notices.isEmpty)
   }
+
+  @Test("a request whose caller goes while its token is signed sends nothing, and leaves its turn to others")
+  func goneWhileSigning() async throws {
+    let ground = ProxyGround { _ in .scripted() }
+    ground.signs.withLock { $0 = false }
+    let call = try ground.call(Self.song)
+    let asking = Task { await ground.respond(call) }
+    try await until("the signer is asked") { ground.mints == 1 }
+    asking.cancel()
+    guard case .cancelled = await asking.value else { return #expect(Bool(false)) }
+    #expect(ground.proxy.status.inFlight == 1)
+    ground.signs.withLock { $0 = true }
+    try await until("its turn is free") { ground.proxy.status.inFlight == 0 }
+    #expect(ground.proxy.status.counts.attempts == 0 && ground.upstream.requests.isEmpty)
+  }
+
+  @Test("a request whose token comes too late sends nothing, and leaves its turn to others")
+  func lateToken() async throws {
+    let ground = ProxyGround { _ in .scripted() }
+    ground.signs.withLock { $0 = false }
+    async let reply = ground.ask(Self.song)
+    try await until("the signer is asked") { ground.mints == 1 }
+    ground.time.advance(by: .seconds(30))
+    ground.signs.withLock { $0 = true }
+    #expect(try await reply.failure?.code == .upstreamTimeout)
+    #expect(ground.proxy.status.inFlight == 0 && ground.proxy.status.counts.attempts == 0)
+    #expect(ground.upstream.requests.isEmpty)
+  }
 }

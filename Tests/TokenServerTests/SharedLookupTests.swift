@@ -1,6 +1,7 @@
 import Testing
 
 @testable import CatalogProxy
+@testable import TokenServer
 
 @Suite("A lookup in the shared cache")
 struct SharedLookupTests {

@@ -1,92 +1,13 @@
 import HTTPCache
 import HTTPMessages
-import UpstreamAdmission
+package import UpstreamAdmission
 
-// What a flight does to the gateway's state: its callers join it (phase 4), and it takes its turns (phase 5).
-
-/// Phase 4: concurrent requests for the same resource share one upstream request, which no single caller owns.
-extension CatalogGateway {
-  /// Lets a caller wait for the result of the request's flight, which starts if it does not exist. If the caller may have a
-  /// stale response, the wait ends after `staleAfter`, and the flight continues. `isAgain`: the caller has waited for another
-  /// flight before, and is counted already.
-  @inline(never)
-  func coalesce(_ waiter: CatalogWaiter, at now: CacheTime, isAgain: Bool = false) {
-    let miss = waiter.miss
-    let call = miss.call
-    let hasStale =
-      !waiter.isRefresh
-      && miss.stored.map { Selection($0.response, now: now).mayServeWhileWaiting(call.directives) } ?? false
-    var admitted: Admission.Result?
-    let joining = withState { state -> Joining in
-      // A background request answers no caller.
-      if !waiter.isRefresh, !isAgain { state.admission.counts.misses += 1 }
-      guard !state.unsharedTargets.contains(call.key, now: now.elapsed) else { return .unshared }
-      let key = FlightKey(call.key, sent: call.fields)
-      if hasStale, state.coalescer.isKept(key) { return .late }
-      let (ticket, driver) = state.coalescer.join(key, waiter) { FlightDriver(.shared($0), leader: waiter, on: self) }
-      let isWaiting = waiter.waits(at: .shared(ticket, isLeader: driver != nil))
-      if let driver {
-        // A flight that need not ask the replicas' store first is admitted in the same critical section.
-        if miss.route.shared == nil { admitted = state.enter(&driver.flight, of: driver, at: now) }
-      } else {
-        if !isAgain { state.admission.counts.collapsed += 1 }
-        state.addPlace(of: miss, to: ticket.flight, now: now.elapsed)
-      }
-      return .joined(ticket, driver, isWaiting: isWaiting)
-    }
-    switch joining {
-    case .joined(let ticket, let driver, let isWaiting):
-      driver?.begin(after: admitted.take())
-      if !isWaiting { return leave(ticket) }
-      guard hasStale else { return }
-      waiter.waits(
-        atMost: miss.route.upstream.alarm(after: configuration.staleAfter) {
-          self.withState { $0.coalescer.keep(ticket) }?.resume(.late)
-        })
-    case .unshared: waiter.fly(.single)
-    case .late: waiter.resume(.late)
-    }
-  }
-
-  private enum Joining: Sendable {
-    /// The place in a flight, and its driver if this caller is its leader. `isWaiting`: the caller has not gone.
-    case joined(FlightTicket, FlightDriver?, isWaiting: Bool)
-    /// Requests for this resource do not wait for each other.
-    case unshared
-    /// A waiter has left the flight with a stale response, and this caller may have it as well.
-    case late
-  }
-
-  /// Removes a caller that has gone from its flight.
-  func leave(_ ticket: FlightTicket) { withState { $0.coalescer.leave(ticket)?.abandoned }?.cancel() }
-
-  /// Resumes all waiting callers of a flight. On the leader's loop.
-  @inline(never)
-  func complete(_ flight: FlightID, _ outcome: Outcome, leader: CatalogWaiter) {
-    // Without the leader if it has gone.
-    let (first, followers) = withState { $0.coalescer.complete(flight) }
-    var isTaken = first?.resume(outcome) ?? false
-    if case .stream(let response) = outcome {
-      // The content can be read only on this event loop.
-      for waiter in followers { waiter.resume(.alone, isElsewhere: true) }
-      if !isTaken { response.content.cancel() }
-      return
-    }
-    // If only one caller may have the outcome, the first that waits gets it.
-    let isForOne = if case .response(let response, _, _) = outcome { !response.isShareable } else { false }
-    for waiter in followers {
-      if waiter.resume(isForOne && isTaken ? .unshared : outcome, isElsewhere: true) { isTaken = true }
-    }
-  }
-
-  /// Returns whether a follower joins the next flight, or begins it: the failure is about the rights and the deadline of the
-  /// caller that would have paid, and this one may have others.
-  func mayJoinAgain(_ miss: CatalogMiss, _ failure: UpstreamFailure) -> Bool {
-    switch failure.error.shortage {
-    case .queue, .queueTime, .circuit: return miss.end - clock.elapsed > leastTime
-    default: return false
-    }
-  }
+/// What a gateway knows behind its lock: the flights, and what decides about requests to Apple.
+struct GatewayState {
+  var coalescer = RequestCoalescer<CatalogWaiter, FlightDriver, QueueTicket>()
+  /// The keys of stale responses that background requests refresh.
+  var revalidating: Set<CacheKey> = []
+  var admission: Admission
 }
 
 /// A flight waits for its turn with the rights of all its callers. Its request has a place in the queue of each of them,
@@ -148,15 +69,12 @@ extension CatalogGateway {
   }
 
   /// Ends an attempt whose response is complete.
-  func settle(_ attempt: CatalogAttempt, of call: CatalogCall) {
+  func settle(_ attempt: CatalogAttempt) {
     // The time is read here, because the limit's must not go back: on a busy machine the head may have arrived long ago.
     let (permit, now) = (attempt.takePermit(), clock.elapsed)
-    withState { state in
-      if let isShareable = attempt.isShareable {
-        state.unsharedTargets.note(call.key, isShareable: isShareable, now: now)
-      }
-      state.admission.noteHead(of: attempt)
-      state.admission.release(permit, .answered, now: now)
+    withAdmission { admission in
+      admission.noteHead(of: attempt)
+      admission.release(permit, .answered, now: now)
     }
   }
 
@@ -197,6 +115,76 @@ extension CatalogGateway {
         // The event loop stops, or another task has taken over.
         return withAdmission { if $0.pacingTask == number { $0.pacesAt = nil } }
       }
+    }
+  }
+}
+
+/// The group of replicas with which the gateway shares Apple's quota. Any thread may call it, and nothing waits.
+package protocol QuotaGroup: AnyObject, Sendable {
+  /// Settles soon, because requests wait for turns, or because Apple has sent a 429.
+  func settleSoon()
+  /// Tells the other replicas about this one's circuit.
+  func tell(_ news: CircuitNews)
+}
+
+// Apple's quota and the circuit of several replicas. Any thread may call these functions.
+extension CatalogGateway {
+  /// The bounds of the requests in flight of all replicas together.
+  package var concurrency: ConcurrencyLimits { configuration.concurrency }
+
+  /// Sets the group, before the first request.
+  package func use(_ group: any QuotaGroup) { withAdmission { $0.quotaGroup = group } }
+
+  /// Follows the group from now on. `seed` differs among replicas.
+  package func join(_ replicas: Int, seed: UInt64) {
+    let now = clock.elapsed
+    withAdmission { admission in
+      admission.limit.join(replicas, seed: seed, now: now)
+      admission.circuit.use(replicas: replicas)
+    }
+  }
+
+  /// Keeps a limit of its own from now on: an equal part of what the group had.
+  package func leave(seed: UInt64) { change { admission, now in admission.limit.leave(seed: seed, now: now) } }
+
+  /// Uses what the store has replied to a settlement with this report; nil if it did not reply in time.
+  package func use(_ reply: QuotaReply?, to report: QuotaReport) {
+    change { admission, now in
+      guard let reply else { return report.turns == nil ? [] : admission.limit.missTurns(now: now) }
+      admission.circuit.use(replicas: reply.team.replicas)
+      return admission.limit.use(reply, to: report, now: now)
+    }
+  }
+
+  /// Returns what the store must know of this replica, and which turns it needs.
+  package func quotaReport() -> QuotaReport {
+    let now = clock.elapsed
+    return withAdmission { $0.limit.report(now: now) }
+  }
+
+  /// Pauses because another replica has met a 429.
+  package func pauseForRefusal() {
+    let now = clock.elapsed
+    withAdmission { $0.limit.pauseForRefusal(now: now) }
+  }
+
+  /// Takes another replica's news about the circuit. `spread` is from 0 to 1, and differs among replicas and news.
+  package func learn(_ news: CircuitNews, of replica: UInt64, spread: Double) {
+    let now = clock.elapsed
+    let (wasOpen, isOpen) = withAdmission { admission in
+      let wasOpen = !admission.circuit.isClosed
+      admission.circuit.learn(news, of: replica, spread: spread, now: now)
+      return (wasOpen, !admission.circuit.isClosed)
+    }
+    if wasOpen != isOpen { observer.noticed(isOpen ? .circuitOpened : .circuitClosed) }
+  }
+
+  /// Changes the limit, and does what that requires.
+  private func change(_ body: (inout Admission, Duration) -> [CatalogLimit.Grant]) {
+    let now = clock.elapsed
+    withAdmission { admission in
+      let grants = body(&admission, now)
+      admission.limitChanged(granting: grants, now: now)
     }
   }
 }

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import CatalogProxy
+@testable import UpstreamAdmission
 
 @Suite struct ClockSkewTests {
   private static let noon = 1_795_000_000
