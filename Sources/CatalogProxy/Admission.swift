@@ -1,11 +1,18 @@
 import HTTPCache
 import HTTPMessages
-import Synchronization
 import Tracing
 import UpstreamAdmission
 
 /// The limit of the requests in flight, with the flights that wait for a turn.
 typealias CatalogLimit = ConcurrencyLimit<FlightDriver>
+
+/// What a gateway knows behind its lock: the flights, and what decides about requests to Apple.
+struct GatewayState {
+  var coalescer = RequestCoalescer<CatalogWaiter, FlightDriver, QueueTicket>()
+  /// The keys of stale responses that background requests refresh.
+  var revalidating: Set<CacheKey> = []
+  var admission: Admission
+}
 
 /// What decides whether and when a request may go to Apple: the deadline, the circuit, the limit of requests in flight and
 /// their pace, and the developer token; after an attempt also the retry budget. It learns from each attempt.
@@ -100,6 +107,43 @@ struct Admission {
   private mutating func needs(now: Duration) -> (any QuotaGroup)? {
     guard let quotaGroup, limit.needsStore(now: now) else { return nil }
     return quotaGroup
+  }
+}
+
+/// A flight waits for its turn with the rights of all its callers. Its request has a place in the queue of each of them,
+/// and the first turn counts. Otherwise a caller whose turns are used up could ask for popular resources first, and all
+/// others would wait in its line.
+extension GatewayState {
+  /// Takes a turn at the upstream for a flight, or a place in the queue of each of its callers.
+  mutating func enter(_ flight: inout Flight, of driver: FlightDriver, at time: CacheTime) -> Admission.Result {
+    var result = admission.enter(flight, of: driver, at: time)
+    if case .queued(let ticket) = result, let permit = addPlaces(for: ticket, to: &flight, now: time.elapsed) {
+      result = admission.launch(flight, permit, at: time, on: driver.gateway)
+    }
+    admission.limitChanged(by: driver.miss.route, now: time.elapsed)
+    return result
+  }
+
+  /// Gives a flight that waits for its turn a place of a caller that has joined it.
+  mutating func addPlace(of miss: CatalogMiss, to flight: FlightID, now: Duration) {
+    guard let ticket = coalescer.turn(of: flight), admission.limit.isWaiting(ticket) else { return }
+    let grant = admission.addPlace(of: miss, for: ticket, now: now)
+    admission.limitChanged(granting: grant.map { [$0] } ?? [], by: miss.route, now: now)
+  }
+
+  /// Gives a flight that begins to wait for its turn the places of the callers that have joined it before. Returns the turn
+  /// if one of them may send at once. The flight is then charged to it.
+  private mutating func addPlaces(
+    for ticket: QueueTicket, to flight: inout Flight, now: Duration
+  ) -> ConcurrencyPermit? {
+    guard let id = flight.id else { return nil }
+    for waiter in coalescer.waits(id, for: ticket) {
+      if let grant = admission.addPlace(of: waiter.miss, for: ticket, now: now) {
+        flight.charge(to: grant.permit.caller)
+        return grant.permit
+      }
+    }
+    return nil
   }
 }
 
@@ -269,62 +313,4 @@ extension Admission {
     limit.sentWithoutTurn(now: now)
     return spanIDs.next()
   }
-}
-
-/// One attempt to send a request: its turn at the upstream, what it is sent with, and what the state must learn from it, in
-/// one critical section at its end. The turn is released exactly once: when the response is complete or cancelled, or with
-/// this object.
-final class CatalogAttempt: @unchecked Sendable {
-  // Sendable by confinement to the flight's loop. Any thread may have the last reference, and so release the turn.
-  private let permit: ConcurrencyPermit
-  private let gateway: CatalogGateway
-  private let isReleased = Atomic(false)
-  let pass: UpstreamCircuit.Pass
-  let token: ProxyToken
-  let span: SpanContext?
-  let start: CacheTime
-  /// What the head of the response shows; nil before there is one, and when the state knows it.
-  var head: HeadFacts?
-  /// What ends the turn at its deadline.
-  private var alarm: (any CancellableWork)?
-
-  init(
-    _ permit: ConcurrencyPermit, of gateway: CatalogGateway, _ pass: UpstreamCircuit.Pass, _ token: ProxyToken,
-    _ span: SpanContext?, at start: CacheTime
-  ) {
-    (self.permit, self.gateway) = (permit, gateway)
-    (self.pass, self.token, self.span, self.start) = (pass, token, span, start)
-  }
-
-  deinit { release(.inconclusive) }
-
-  /// Ends the turn at a deadline, unless it is released before, although a slow caller has not read the response.
-  func end(after duration: Duration, by upstream: any Upstream) {
-    guard !isReleased.load(ordering: .relaxed) else { return }
-    alarm = upstream.alarm(after: duration) { self.release(.inconclusive) }
-  }
-
-  /// Releases the turn with the upstream's outcome. A second call does nothing.
-  func release(_ outcome: ConcurrencyOutcome) {
-    if let permit = takePermit() { gateway.release(permit, outcome) }
-  }
-
-  /// Returns the turn for the caller to release; nil if it was released before.
-  func takePermit() -> ConcurrencyPermit? {
-    guard !isReleased.exchange(true, ordering: .relaxed) else { return nil }
-    alarm.take()?.cancel()
-    return permit
-  }
-}
-
-/// What the head of a response shows about the upstream, for the state.
-struct HeadFacts: Sendable {
-  let circuit: CircuitOutcome
-  /// Whether Apple has accepted the developer token.
-  let provesToken: Bool
-  /// Whether the caller gets the response.
-  let isFinal: Bool
-  /// The value of `Date` in seconds since 1970; nil if it does not tell the upstream's present time.
-  let date: Int?
-  let receivedAt: CacheTime
 }

@@ -17,7 +17,8 @@ extension FlightDriver {
       self.response = response
       let head = head(of: response, attempt)
       attempt.head = head
-      // Nearly always the content has come as well, and one critical section is enough for both.
+      // Nearly always the content has come as well, because the connection reads on before it delivers the head. Then one
+      // critical section is enough for both.
       guard !head.isFinal else { return .responded }
       gateway.noteHead(of: attempt)
       return response.status == .unauthorized ? unauthorized(attempt) : rejected(response, attempt)

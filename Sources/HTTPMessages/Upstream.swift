@@ -2,7 +2,7 @@ public import Bytes
 public import HTTP1
 public import HTTPTypes
 
-/// A server that receives this server's requests, for one event loop. Only tasks of that loop call it.
+/// A server that receives this server's requests, for one event loop, which alone calls it.
 public protocol Upstream: Sendable {
   /// Prepares a request. It is sent once, by ``UpstreamCall/start(_:)``.
   func call(_ request: UpstreamRequest, limits: UpstreamTimeouts) -> any UpstreamCall

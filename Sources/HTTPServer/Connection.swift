@@ -5,6 +5,7 @@ import HTTPMessages
 import HTTPTypes
 import Memory
 import TLS
+import Tracing
 
 /// A connection, from the accepted descriptor to its close: its bytes, its state, and its request or HTTP/2 streams.
 ///
@@ -304,5 +305,18 @@ extension Connection {
 
   func noticeUnfinishedHandshake() {
     if let error = transport.tls?.unfinishedHandshake { worker.observer.noticed(.tlsFailed(peer.address, error)) }
+  }
+}
+
+extension Connection {
+  /// Sets the router, the ID, the trace and the client of a request: the ID and the client that trusted proxies name, else
+  /// a new ID and the peer; the trace that any caller names, else a new one.
+  func identify(_ request: Request) {
+    request.router = worker.router
+    request.comesByTrustedProxy = counted == nil
+    let parent = request.head.hasTraceParent ? parent(of: request) : nil
+    request.begin(worker.ids.next(), parent: parent, isParentTrusted: peer.isTrusted)
+    let fields = request.head.forwarding
+    if !fields.isEmpty { identify(request, by: fields) }
   }
 }

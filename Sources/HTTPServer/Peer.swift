@@ -57,15 +57,8 @@ struct Peer {
 
 /// The client of a request, behind the proxies that are trusted to name it.
 extension Connection {
-  /// Sets the router, the ID, the trace and the client of the request: the ID and the client that trusted proxies name,
-  /// else a new ID and the peer; the trace that any caller names, else a new one.
-  func identify(_ request: Request) {
-    request.router = worker.router
-    request.comesByTrustedProxy = counted == nil
-    let parent = request.head.hasTraceParent ? parent(of: request) : nil
-    request.begin(worker.ids.next(), parent: parent, isParentTrusted: peer.isTrusted)
-    let fields = request.head.forwarding
-    guard !fields.isEmpty else { return }
+  /// Sets the ID and the client that the fields of a trusted proxy name.
+  func identify(_ request: Request, by fields: ForwardingFields) {
     guard peer.isTrusted else { return worker.observer.noticed(.forwardingIgnored(peer.address)) }
     if fields.contains(.requestID), case .single(let text) = request.field("x-request-id"),
       let id = RequestID(String(decoding: text, as: UTF8.self))
@@ -76,7 +69,7 @@ extension Connection {
   }
 
   /// Returns the caller's span; nil if the fields are malformed or repeated (W3C Trace Context §4.3).
-  private func parent(of request: Request) -> SpanContext? {
+  func parent(of request: Request) -> SpanContext? {
     guard case .single(let value) = request.field("traceparent"), var parent = SpanContext(traceparent: value.span)
     else { return nil }
     guard peer.isTrusted else { return parent }

@@ -336,3 +336,23 @@ public enum TLSPhase: Sendable, Equatable {
   /// The peer has sent close_notify and sends no more data. It still accepts data from this side (RFC 8446 §6.1).
   case closedByPeer
 }
+
+/// The error queue of this thread, which all sessions on it share.
+enum ErrorQueue {
+  /// Empties the queue before a call, because `SSL_get_error` treats any entry as a failure of the present session.
+  static func clear() {
+    // A check costs a fraction of emptying the sixteen entries, which are nearly always empty.
+    if ERR_peek_error() != 0 { ERR_clear_error() }
+  }
+
+  /// Empties the queue, and returns whether an allocation failed.
+  static func takeMemoryFailure() -> Bool {
+    var isFound = false
+    while case let code = ERR_get_error(), code != 0 {
+      if ERR_GET_REASON(code) == ERR_R_MALLOC_FAILURE { isFound = true }
+    }
+    // Frees the texts of the entries, which would otherwise be freed by, and so credited to, another session.
+    ERR_clear_error()
+    return isFound
+  }
+}

@@ -7,8 +7,8 @@ import HTTPServer
 import TLS
 
 extension PresentedCredentials {
-  /// Reads the credential and the origin of a request, without credentials of a kind that the policy does not use, and
-  /// without a bearer token beside another credential that is a developer token of this server.
+  /// Reads the credential and the origin of a request, without a certificate if the policy knows none, and without a
+  /// developer token of this server beside another credential. Without clients, there is no credential.
   init(
     _ request: Request, to policy: AccessPolicy, certificate: @autoclosure () -> Credential?,
     isOwnToken: (ArraySlice<UInt8>) -> Bool = { _ in false }

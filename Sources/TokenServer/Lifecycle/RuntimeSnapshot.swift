@@ -12,7 +12,8 @@ import TLS
 import Telemetry
 
 /// One generation of settings, key and certificate. It is built, checked and replaced as a whole, and routes, identifies
-/// and answers a request. Current at each moment are only the token for Apple, Apple's CAs, and the log's level.
+/// and answers a request. Current at each moment are only the token for Apple, Apple's CAs, whether any cache may keep
+/// catalog responses, and the log's level.
 struct RuntimeSnapshot: Sendable {
   let source: Source
   let services: Services
