@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,6 +215,31 @@ void cplatform_trim_heap(void) { malloc_trim(0); }
 void cplatform_return_large_blocks(void) {}
 void cplatform_trim_heap(void) {}
 #endif
+
+enum { most_groups = 16 };
+static atomic_int groups[most_groups];
+
+bool cplatform_group_began(int group) {
+  for (int place = 0; place < most_groups; place++) {
+    int none = 0;
+    if (atomic_compare_exchange_strong(&groups[place], &none, group)) return true;
+  }
+  return false;
+}
+
+void cplatform_group_ended(int group) {
+  for (int place = 0; place < most_groups; place++) {
+    int present = group;
+    if (atomic_compare_exchange_strong(&groups[place], &present, 0)) return;
+  }
+}
+
+void cplatform_kill_groups(void) {
+  for (int place = 0; place < most_groups; place++) {
+    int group = atomic_load(&groups[place]);
+    if (group > 0) kill(-group, SIGKILL);
+  }
+}
 
 #ifdef __linux__
 int cplatform_memory_file(void) { return memfd_create("input", MFD_CLOEXEC); }

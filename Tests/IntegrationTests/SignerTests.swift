@@ -173,20 +173,28 @@ struct SignerTests {
     #expect(!server.auditLines.contains { $0.reason == "signer_busy" })
   }
 
-  @Test("ends with the command that it runs")
-  func endOfCommand() throws {
+  @Test("ends with the command that it runs, by one signal or by two", arguments: [1, 2])
+  func endOfCommand(_ signals: Int) throws {
     let ground = try SignerGround()
     let (mark, running) = (ground.ground.directory.path(of: "hang"), ground.ground.directory.path(of: "running"))
     let server = try ground.serve(
       ground.commandSettings(
         "if [ -e '\(mark)' ]; then echo $$ > '\(running)'; exec sleep 1000; fi; exec openssl dgst -sha256 -sign '$KEY'"),
       // The drain does not last until the command's time is over.
-      ["CATALOG_ENABLED": "false", "SERVER_DRAIN_TIMEOUT": "1s"])
+      ["CATALOG_ENABLED": "false", "SERVER_DRAIN_TIMEOUT": signals == 1 ? "1s" : "60s"])
     _ = try ground.ground.directory.write("", to: "hang")
     let caller = try server.connect()
     caller.send("GET /token?ttl=3600 HTTP/1.1\r\nHost: a\r\n\r\n")
     let process = try waiter(running)
-    _ = server.stop()
+    if signals == 2 {
+      server.process.signal(SIGTERM)
+      // No port is open any more, so the drain has begun.
+      try eventually("the drain has begun") { (try? server.connect()) == nil }
+      server.process.signal(SIGTERM)
+      #expect(server.process.wait() == 1)
+    } else {
+      _ = server.stop()
+    }
     try eventually("the command has ended") { kill(process, 0) != 0 }
   }
 

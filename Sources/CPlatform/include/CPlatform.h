@@ -3,6 +3,7 @@
 // ThreadSanitizer builds through Dispatch. The functions that need one are in CPlatform.c.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -85,3 +86,13 @@ int cplatform_pipe(int *_Nonnull ends);
 int cplatform_spawn(
     const char *_Nullable const *_Nonnull arguments, const char *_Nullable const *_Nonnull environment,
     const int *_Nonnull streams, int *_Nonnull process);
+
+// The process groups that end with this process, 16 at most. Without a lock, so that a signal handler can end them.
+// False if there are 16 already.
+bool cplatform_group_began(int group);
+
+// The group is one of them no more. Call it before its leader is reaped: the number may then be another's.
+void cplatform_group_ended(int group);
+
+// Sends SIGKILL to all of them. Async-signal-safe.
+void cplatform_kill_groups(void);

@@ -33,7 +33,10 @@ struct SigningCommand {
     Orphans.reap()
     let (output, complaint) = (try Pipe(place), try Pipe(place))
     let process = try start(input, output, complaint)
-    Running.add(process)
+    guard Running.add(process) else {
+      Orphans.reap(process)
+      throw cannotStart(EAGAIN)
+    }
     var streams = Streams()
     do throws(RemoteSignerError) {
       try read(&streams, output, complaint, within: time)
@@ -193,32 +196,27 @@ private final class Pipe {
 
 /// The processes that are not reaped yet, each the leader of its group.
 enum Running {
-  private static let processes = Locked<Set<pid_t>>([])
   /// Whether the server ends: the processes are killed then, and have not failed.
-  fileprivate static var isOver: Bool { over.load(ordering: .relaxed) }
+  fileprivate static var isOver: Bool { over.load(ordering: .sequentiallyConsistent) }
   private static let over = Atomic(false)
 
-  fileprivate static func add(_ process: pid_t) {
-    processes.withLock { all in
-      all.insert(process)
-      if isOver { kill(-process, SIGKILL) }
-    }
+  /// Returns false if it has ended the group, because too many run.
+  fileprivate static func add(_ process: pid_t) -> Bool {
+    let hasRoom = cplatform_group_began(process)
+    if isOver || !hasRoom { kill(-process, SIGKILL) }
+    return hasRoom
   }
 
   /// Ends the group of a process, which is reaped next: its number may then be another's.
   fileprivate static func end(_ process: pid_t) {
-    processes.withLock { all in
-      all.remove(process)
-      kill(-process, SIGKILL)
-    }
+    cplatform_group_ended(process)
+    kill(-process, SIGKILL)
   }
 
   /// Ends all, at the end of the server.
   static func endAll() {
-    processes.withLock { all in
-      over.store(true, ordering: .relaxed)
-      for process in all { kill(-process, SIGKILL) }
-    }
+    over.store(true, ordering: .sequentiallyConsistent)
+    cplatform_kill_groups()
   }
 }
 

@@ -1,3 +1,4 @@
+import CPlatform
 import Glibc
 
 /// The signals that a serving process acts on: SIGTERM and SIGINT end it, SIGHUP reloads, SIGUSR1 reopens logs. SIGUSR2 is
@@ -20,8 +21,14 @@ public enum ProcessSignals {
     setHandler { _ in _exit(0) }
   }
 
-  /// Makes SIGTERM and SIGINT end the process with status 1, so that a second signal does not wait for the drain.
-  static func exitOnNextSignal() { setHandler { _ in _exit(1) } }
+  /// Makes SIGTERM and SIGINT end the process with status 1, so that a second signal does not wait for the drain. No command
+  /// that signs outlives it.
+  static func exitOnNextSignal() {
+    setHandler { _ in
+      cplatform_kill_groups()
+      _exit(1)
+    }
+  }
 
   /// Waits for the next signal and returns its number.
   package static func next() -> Int32 {
