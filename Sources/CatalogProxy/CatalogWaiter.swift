@@ -152,9 +152,10 @@ extension CatalogGateway {
       // A background request answers no caller.
       if !waiter.isRefresh, !isAgain { state.admission.counts.misses += 1 }
       guard !isUnshared else { return .unshared }
-      let key = FlightKey(call.key, sent: call.fields)
-      if hasStale, state.coalescer.isKept(key) { return .late }
-      let (ticket, driver) = state.coalescer.join(key, waiter) { FlightDriver(.shared($0), leader: waiter, on: self) }
+      if hasStale, state.coalescer.isKept(call.key) { return .late }
+      let (ticket, driver) = state.coalescer.join(call.key, waiter) {
+        FlightDriver(.shared($0), leader: waiter, on: self)
+      }
       let isWaiting = waiter.waits(at: .shared(ticket, isLeader: driver != nil))
       if let driver {
         // A flight that need not ask the replicas' store first is admitted in the same critical section.
@@ -221,7 +222,8 @@ extension CatalogGateway {
 }
 
 /// The upstream requests in flight, and the callers that wait for each (request collapsing, RFC 9111 §4). A flight is one
-/// such request with its waiters.
+/// such request with its waiters. Callers with and without gzip share it: all other fields are the gateway's own, and the
+/// cache has both codings of a response (``HeaderPolicy``).
 ///
 /// No waiter owns the upstream request, not even the first. When the last one leaves, a request that is not yet sent is
 /// cancelled, unless a waiter left it with a stale response (``keep(_:)``). ``leave(_:)``, ``keep(_:)`` and
@@ -248,21 +250,21 @@ struct RequestCoalescer<Waiter, Work, Turn> {
   }
 
   /// The flights that new requests may join.
-  private var flights: [FlightKey: Members] = [:]
+  private var flights: [CacheKey: Members] = [:]
   private var lastSerial: UInt64 = 0
 
   var count: Int { flights.count }
 
   /// Adds `waiter` to the flight of `key`, or to a new one with the work of `makeWork`, which the caller then begins.
   mutating func join(
-    _ key: FlightKey, _ waiter: Waiter, _ makeWork: (FlightID) -> Work
+    _ key: CacheKey, _ waiter: Waiter, _ makeWork: (FlightID) -> Work
   ) -> (ticket: FlightTicket, work: Work?) {
     lastSerial &+= 1
     return Self.join(&flights[key, default: Members(serial: lastSerial)], key, waiter, lastSerial, makeWork)
   }
 
   private static func join(
-    _ flight: inout Members, _ key: FlightKey, _ waiter: Waiter, _ serial: UInt64, _ makeWork: (FlightID) -> Work
+    _ flight: inout Members, _ key: CacheKey, _ waiter: Waiter, _ serial: UInt64, _ makeWork: (FlightID) -> Work
   ) -> (ticket: FlightTicket, work: Work?) {
     let id = FlightID(key: key, serial: flight.serial)
     guard flight.serial == serial else {
@@ -304,7 +306,7 @@ struct RequestCoalescer<Waiter, Work, Turn> {
   func turn(of id: FlightID) -> Turn? { flights[id.key].flatMap { $0.serial == id.serial ? $0.turn : nil } }
 
   /// Returns whether a waiter of this key's flight received another response because the flight took long.
-  func isKept(_ key: FlightKey) -> Bool { flights[key]?.isKept ?? false }
+  func isKept(_ key: CacheKey) -> Bool { flights[key]?.isKept ?? false }
 
   /// Ends a flight and returns its waiters: the one that has begun it, and the others in the order of their arrival. None if
   /// the flight was cancelled, or if all of them left.
@@ -326,26 +328,8 @@ extension RequestCoalescer: Sendable where Waiter: Sendable, Work: Sendable, Tur
 
 /// The identity of one upstream request with any number of waiters. Unique within one coalescer.
 struct FlightID: Hashable, Sendable {
-  let key: FlightKey
+  let key: CacheKey
   let serial: UInt64
-}
-
-/// The common part of requests that become one upstream request: the target, and all sent fields. The credential is not
-/// among them: it is the gateway's own, and a new token has the same meaning.
-/// A request with different fields might select another variant (RFC 9111 §4.1), so it gets its own flight. An object,
-/// because each waiter's ticket has it.
-final class FlightKey: Hashable, Sendable {
-  private let key: CacheKey
-  private let sent: FieldLines
-
-  init(_ key: CacheKey, sent: FieldLines) { (self.key, self.sent) = (key, sent) }
-
-  static func == (left: FlightKey, right: FlightKey) -> Bool {
-    left === right || left.key == right.key && left.sent == right.sent
-  }
-
-  /// Hashes only the target: the gateway creates the fields, at most two different sets for each target.
-  func hash(into hasher: inout Hasher) { hasher.combine(key) }
 }
 
 /// The place of a waiter in a flight.

@@ -38,7 +38,7 @@ struct FlightTests {
     let call = try ground.call("/v1/catalog/us/songs/1")
     let miss = CatalogMiss(
       call, for: .only("a"), after: nil, waited: .zero, end: .seconds(30), route: ground.route)
-    let id = FlightID(key: FlightKey(call.key, sent: call.fields), serial: 1)
+    let id = FlightID(key: call.key, serial: 1)
     let kind: Flight.Kind =
       switch subject {
       case .shared: .shared(id)

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Coalesced requests")
 struct RequestCoalescerTests {
-  private let key = FlightKey(CacheKey("/a"), sent: [:])
+  private let key = CacheKey("/a")
 
   @Test("a thousand equal requests make one upstream request and are answered once each, in order")
   func collapsed() {
@@ -49,17 +49,6 @@ struct RequestCoalescerTests {
     guard flights.leave(three) == nil else { return #expect(Bool(false)) }
   }
 
-  @Test("requests are coalesced only if their target and fields are equal")
-  func keys() {
-    let target = CacheKey("/a")
-    let plain = FlightKey(target, sent: [.accept: "a"])
-    #expect(plain == FlightKey(target, sent: [.accept: "a"]))
-    #expect(plain != FlightKey(CacheKey("/b"), sent: [.accept: "a"]))
-    #expect(plain != FlightKey(target, sent: [.accept: "b"]))
-    #expect(plain != FlightKey(target, sent: [.accept: "a", .ifNoneMatch: "\"1\""]))
-    #expect(plain != FlightKey(target, sent: [:]))
-  }
-
   @Test("every waiter is answered exactly once in any order of events", arguments: 0..<20)
   func random(seed: UInt64) {
     var random = SplitMix(seed: seed)
@@ -67,7 +56,7 @@ struct RequestCoalescerTests {
     var waiting: [FlightID: [Int: FlightTicket]] = [:]
     var answered: [Int: Int] = [:]
     for waiter in 0..<2000 {
-      let key = FlightKey(CacheKey("/\(Int.random(in: 0..<4, using: &random))"), sent: [:])
+      let key = CacheKey("/\(Int.random(in: 0..<4, using: &random))")
       let (ticket, work) = flights.join(key, waiter) { _ in "work" }
       #expect((work != nil) == (waiting[ticket.flight] == nil))
       waiting[ticket.flight, default: [:]][waiter] = ticket

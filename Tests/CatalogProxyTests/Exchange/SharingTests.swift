@@ -51,6 +51,33 @@ struct SharingTests {
     #expect(ground.proxy.cache.statistics.entries == 0)
   }
 
+  @Test("callers with and without gzip share one request", arguments: [ContentCoding.identity, .gzip])
+  func codings(_ leader: ContentCoding) async throws {
+    let gate = Gate()
+    let text = String(repeating: "text ", count: 1000)
+    let ground = ProxyGround { _ in
+      await gate.pass()
+      return .scripted(.ok, Self.fields("Cache-Control: max-age=10"), text)
+    }
+    gate.isShut = true
+    var tasks: [(ContentCoding, Task<CatalogReply, Never>)] = []
+    for coding in [leader, .identity, .gzip] {
+      let call = try ground.call(Self.song, coding: coding)
+      tasks.append((coding, Task { await ground.respond(call) }))
+      try await until("it waits") { ground.proxy.status.counts.misses == tasks.count }
+    }
+    gate.isShut = false
+    for (coding, task) in tasks {
+      guard case .response(let response) = await task.value else { return #expect(Bool(false)) }
+      // While the response is being compressed for one caller, others get it without gzip.
+      let isCompressed = response.body.starts(with: [0x1F, 0x8B])
+      #expect(!isCompressed || coding == .gzip)
+      let content = isCompressed ? try Gzip.inflate(response.body, limit: 10_000) : response.body
+      #expect(String(decoding: content, as: UTF8.self) == text)
+    }
+    #expect(ground.upstream.requests.count == 1)
+  }
+
   @Test("a response too large to be stored answers one request, and the others go upstream because nothing is stored")
   func tooLarge() async throws {
     let gate = Gate()
