@@ -209,7 +209,7 @@ final class FlightDriver: CancellableWork, UpstreamReceiver, @unchecked Sendable
           admission.record(.neutral, of: pass, now: now.elapsed)
         }
         if Task.isCancelled { return .interrupted(byCaller: true) }
-        return isLate ? self.tooLate : .failed(.noToken)
+        return .failed(.noToken)
       }
       self.attempt = gateway.withAdmission { $0.attempt(self.flight, permit, pass, token, at: now, on: gateway) }
       return .admitted

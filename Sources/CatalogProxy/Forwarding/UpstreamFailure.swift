@@ -103,8 +103,9 @@ struct UpstreamFailure: Error, Sendable, Equatable {
   }
 
   static let noToken = UpstreamFailure(
-    .noSigningKey, "The server cannot make a developer token at present. Its log has the reason.",
-    ProxyStatus(error: "proxy_internal_error"), shortage: .developerToken)
+    .noSigningKey,
+    "The server cannot make a developer token at present. Send the request again in 5 s. Its log has the reason.",
+    retryAfter: 5, ProxyStatus(error: "proxy_internal_error"), shortage: .developerToken)
 
   /// The caller forbids upstream requests, and the cache has no response (RFC 9111 §5.2.1.7).
   static let onlyIfCached = UpstreamFailure(

@@ -158,7 +158,8 @@ struct TokenDoubtTests {
     try await until("the signer is asked") { ground.mints == 1 }
     ground.time.advance(by: .seconds(30))
     ground.signs.withLock { $0 = true }
-    #expect(try await reply.failure?.code == .upstreamTimeout)
+    let failure = try #require(try await reply.failure)
+    #expect(failure.code == .noSigningKey && failure.fields[.retryAfter] == "5")
     #expect(ground.proxy.status.inFlight == 0 && ground.proxy.status.counts.attempts == 0)
     #expect(ground.upstream.requests.isEmpty)
   }
