@@ -214,8 +214,12 @@ extension CatalogGateway {
   /// Returns whether a follower joins the next flight, or begins it: the failure is about the rights and the deadline of the
   /// caller that would have paid, and this one may have others.
   func mayJoinAgain(_ miss: CatalogMiss, _ failure: UpstreamFailure) -> Bool {
+    let now = clock.now
+    guard miss.end - now.elapsed > leastTime else { return false }
     switch failure.error.shortage {
-    case .queue, .queueTime, .circuit: return miss.end - clock.elapsed > leastTime
+    case .queue, .queueTime, .circuit: return true
+    // The token came too late for that caller. Without one, the next flight would fail like this one.
+    case .developerToken: return withAdmission { $0.unexpiredToken(now: now) } != nil
     default: return false
     }
   }

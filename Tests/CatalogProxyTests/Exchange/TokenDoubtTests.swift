@@ -163,4 +163,20 @@ struct TokenDoubtTests {
     #expect(ground.proxy.status.inFlight == 0 && ground.proxy.status.counts.attempts == 0)
     #expect(ground.upstream.requests.isEmpty)
   }
+
+  @Test("a token that comes too late for the first caller serves one that has come later")
+  func lateTokenOfAnother() async throws {
+    let ground = ProxyGround { _ in .scripted() }
+    ground.signs.withLock { $0 = false }
+    async let first = ground.ask(Self.song)
+    try await until("the signer is asked") { ground.mints == 1 }
+    ground.time.advance(by: .seconds(20))
+    async let second = ground.ask(Self.song)
+    try await until("the second caller waits") { ground.proxy.status.counts.collapsed == 1 }
+    ground.time.advance(by: .seconds(10))
+    ground.signs.withLock { $0 = true }
+    #expect(try await first.failure?.code == .noSigningKey)
+    #expect(try await second.status == 200)
+    #expect(ground.mints == 1)
+  }
 }
