@@ -205,7 +205,7 @@ let package = Package(
     tests("MemoryTests", ["Memory"]),
     tests(
       "DeveloperTokenTests",
-      ["Bytes", "DeveloperToken", "CLockedMemory", "COpenSSL", "Cryptography", "HTTPMessages", "Locks"]),
+      ["Bytes", "CPlatform", "DeveloperToken", "CLockedMemory", "COpenSSL", "Cryptography", "HTTPMessages", "Locks"]),
     tests(
       "AccessTests", ["Access", "Bytes", "COpenSSL", "Cryptography", "DeveloperToken", "HTTPMessages", "JSON", "Locks"]),
     tests("TracingTests", ["Bytes", "Tracing"]),

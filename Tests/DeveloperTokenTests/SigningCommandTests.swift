@@ -1,4 +1,5 @@
 import Bytes
+import CPlatform
 import Cryptography
 import Glibc
 import TestSupport
@@ -29,6 +30,23 @@ struct SigningCommandTests {
 
   private func error(_ script: String, timeout: Duration = .seconds(60)) throws -> RemoteSignerError? {
     try signer(script, timeout: timeout).error()
+  }
+
+  @Test("is refused while sixteen others run, and runs when one has ended")
+  func mostAtATime() async {
+    await #expect(processExitsWith: .success) {
+      // Far above the numbers that Linux gives to processes.
+      let others = (1...16).map { Int32.max - $0 }
+      for group in others { precondition(cplatform_group_began(group)) }
+      let time = SigningTime(of: .command(["/bin/echo"]), .seconds(60))
+      do throws(RemoteSignerError) {
+        _ = try SigningCommand(["/bin/echo"]).output(for: [], within: time)
+        preconditionFailure("It runs.")
+      } catch { precondition(error.isTemporary && "\(error)".contains("cannot be started")) }
+      cplatform_group_ended(others[7])
+      let output = try SigningCommand(["/bin/echo"]).output(for: [], within: time)
+      precondition(output == [UInt8(ascii: "\n")])
+    }
   }
 
   @Test(

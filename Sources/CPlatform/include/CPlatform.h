@@ -87,8 +87,8 @@ int cplatform_spawn(
     const char *_Nullable const *_Nonnull arguments, const char *_Nullable const *_Nonnull environment,
     const int *_Nonnull streams, int *_Nonnull process);
 
-// The process groups that end with this process, 16 at most. Without a lock, so that a signal handler can end them.
-// False if there are 16 already.
+// The process groups that end with this process. Without a lock, so that a signal handler can end them. 16 at most: a
+// signer runs one at a time, and each reload adds at most one. False if there are 16 already.
 bool cplatform_group_began(int group);
 
 // The group is one of them no more. Call it before its leader is reaped: the number may then be another's.
