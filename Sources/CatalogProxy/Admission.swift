@@ -8,7 +8,7 @@ typealias CatalogLimit = ConcurrencyLimit<FlightDriver>
 
 /// What a gateway knows behind its lock: the flights, and what decides about requests to Apple.
 struct GatewayState {
-  var coalescer = RequestCoalescer<CatalogWaiter, FlightDriver, QueueTicket>()
+  var coalescer = RequestCoalescer<CatalogWaiter, FlightDriver>()
   /// The keys of stale responses that background requests refresh.
   var revalidating: Set<CacheKey> = []
   var admission: Admission

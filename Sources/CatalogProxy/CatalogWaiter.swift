@@ -232,7 +232,7 @@ extension CatalogGateway {
 /// No waiter owns the upstream request, not even the first. When the last one leaves, a request that is not yet sent is
 /// cancelled, unless a waiter left it with a stale response (``keep(_:)``). ``leave(_:)``, ``keep(_:)`` and
 /// ``complete(_:)`` remove a waiter when they return it, so each waiter is returned exactly once.
-struct RequestCoalescer<Waiter, Work, Turn> {
+struct RequestCoalescer<Waiter, Work> {
   fileprivate struct Members {
     let serial: UInt64
     /// The work that sends the upstream request.
@@ -244,7 +244,7 @@ struct RequestCoalescer<Waiter, Work, Turn> {
     /// Whether the flight continues without waiters.
     var isKept = false
     /// The place of the upstream request in the queue for a turn, also after it has left the queue; nil before it waits.
-    var turn: Turn?
+    var turn: QueueTicket?
 
     var isEmpty: Bool { first == nil && others.isEmpty }
 
@@ -300,14 +300,14 @@ struct RequestCoalescer<Waiter, Work, Turn> {
   }
 
   /// Notes that the upstream request of a flight waits for a turn. Returns the waiters besides the first, in any order.
-  mutating func waits(_ id: FlightID, for turn: Turn) -> [Waiter] {
+  mutating func waits(_ id: FlightID, for turn: QueueTicket) -> [Waiter] {
     guard let index = flights.index(forKey: id.key), flights.values[index].serial == id.serial else { return [] }
     flights.values[index].turn = turn
     return Array(flights.values[index].others.values)
   }
 
   /// Returns the last place of a flight in the queue for a turn; nil if it has not waited for one.
-  func turn(of id: FlightID) -> Turn? { flights[id.key].flatMap { $0.serial == id.serial ? $0.turn : nil } }
+  func turn(of id: FlightID) -> QueueTicket? { flights[id.key].flatMap { $0.serial == id.serial ? $0.turn : nil } }
 
   /// Returns whether a waiter of this key's flight received another response because the flight took long.
   func isKept(_ key: CacheKey) -> Bool { flights[key]?.isKept ?? false }
@@ -327,8 +327,8 @@ struct RequestCoalescer<Waiter, Work, Turn> {
   }
 }
 
-extension RequestCoalescer.Members: Sendable where Waiter: Sendable, Work: Sendable, Turn: Sendable {}
-extension RequestCoalescer: Sendable where Waiter: Sendable, Work: Sendable, Turn: Sendable {}
+extension RequestCoalescer.Members: Sendable where Waiter: Sendable, Work: Sendable {}
+extension RequestCoalescer: Sendable where Waiter: Sendable, Work: Sendable {}
 
 /// The identity of one upstream request with any number of waiters. Unique within one coalescer.
 struct FlightID: Hashable, Sendable {

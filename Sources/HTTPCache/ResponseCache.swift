@@ -4,8 +4,8 @@ import HTTPTypes
 import Locks
 import Synchronization
 
-/// The one cache of the process (RFC 9111), shared by all event loops. A lock guards only what is stored. All decisions happen
-/// outside of it, on responses that never change.
+/// The one cache of the process (RFC 9111), shared by all event loops. A lock guards only what is stored. All decisions
+/// happen outside of it, on responses that never change.
 public final class ResponseCache: Sendable {
   private let state: Locked<State>
   private let hits = Atomic(0)
@@ -49,7 +49,7 @@ public final class ResponseCache: Sendable {
     state.withLock { $0.unshared.note(key, isShareable: response.isShareable, now: now.monotonic) }
   }
 
-  /// Returns whether the last response to a target was for one caller only, so that others should not wait for the next one.
+  /// Returns whether the last response to a target was for one caller only, so that others should not wait for the next.
   package func isUnshared(_ key: CacheKey, now: CacheTime) -> Bool {
     state.withLock { $0.unshared.contains(key, now: now.monotonic) }
   }

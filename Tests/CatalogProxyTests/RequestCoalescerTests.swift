@@ -12,7 +12,7 @@ struct RequestCoalescerTests {
 
   @Test("a thousand equal requests make one upstream request and are answered once each, in order")
   func collapsed() {
-    var flights = RequestCoalescer<Int, String, Int>()
+    var flights = RequestCoalescer<Int, String>()
     let first = flights.join(key, 0) { _ in "work" }
     #expect(first.work != nil)
     for waiter in 1..<1000 {
@@ -27,7 +27,7 @@ struct RequestCoalescerTests {
 
   @Test("an upstream request continues after its first caller leaves")
   func leaderLeaves() {
-    var flights = RequestCoalescer<String, String, Int>()
+    var flights = RequestCoalescer<String, String>()
     let (leader, _) = flights.join(key, "leader") { _ in "work" }
     _ = flights.join(key, "follower") { _ in "work" }
     guard case ("leader", nil)? = flights.leave(leader) else { return #expect(Bool(false)) }
@@ -37,7 +37,7 @@ struct RequestCoalescerTests {
 
   @Test("an upstream request is cancelled when its last caller leaves, and later callers start another")
   func lastLeaves() {
-    var flights = RequestCoalescer<String, String, Int>()
+    var flights = RequestCoalescer<String, String>()
     let (one, _) = flights.join(key, "one") { _ in "first" }
     let (two, _) = flights.join(key, "two") { _ in "work" }
     guard case ("one", nil)? = flights.leave(one) else { return #expect(Bool(false)) }
@@ -52,7 +52,7 @@ struct RequestCoalescerTests {
   @Test("every waiter is answered exactly once in any order of events", arguments: 0..<20)
   func random(seed: UInt64) {
     var random = SplitMix(seed: seed)
-    var flights = RequestCoalescer<Int, String, Int>()
+    var flights = RequestCoalescer<Int, String>()
     var waiting: [FlightID: [Int: FlightTicket]] = [:]
     var answered: [Int: Int] = [:]
     for waiter in 0..<2000 {

@@ -28,8 +28,8 @@ final class CatalogEndpoint: Sendable {
     return Route(below: Self.path, patterns: patterns, isRefusedEarly: true) { self.reply(to: $0) }
   }
 
-  /// Checks path and method, with bounded cost, then identity, rate and permission. Parses the rest for
-  /// callers that are permitted, or that wait for the verdict.
+  /// Checks path and method, with bounded cost, then identity, rate and permission. Parses the rest for callers
+  /// that are permitted, or that wait for the verdict.
   private func reply(to request: Request) -> Reply {
     let destination: Destination
     do throws(ErrorResponse) {

@@ -55,7 +55,8 @@ final class KeySets: Sendable {
     return earlier
   }
 
-  /// Replaces the table, once the loops have the new one for their next requests. The server then fetches no keys that it does not name.
+  /// Replaces the table, once the loops have the new one for their next requests. The server then fetches no keys that it
+  /// does not name.
   func use(_ table: KeySetTable) {
     let (dropped, hasBegun) = state.withLock { state in
       let earlier = state.current
