@@ -77,6 +77,16 @@ private final class RemoteGround: Sendable {
     return document.token
   }
 
+  /// What the caller has in the end, which a token that is being signed may delay.
+  func outcome(ttl: Int? = nil, at now: Int = Samples.now) async -> Result<TokenDocument, TokenError> {
+    do throws(TokenError) {
+      switch try request(ttl: ttl, at: now) {
+      case .ready(let document): return .success(document)
+      case .waiting(let token): return await token.get()
+      }
+    } catch { return .failure(error) }
+  }
+
   /// The error of a request.
   func refusal(ttl: Int? = nil, _ client: String = "a", at now: Int = Samples.now) -> TokenError? {
     do throws(TokenError) { _ = try request(ttl: ttl, client, at: now) } catch { return error }
@@ -119,7 +129,7 @@ struct RemoteTokenTests {
     try await until("the failure is known") { ground.minter.key.remote?.failure != nil }
     #expect(try ground.ready(at: later) === second)
     // After half of its life, no caller gets it.
-    guard case .signer? = ground.refusal(at: later + 1) else {
+    guard case .failure(.signer) = await ground.outcome(at: later + 1) else {
       Issue.record("The caller got a token.")
       return
     }
