@@ -71,7 +71,7 @@ struct LockedRegionTests {
     #expect(verified == [Bool](repeating: true, count: 8))
   }
 
-  @Test("and OpenSSL serve a thread that still signs while the program ends")
+  @Test("and OpenSSL serve a thread that still signs while the program ends", .otherPrograms)
   func end() async {
     await #expect(processExitsWith: .exitCode(7)) {
       // It runs after OpenSSL's own cleanup, if there is one: what is registered first runs last.

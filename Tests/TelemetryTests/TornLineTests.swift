@@ -24,11 +24,11 @@ struct TornLineTests {
     return file
   }
 
-  /// A target that switches to another descriptor after ten lines were lost.
+  /// A target that switches to another descriptor after ten lines were lost, in one batch or more.
   final class Moving: LogTarget {
     private(set) var descriptor: Int32
     private let next: Int32
-    private var hasFailed = false
+    private var (lost, hasFailed) = (0, false)
 
     init(_ first: Int32, next: Int32) { (descriptor, self.next) = (first, next) }
 
@@ -37,7 +37,10 @@ struct TornLineTests {
       return hasFailed
     }
 
-    func finish(lostLines: Int, error: Int32) { hasFailed = lostLines == 10 && error == EFBIG }
+    func finish(lostLines: Int, error: Int32) {
+      lost += lostLines
+      hasFailed = lost == 10 && error == EFBIG
+    }
   }
 
   /// Writes fifty lines of 100 bytes each: the space ends within the forty-first line.
