@@ -63,11 +63,15 @@ struct SandboxCommand: ParsableCommand {
   }
 
   private func serve() throws {
-    let (keys, notes) = try signingKeys()
+    var (keys, notes) = try signingKeys()
+    if !tls, certificateFile != nil || wrongCertificate {
+      notes.insert("Without --tls there is no certificate.", at: 0)
+    }
+    let options = try options(keys)
     let certificate = tls ? try SandboxCertificate(self) : nil
     defer { certificate?.removeFolder() }
     let openFiles = HostFacts.current().openFiles
-    let sandbox = try SandboxServer(try options(keys), port: port, openFiles: openFiles, certificate: certificate)
+    let sandbox = try SandboxServer(options, port: port, openFiles: openFiles, certificate: certificate)
     CommandResult.print(["Listening on \(sandbox.url)"] + (certificate?.notes ?? []) + notes, to: STDOUT_FILENO)
     _ = ProcessSignals.next()
     sandbox.stop()
@@ -161,20 +165,29 @@ enum SandboxData {
   /// The maximum number of files, and the maximum size of each in bytes.
   private static let highest = (files: 256, size: 16 << 20)
 
-  /// Returns a catalog with the resources of a folder's files `*.json`, in the order of their names. Throws a sentence.
+  /// Returns a catalog with the resources of a folder's files `*.json`, in the order of their names. Throws a sentence. A
+  /// signal ends the process meanwhile.
   static func catalog(_ folder: String?) throws -> Catalog {
     guard let folder else { return .builtIn }
-    let files = try names(folder).map { name in
-      let path = "\(folder)/\(name)"
-      guard let content = try? SmallFile.read(path, atMost: highest.size) else {
-        throw StartError(
-          "The file \(quoted(path)) of --data cannot be read, or has more than \(highest.size >> 20) MiB.")
-      }
-      // A copy, because the array that was read has room for the largest file.
-      return SandboxFile(name: path, content: Array(content.dropFirst(0)))
-    }
+    ProcessSignals.endAtOnce()
+    defer { ProcessSignals.hold() }
+    let time = ReadingTime()
+    let files = try names(folder).map { name in try file("\(folder)/\(name)", within: time) }
     do throws(DataError) { return try Catalog(adding: files) } catch {
       throw StartError("The data of --data does not fit. \(error)")
+    }
+  }
+
+  private static func file(_ path: String, within time: ReadingTime) throws -> SandboxFile {
+    do throws(SmallFile.Failure) {
+      let content = try SmallFile.read(path, atMost: highest.size, within: time)
+      // Some editors write a byte order mark, which a reader may skip (RFC 8259 §8.1).
+      let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
+      // A copy, because the array that was read has room for the largest file.
+      return SandboxFile(name: path, content: Array(content.dropFirst(content.starts(with: mark) ? 3 : 0)))
+    } catch {
+      let limit = error == .tooLarge ? ": the limit is \(highest.size >> 20) MiB" : ""
+      throw StartError("The file \(quoted(path)) of --data \(error)\(limit).")
     }
   }
 

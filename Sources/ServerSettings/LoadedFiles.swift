@@ -19,11 +19,12 @@ package struct NamedFiles: Sendable {
   var shared: Settings.Shared?
   /// The configuration file, which is read before.
   var configuration: String?
+  var readingTime: ReadingTime
 
   /// Reads and validates each file once. It blocks, so no event loop may call it. The clients of the `previous` TLS context
   /// may resume their sessions.
   package func load(resumingTicketsOf previous: TLSContext? = nil) -> LoadedFiles {
-    var loader = FileLoader()
+    var loader = FileLoader(within: readingTime)
     let keys = loader.part { loader in self.keys.flatMap { loader.keys(in: $0, team: team) } }
     let context = loader.part { loader in tls.flatMap { loader.context(of: $0, resumingTicketsOf: previous) } }
     let upstream = loader.part { $0.authorities(upstreamCAFile, of: "catalog.caFile") }
@@ -121,11 +122,14 @@ package struct KeySetFiles: Sendable {
 
 /// A reader of files. It reads each file once, even if several settings name it, and collects the errors.
 struct FileLoader {
+  private let time: ReadingTime
   var errors: [SettingsError] = []
   private(set) var warnings: [String] = []
   private(set) var keySets = KeySetFiles()
   private var pemFiles: [String: Result<PEMFile, PEMFile.Failure>] = [:]
   private var keySetFiles: [String: Result<JSONWebKeySet, InvalidValue>] = [:]
+
+  init(within time: ReadingTime = ReadingTime()) { self.time = time }
 
   /// Returns what `load` reads, or nil if that has errors.
   mutating func part<Part>(_ load: (inout FileLoader) -> Part?) -> Part? {
@@ -231,7 +235,7 @@ struct FileLoader {
     let setting = "shared.passwordFile"
     do throws(SmallFile.Failure) {
       // With its line end.
-      var bytes = try SmallFile.read(path, atMost: 1024)
+      var bytes = try SmallFile.read(path, atMost: 1024, within: time)
       defer { bytes.wipe() }
       let end = bytes.last == UInt8(ascii: "\n") ? bytes.count - 1 : bytes.count
       guard end > 0, !bytes[..<end].contains(where: { $0 == 0x0A || $0 == 0 }) else {
@@ -259,15 +263,15 @@ struct FileLoader {
 
   private mutating func keys(in file: String) throws(InvalidValue) -> JSONWebKeySet {
     if let known = keySetFiles[file] { return try known.get() }
-    let keys = Result { () throws(InvalidValue) in try Self.readKeys(in: file) }
+    let keys = Result { () throws(InvalidValue) in try Self.readKeys(in: file, within: time) }
     keySetFiles[file] = keys
     warnings += (try? keys.get())?.findings.map { "The key set \(quotedPath(file)): \($0)" } ?? []
     return try keys.get()
   }
 
-  private static func readKeys(in file: String) throws(InvalidValue) -> JSONWebKeySet {
+  private static func readKeys(in file: String, within time: ReadingTime) throws(InvalidValue) -> JSONWebKeySet {
     let json: [UInt8]
-    do { json = try SmallFile.read(file, atMost: JSONWebKeySet.limit) } catch {
+    do { json = try SmallFile.read(file, atMost: JSONWebKeySet.limit, within: time) } catch {
       throw InvalidValue("the file \(quotedPath(file)) \(error)", remedy: "write the path of a readable JWK Set")
     }
     if json.first(where: { $0 > 0x20 }) == UInt8(ascii: "<") {
@@ -285,8 +289,7 @@ struct FileLoader {
       return try read(path)
     } catch {
       switch error {
-      case .system(EACCES): noteUnreadable(path, .denied(FileDenial(path)), of: setting)
-      case .system(let code): noteUnreadable(path, .system(code), of: setting)
+      case .system(let code): noteUnreadable(path, SmallFile.failure(code, at: path), of: setting)
       case .isDirectory: noteUnreadable(path, .isDirectory, of: setting)
       case .isEmpty, .isNotRegular, .isTooLarge: note(setting, "\(error.of(path))")
       }

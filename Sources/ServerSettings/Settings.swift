@@ -64,6 +64,8 @@ public struct SettingsInput: Sendable {
   /// Whether `--unsafe-plain-upstream` was given.
   package var allowsPlainUpstream: Bool
   package var host: HostFacts
+  /// The time for the configuration and all files that it names.
+  package var readingTime = ReadingTime()
   package var configurationFile: String? { file ?? environment["MUSICKIT_CONFIG"] }
 
   /// Creates the input from `file`, `environment` and `flags`.

@@ -22,6 +22,33 @@ struct ReloadTests {
     #expect(reasons.first?.contains("a reload needs a file") == true, "\(server.log)")
   }
 
+  @Test("of a pipe that nobody writes does not hold up the end", arguments: ["config.json5", "keys.json"])
+  func endlessFile(_ name: String) throws {
+    let client = "{ id: 'a', jwt: { issuer: 'https://id.example', audience: 'a', jwksFile: 'keys.json' } }"
+    let settings = "{ access: { anonymous: { token: true }, clients: [\(client)] } }"
+    let ground = try Ground()
+    _ = try ground.directory.write(#"{"keys":[]}"#, to: "keys.json")
+    let file = try ground.directory.write("{ access: { anonymous: { token: true } } }", to: "config.json5")
+    let server = try ground.serve(["MUSICKIT_CONFIG": file])
+    if name == "keys.json" { _ = try ground.directory.write(settings, to: "config.json5") }
+    let path = ground.directory.path(of: name)
+    #expect(unsafe unlink(path) == 0 && mkfifo(path, 0o600) == 0)
+    server.process.signal(SIGHUP)
+    server.process.signal(SIGTERM)
+    #expect(server.process.wait() == 0)
+    #expect(server.log.contains("The server ends, so it has not finished the reload"), "\(server.log)")
+    #expect(!server.log.contains(Self.refused))
+  }
+
+  @Test("of a directory says so, although Landlock denies it as it denies a file", arguments: [true, false])
+  func directory(_ isConfined: Bool) throws {
+    let reloadable = try Reloadable("{ server: { landlock: \(isConfined) } }")
+    let path = reloadable.ground.directory.path(of: "config.json5")
+    #expect(unsafe unlink(path) == 0 && mkdir(path, 0o700) == 0)
+    try reloadable.reload(expecting: Self.refused)
+    #expect(reloadable.server.log.contains("is a directory"), "\(reloadable.server.log)")
+  }
+
   private static let done = "Configuration reloaded"
   private static let refused = "The new settings are invalid, so the old ones stay in use."
 

@@ -28,7 +28,8 @@ struct SandboxDataTests {
   @Test("adds songs to the emulator")
   func sandbox() throws {
     let ground = try Ground()
-    _ = try ground.directory.write(Self.song, to: "song.json")
+    // Some editors write a byte order mark.
+    _ = try ground.directory.write("\u{FEFF}" + Self.song, to: "song.json")
     let emulator = try Emulator(ground, ["--data", ground.directory.path])
     let token =
       try Program.run(
@@ -46,6 +47,25 @@ struct SandboxDataTests {
     let demo = try RunningServer(["demo", "--port", "0", "--data", directory.path], environment: [:])
     #expect(try demo.request("/v1/catalog/us/search?term=team&types=songs").text.contains("Song of the Team"))
     #expect(demo.stop() == 0)
+  }
+
+  @Test("may be a pipe that nobody writes: a signal ends the wait for it", arguments: ["sandbox", "demo"])
+  func pipe(command: String) throws {
+    let directory = try TemporaryDirectory()
+    #expect(unsafe mkfifo(directory.path(of: "song.json"), 0o600) == 0)
+    let process = try ChildProcess(Program.path, [command, "--port", "0", "--data", directory.path], environment: [:])
+    process.signal(SIGTERM)
+    // After the wait, the status would be 78.
+    #expect(process.wait() == 0)
+  }
+
+  @Test("says why a file cannot be read", arguments: ["sandbox", "demo"])
+  func unreadable(command: String) throws {
+    let directory = try TemporaryDirectory()
+    #expect(unsafe mkdir(directory.path(of: "song.json"), 0o700) == 0)
+    let result = try Program.run([command, "--port", "0", "--data", directory.path])
+    #expect(result.status == 78)
+    #expect(result.stderr == "The file \"\(directory.path(of: "song.json"))\" of --data is a directory.\n")
   }
 
   @Test("names file and member of what does not fit, and ends with 78", arguments: ["sandbox", "demo"])

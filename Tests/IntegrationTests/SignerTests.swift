@@ -253,7 +253,7 @@ struct SignerTests {
     #expect(server.stop() == 0)
     // The signer would have 30 s.
     #expect(ContinuousClock.now - signalled < .seconds(20))
-    #expect(server.log.contains("The server ends, so it has not waited for the new signer"))
+    #expect(server.log.contains("The server ends, so it has not finished the reload"))
     #expect(!server.log.contains("The new settings are invalid"))
     try eventually("the command has ended") { kill(signer, 0) != 0 }
   }

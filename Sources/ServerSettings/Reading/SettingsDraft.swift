@@ -70,7 +70,7 @@ package struct SettingsDraft: Sendable {
       team: team, keys: Settings.MusicKit.readKeys(&lenient, team: team), tls: Settings.Server.readTLS(&lenient),
       upstreamCAFile: Settings.Catalog(&lenient, proxies: proxies, allowsPlainUpstream: true)?.caFile,
       clients: clients, audit: Settings.Audit(&lenient), spanExport: Settings.SpanExport(&lenient),
-      shared: Settings.Shared(&lenient), configuration: input.configurationFile)
+      shared: Settings.Shared(&lenient), configuration: input.configurationFile, readingTime: input.readingTime)
     errors = reader.errors
     entries = layers.entries(of: Settings.known)
     let everybody = "All callers who reach this server get tokens for any origin (--unsafe-allow-anonymous)."

@@ -27,7 +27,7 @@ struct SettingsLayers {
   init(_ input: SettingsInput, schema: SettingsSchema) {
     self.schema = schema
     scope = ""
-    if let path = input.configurationFile { addFile(path) }
+    if let path = input.configurationFile { addFile(path, within: input.readingTime) }
     addEnvironment(input.environment)
     if let key = input.environmentKey {
       let path = Settings.MusicKit.key.path
@@ -70,7 +70,7 @@ struct SettingsLayers {
     return values[setting]?.source ?? sections[setting] ?? source
   }
 
-  private mutating func addFile(_ path: String) {
+  private mutating func addFile(_ path: String, within time: ReadingTime) {
     let source = SettingSource.file(path)
     guard !path.hasPrefix("~") else {
       reject("", source, InvalidValue.unexpandedHome.problem, remedy: InvalidValue.unexpandedHome.remedy)
@@ -80,7 +80,7 @@ struct SettingsLayers {
     do throws(SmallFile.Failure) {
       let descriptor = try SmallFile.open(path)
       defer { close(descriptor) }
-      var bytes = try SmallFile.read(descriptor, atMost: 1 << 20, within: SmallFile.patience)
+      var bytes = try SmallFile.read(descriptor, atMost: 1 << 20, within: time)
       // The bytes may contain the key. The strings that the parser creates from them cannot be erased.
       defer { bytes.wipe() }
       do throws(JSON5Failure) {

@@ -2,47 +2,71 @@ package import Bytes
 import EventLoop
 import Glibc
 
-package enum SmallFile {
-  /// The time limit for a file. A pipe ends when its writer does, such as a program that gets secrets from a vault
-  /// (`--config <(…)`). A FIFO may never get a writer.
-  static let patience = Duration.seconds(30)
+/// The time for all files that are read together. A pipe ends when its writer does, such as a program that gets secrets from
+/// a vault (`--config <(…)`). A FIFO may never get a writer.
+package struct ReadingTime: Sendable {
+  let limit: Duration
+  private let end: Deadline
+  private let isWanted: @Sendable () -> Bool
 
+  /// The time begins now. It ends early, within a tenth of a second, when `isWanted` returns false.
+  package init(_ limit: Duration = .seconds(30), while isWanted: @escaping @Sendable () -> Bool = { true }) {
+    (self.limit, self.isWanted, end) = (limit, isWanted, Deadline.now.advanced(by: limit))
+  }
+
+  /// The milliseconds of the next wait, for poll(2); nil if the time is over.
+  fileprivate var nextWait: Int32? {
+    let left = end.duration(since: .now)
+    guard left > .zero, isWanted() else { return nil }
+    return Int32((min(left, .milliseconds(100)) / .milliseconds(1)).rounded(.up))
+  }
+}
+
+package enum SmallFile {
   package enum Failure: Error, Equatable {
     case isDirectory
     case tooLarge
-    /// The file did not end within this number of seconds.
+    /// The file did not end within this number of seconds, or was not wanted any more.
     case unfinished(seconds: Int)
     case denied(FileDenial)
     case system(Int32)
   }
 
-  package static func read(_ path: String, atMost limit: Int) throws(Failure) -> [UInt8] {
+  package static func read(
+    _ path: String, atMost limit: Int, within time: ReadingTime = ReadingTime()
+  ) throws(Failure) -> [UInt8] {
     let descriptor = try open(path)
     defer { close(descriptor) }
-    return try read(descriptor, atMost: limit, within: patience)
+    return try read(descriptor, atMost: limit, within: time)
   }
 
   /// Opens a file for reading. The caller closes the descriptor.
   static func open(_ path: String) throws(Failure) -> Int32 {
     // Non-blocking, so that a FIFO without a writer does not block the start forever.
     let descriptor = unsafe Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-    guard descriptor >= 0 else { throw errno == EACCES ? .denied(FileDenial(path)) : .system(errno) }
+    guard descriptor >= 0 else { throw failure(errno, at: path) }
     return descriptor
+  }
+
+  /// Returns the failure with this error number. Landlock denies a folder, too, where a file was expected.
+  static func failure(_ code: Int32, at path: String) -> Failure {
+    guard code == EACCES else { return .system(code) }
+    var status = stat()
+    let isDirectory = unsafe stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
+    return isDirectory ? .isDirectory : .denied(FileDenial(path))
   }
 
   /// Returns the bytes from `descriptor` to the end, read directly to their final place: no copy of a secret is left. There
   /// is no time limit at a terminal.
-  package static func read(_ descriptor: Int32, atMost limit: Int, within patience: Duration?) throws(Failure)
-    -> [UInt8]
+  package static func read(_ descriptor: Int32, atMost limit: Int, within time: ReadingTime?) throws(Failure) -> [UInt8]
   {
-    let end = patience.map { Deadline.now.advanced(by: $0) } ?? .never
     var content: [UInt8] = []
     do throws(Failure) {
       // One more byte detects "too large". Unused capacity is never touched, so it uses no memory.
       try content.append(addingCapacity: limit + 1) { (output: inout OutputSpan<UInt8>) throws(Failure) in
         while output.freeCapacity > 0 {
-          guard try isReadable(descriptor, until: end) else {
-            throw .unfinished(seconds: Int(patience?.components.seconds ?? 0))
+          guard try isReadable(descriptor, within: time) else {
+            throw .unfinished(seconds: Int(time?.limit.components.seconds ?? 0))
           }
           let count = try output.fill(from: descriptor)
           if count == 0 { return }
@@ -57,16 +81,14 @@ package enum SmallFile {
   }
 
   /// Waits for bytes or for the end, before each read, because a FIFO without a writer would return the end at once.
-  private static func isReadable(_ descriptor: Int32, until deadline: Deadline) throws(Failure) -> Bool {
+  private static func isReadable(_ descriptor: Int32, within time: ReadingTime?) throws(Failure) -> Bool {
     while true {
-      let left = deadline.duration(since: .now)
-      // At most one day at a time, so that the milliseconds fit.
-      let milliseconds = (min(left, .seconds(86_400)) / .milliseconds(1)).rounded(.up)
+      let wait = time.map { $0.nextWait } ?? -1
       var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-      let count = unsafe poll(&entry, 1, Int32(milliseconds))
+      let count = unsafe poll(&entry, 1, wait ?? 0)
       if count > 0 { return true }
       guard count == 0 || errno == EINTR else { throw .system(errno) }
-      if left == .zero { return false }
+      if wait == nil { return false }
     }
   }
 }

@@ -34,15 +34,19 @@ package struct Application {
     input.host.sockets = sockets
     // The fingerprints come before the contents, so a change in between causes another reload.
     var files = FileFingerprints([input.configurationFile].compactMap { $0 })
-    // Settings may come from a pipe, which can take any time.
+    // Settings, and files that they name, may come from a pipe, which can take some time.
     ProcessSignals.endAtOnce()
     let loaded = try Settings.load(input)
-    ProcessSignals.hold()
     files.watch(loaded.paths)
     let source = try RuntimeSnapshot.Source(loaded, findings: findings.map(\.description))
+    ProcessSignals.hold()
     let confinement = FileConfinement.begin(for: loaded, keepsAbstractSockets: manager?.isAbstract == true)
     try probe(source.key)
-    let reload: Reloader.Load = { [input] () throws(InvalidSettings) in try Reloader.load(input, within: confinement) }
+    let reload: Reloader.Load = { [input] time throws(InvalidSettings) in
+      var input = input
+      input.readingTime = time
+      return try Reloader.load(input, within: confinement)
+    }
     return try Application(source, load: reload).run(files: files, manager: manager, confinement: confinement) {
       announce($0, loaded.settings.server)
     }

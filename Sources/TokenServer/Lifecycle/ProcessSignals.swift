@@ -16,7 +16,7 @@ public enum ProcessSignals {
   public static func release() { mask(SIG_UNBLOCK, all) }
 
   /// Makes SIGTERM and SIGINT end the process with status 0, while there is nothing to drain.
-  static func endAtOnce() {
+  package static func endAtOnce() {
     // The default action does not work, because process 1 of a container has none.
     setHandler { _ in _exit(0) }
   }

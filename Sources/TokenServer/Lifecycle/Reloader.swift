@@ -14,7 +14,7 @@ final class Reloader: @unchecked Sendable {
   // Sendable by confinement: all mutable state is accessed only on `queue`, which is serial.
 
   /// Reads the settings again, without the files that they name. Throws all errors in them.
-  typealias Load = @Sendable () throws(InvalidSettings) -> Settings.Loaded
+  typealias Load = @Sendable (ReadingTime) throws(InvalidSettings) -> Settings.Loaded
 
   let queue = DispatchQueue(label: "reload")
   private let load: Load
@@ -40,6 +40,8 @@ final class Reloader: @unchecked Sendable {
   private let isStopping = Locked(false)
   private var goesOn: Bool { !ProcessSignals.isEndPending && !isStopping.withLock { $0 } }
 
+  /// The time for all files of a reload: 5 s. Only a pipe takes longer, and the server acts on no other signal meanwhile.
+  static let readingTime = Duration.seconds(5)
   /// The interval between checks of the files. Rotated secrets overlap for longer than that.
   private static let interval = DispatchTimeInterval.seconds(5)
 
@@ -75,7 +77,7 @@ final class Reloader: @unchecked Sendable {
   /// Reloads because of a signal, on the calling thread, so that the process needs no other thread.
   func reloadOnSignal() { queue.sync { reload(because: "SIGHUP") } }
 
-  /// Ends the watch, and returns when no reload is in progress. One that waits for a signer gives up.
+  /// Ends the watch, and returns when no reload is in progress. One that waits for a signer or a pipe gives up.
   func stop() {
     isStopping.withLock { $0 = true }
     queue.sync {
@@ -143,7 +145,7 @@ final class Reloader: @unchecked Sendable {
     // The fingerprints come before the contents: the next check then finds a change during the read.
     files.look()
     do {
-      let loaded = try load()
+      let loaded = try load(ReadingTime(Self.readingTime) { [unowned self] in goesOn })
       files.keepOnly(current.source.paths + loaded.paths)
       files.watch(loaded.paths)
       let source = try RuntimeSnapshot.Source(loaded, replacing: current)
@@ -164,9 +166,10 @@ final class Reloader: @unchecked Sendable {
       logger.notice("Configuration reloaded", metadata: next.minter.key.metadata.merging(["cause": "\(cause)"]) { $1 })
       adoptKeys(insteadOf: previous)
       manager?.ready("Configuration reloaded")
-    } catch is RemoteSignerError where !goesOn {
-      logger.notice("The server ends, so it has not waited for the new signer, and the old settings stay in use.")
     } catch {
+      guard goesOn else {
+        return logger.notice("The server ends, so it has not finished the reload, and the old settings stay in use.")
+      }
       let sentences = (error as? InvalidSettings)?.errors.lines ?? ["\(error)"]
       services.metrics.reloads.withLock { $0.refuse(sentences.first ?? "") }
       for sentence in sentences {

@@ -198,7 +198,7 @@ struct RuntimeSnapshot: Sendable {
   private var reloadDocument: JSONValue? {
     guard let load = services.load else { return nil }
     do throws(InvalidSettings) {
-      let next = try load()
+      let next = try load(ReadingTime(Reloader.readingTime))
       let fixed = next.settings.needingRestart(next.draft.written, since: settings, written)
       let changed = zip(entries, next.draft.entries).filter { $0.value != $1.value }.map(\.1)
       let changes = changed.map { next -> (String, JSONValue?) in

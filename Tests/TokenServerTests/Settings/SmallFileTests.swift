@@ -37,7 +37,7 @@ struct SmallFileTests {
     let error = errno
     #expect(count < 0 && error == EAGAIN)
     isEmpty.signal()
-    #expect(try SmallFile.read(reading, atMost: 4, within: .seconds(60)) == Array("late".utf8))
+    #expect(try SmallFile.read(reading, atMost: 4, within: ReadingTime(.seconds(60))) == Array("late".utf8))
   }
 
   @Test("has a time limit, and the error gives this limit")
@@ -49,7 +49,10 @@ struct SmallFileTests {
     }
     _ = unsafe write(writing, "{", 1)
     #expect(throws: SmallFile.Failure.unfinished(seconds: 0)) {
-      try SmallFile.read(reading, atMost: 4, within: .milliseconds(1))
+      try SmallFile.read(reading, atMost: 4, within: ReadingTime(.milliseconds(1)))
+    }
+    #expect(throws: SmallFile.Failure.unfinished(seconds: 60)) {
+      try SmallFile.read(reading, atMost: 4, within: ReadingTime(.seconds(60)) { false })
     }
     #expect("\(SmallFile.Failure.unfinished(seconds: 30))" == "did not end within 30 s")
   }
@@ -62,7 +65,9 @@ struct SmallFileTests {
       close(writing)
     }
     _ = unsafe write(writing, "12345", 5)
-    #expect(throws: SmallFile.Failure.tooLarge) { try SmallFile.read(reading, atMost: 4, within: .seconds(60)) }
+    #expect(throws: SmallFile.Failure.tooLarge) {
+      try SmallFile.read(reading, atMost: 4, within: ReadingTime(.seconds(60)))
+    }
   }
 
   @Test("is not watched for changes if it is a pipe")
