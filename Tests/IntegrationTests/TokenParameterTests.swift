@@ -38,6 +38,23 @@ struct TokenParameterTests {
     #expect(response.status == (options == ["-d", " "] ? 400 : 200))
   }
 
+  @Test(
+    "are not ignored in the content of a GET",
+    arguments: [
+      (["-d", #"{"ttl":60}"#], 400), (["-H", "Content-Length: 0"], 200),
+      // Some clients send no content so.
+      (["-H", "Transfer-Encoding: chunked", "-d", ""], 200),
+    ])
+  func contentOfGet(_ options: [String], _ status: Int) throws {
+    let server = try Ground().serve()
+    let response = try ParsedResponse(curl: ["-X", "GET"] + options + ["\(server.url)/token"])
+    #expect(response.status == status)
+    if status == 400 {
+      #expect(response.errorCode == "invalid_parameter")
+      #expect(response.text.contains("Use POST for content."))
+    }
+  }
+
   @Test("contain origins that the server normalizes as browsers do")
   func normalised() throws {
     let response = try Ground().serve([:], ["--unsafe-allow-anonymous"]).request(

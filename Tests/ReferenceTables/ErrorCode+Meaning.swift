@@ -9,7 +9,7 @@ extension ErrorCode {
         + "or query below `/v1/` that two servers could read in two ways, or has content that is not a JSON object or has "
         + "more than 256 values."
     case .invalidParameter:
-      "A parameter is unknown or repeated, a `ttl` is out of bounds, or an `origin` is not an origin."
+      "A parameter is unknown, repeated, or in the content of a `GET`, a `ttl` is out of bounds, or an `origin` is not an origin."
     case .missingCredentials: "The request has no credential, or no `Origin` where the server needs one."
     case .invalidCredentials:
       "A credential of any kind is invalid, or the request has several. A valid developer token of this server's own keys "

@@ -28,10 +28,10 @@ final class TokenEndpoint: Sendable {
   private func reply(to request: Request) -> Reply {
     let auditContext = AuditContext(request)
     switch gate.admit(request, auditContext) {
-    case .immediate(.admitted(let admitted)): return reply(to: admitted, Wish(request))
+    case .immediate(.admitted(let admitted)): return reply(to: admitted, Wish(request, takesContent: false))
     case .immediate(.refused(let response)): return .immediate(response)
     case .deferred(let wait):
-      let wish = Wish(request).copied()
+      let wish = Wish(request, takesContent: false).copied()
       return gate.reply(after: wait, auditContext) { admitted, _ in self.reply(to: admitted, wish) }
     }
   }
@@ -64,6 +64,10 @@ final class TokenEndpoint: Sendable {
     let parameters: TokenParameters
     let origins: [Origin]
     do throws(ErrorResponse) {
+      if wish.ignoresContent {
+        // Otherwise its parameters would be ignored, and the token be wider than the caller wants.
+        throw ErrorResponse(.invalidParameter, "A GET request has its parameters in its query. Use POST for content.")
+      }
       parameters = try TokenParameters(query: wish.query.span, body: content)
       origins = try Self.origins(parameters)
     } catch { throw Denial(error, "invalid_request") }
@@ -74,8 +78,18 @@ final class TokenEndpoint: Sendable {
   private struct Wish {
     private(set) var query: ArraySlice<UInt8>
     let form: TokenForm
+    /// Whether the request states content (RFC 9110 §9.3.1) that is not read. Without a length, some clients send an empty
+    /// one with each GET.
+    let ignoresContent: Bool
 
-    init(_ request: Request) { (query, form) = (request.query ?? [], TokenForm(accept: request)) }
+    init(_ request: Request, takesContent: Bool = true) {
+      (query, form) = (request.query ?? [], TokenForm(accept: request))
+      guard !takesContent, case .fixed(let length) = request.head.framing else {
+        ignoresContent = false
+        return
+      }
+      ignoresContent = length > 0
+    }
 
     /// Returns a copy in its own memory, to hold while the request waits: a slice keeps the whole head.
     func copied() -> Wish {
