@@ -57,7 +57,10 @@ public struct FilePermissions: Sendable, Hashable, CustomStringConvertible {
   fileprivate var remark: String { Self.decimalMode(mode).map { ". \($0)" } ?? "" }
 
   /// Returns a mode as in `chmod`: `0600`.
-  public static func octal(_ mode: UInt32) -> String { "0" + String(mode & 0o7777, radix: 8) }
+  public static func octal(_ mode: UInt32) -> String {
+    let digits = String(mode & 0o7777, radix: 8)
+    return String(repeating: "0", count: max(1, 4 - digits.count)) + digits
+  }
 
   /// Returns a sentence without its full stop if `mode` is a usual mode whose octal digits were read as a decimal number:
   /// `defaultMode: 440` in YAML or JSON, and `mode: 600` in a Compose file, are 0670 and 01130.

@@ -59,7 +59,9 @@ struct HealthCheckURL {
 
   init(_ text: String) throws(CommandError) {
     guard text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }), text.hasPrefix("http://") else {
-      let reason = text.hasPrefix("https://") ? "health checks use plain HTTP only" : "it is not an http:// URL"
+      let reason =
+        text.hasPrefix("https://")
+        ? "it is https://, and checks use plain HTTP only, as the admin listener does" : "it is not an http:// URL"
       throw CommandError(.usage, "The server cannot check this URL: \(reason).")
     }
     let rest = text.dropFirst("http://".count)

@@ -153,7 +153,7 @@ package enum MisplacedKey {
 struct NewAPIKeyCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "new-api-key",
-    abstract: "Print a new API key, and on a second line its SHA-256 for the configuration.",
+    abstract: "Print a new API key, and on a second line “sha256” and its SHA-256 for the configuration.",
     discussion: """
       The command stores nothing: the client keeps the key, and the server's settings its SHA-256. A key is mkts_, 43 \
       random characters (256 bits) and a checksum, so that secret scanners find it by \\bmkts_[0-9A-Za-z]{49}\\b.

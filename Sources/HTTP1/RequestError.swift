@@ -31,7 +31,8 @@ public enum RequestError: Error, Equatable, Sendable, CaseIterable {
     case .malformedRequestLine: "The request line is not a method, a target and a version, one space apart."
     case .malformedMethod: "The method contains a character that no method may contain."
     case .methodTooLong: "The method is longer than every method that this server implements."
-    case .requestLineTooLong: "The request line is too long."
+    case .requestLineTooLong:
+      "The request line is longer than \(HTTP1Limits().requestLine) bytes: send a shorter query."
     case .unsupportedVersion: "This server speaks HTTP/1.1 and HTTP/1.0 here, no other version."
     case .malformedTarget: "The request target is malformed, or in a form that this method does not allow."
     case .fragmentInTarget: "The request target contains a fragment."
@@ -45,8 +46,9 @@ public enum RequestError: Error, Equatable, Sendable, CaseIterable {
     case .emptyFieldName: "A field line has no name before the colon."
     case .malformedFieldName: "A field line does not begin with a name and a colon."
     case .whitespaceInFieldName: "White space is between a field name and its colon."
-    case .headerSectionTooLarge: "The header section is too large."
-    case .tooManyFieldLines: "There are too many field lines."
+    case .headerSectionTooLarge:
+      "The header section has more than \(HTTP1Limits().headerSection) bytes or \(HTTP1Limits().fieldLines) field lines: send less, such as fewer cookies."
+    case .tooManyFieldLines: "There are more than \(HTTP1Limits().fieldLines) field lines: send fewer fields."
     case .malformedContentLength: "Content-Length is not a decimal number within range."
     case .repeatedContentLength: "There is more than one Content-Length field."
     case .contentLengthWithTransferEncoding: "Content-Length and Transfer-Encoding exclude each other."

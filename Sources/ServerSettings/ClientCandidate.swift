@@ -337,7 +337,9 @@ extension SettingType where Value == APIKeyDigest {
         remedy: "others may know this key now: make a new one with new-api-key, and \(remedy)")
     }
     guard let digest = APIKeyDigest(hexadecimal: text) else {
-      let kind = text.utf8.count == 64 ? "" : " (\(text.utf8.count) characters)"
+      let kind =
+        text.hasPrefix("sha256 ")
+        ? ": leave out the word sha256" : text.utf8.count == 64 ? "" : " (\(text.utf8.count) characters)"
       throw InvalidValue("is not a SHA-256 in hexadecimal\(kind)", remedy: remedy)
     }
     guard !digest.isOfEmptyKey else { throw InvalidValue("is the SHA-256 of an empty key", remedy: remedy) }

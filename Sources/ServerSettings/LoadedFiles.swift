@@ -159,9 +159,7 @@ struct FileLoader {
       return nil
     }
     warnings += key.findings.map(\.description)
-    if let (problem, remedy) = key.remote?.place.problem {
-      note(Settings.MusicKit.Signer.command.path, problem, remedy: remedy)
-    }
+    if let (setting, problem, remedy) = key.remote?.place.problem { note(setting, problem, remedy: remedy) }
     return key
   }
 

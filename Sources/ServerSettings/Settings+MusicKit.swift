@@ -355,9 +355,24 @@ extension Settings.MusicKit.Signer {
 }
 
 extension RemoteSigner.Place {
-  /// What prevents the server from starting the command: a problem and advice. Nil if nothing does, or without a command.
-  var problem: (problem: String, remedy: String)? {
-    guard case .command(let arguments) = self, let program = arguments.first else { return nil }
+  /// What prevents the signer from ever signing: the setting, the problem and advice. Nil if nothing does. An agent may
+  /// start later.
+  var problem: (setting: String, problem: String, remedy: String)? {
+    typealias Signer = Settings.MusicKit.Signer
+    switch self {
+    case .agent(let path): return Self.problem(ofSocket: path).map { (Signer.agent.path, $0.problem, $0.remedy) }
+    case .command(let arguments):
+      return arguments.first.flatMap { Self.problem(of: $0) }.map { (Signer.command.path, $0.problem, $0.remedy) }
+    }
+  }
+
+  private static func problem(ofSocket path: String) -> (problem: String, remedy: String)? {
+    var status = stat()
+    guard unsafe stat(path, &status) == 0, status.st_mode & S_IFMT != S_IFSOCK else { return nil }
+    return ("\(quotedPath(path)) is not a socket", "write the path of the agent's socket")
+  }
+
+  private static func problem(of program: String) -> (problem: String, remedy: String)? {
     var status = stat()
     guard unsafe stat(program, &status) == 0 else {
       let reason = unsafe String(cString: strerror(errno))

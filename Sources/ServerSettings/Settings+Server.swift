@@ -170,7 +170,7 @@ extension Settings.Server: SettingsSection {
     if loops > mostLoops {
       let needed = "\(loops == 1 ? "loop needs" : "loops need") \(DescriptorBudget.least(loops: loops)) descriptors"
       reader.reject(
-        "server.loops", "\(loops) \(needed) at least, and this process has \(openFiles)",
+        "server.loops", "\(loops) \(needed) at least, and the server has \(openFiles)",
         remedy: (mostLoops > 0 ? "write \(mostLoops) at most, or " : "") + DescriptorBudget.remedy)
     }
   }

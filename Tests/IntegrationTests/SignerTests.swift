@@ -233,6 +233,18 @@ struct SignerTests {
     try eventually("the command has ended") { kill(signer, 0) != 0 }
   }
 
+  @Test("does not start, nor wait for an agent, where another file is in the place of its socket")
+  func noSocket() throws {
+    let ground = try SignerGround()
+    let file = ground.publicKeyFile
+    for command in ["serve", "check-config"] {
+      let result = try ground.run(command, ground.agentSettings, ["MUSICKIT_SIGNER_AGENT": file])
+      #expect(result.status == 78)
+      #expect(result.stderr.contains("musickit.signer.agent"), "\(result.stderr)")
+      #expect(result.stderr.contains("is not a socket"), "\(result.stderr)")
+    }
+  }
+
   @Test("drains at once while a reload waits for a new signer", arguments: [true, false])
   func signalDuringReload(_ bySignal: Bool) throws {
     let ground = try SignerGround()

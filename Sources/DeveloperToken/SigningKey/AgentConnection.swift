@@ -99,19 +99,26 @@ struct AgentConnection: ~Copyable {
     unsafe poll(&entry, 1, try time.nextWait())
   }
 
-  private func failed(_ code: Int32) -> RemoteSignerError {
+  /// A connection to a file that is not a socket is refused, too (ECONNREFUSED). Such a file must not be removed.
+  private func failed(_ connectCode: Int32) -> RemoteSignerError {
+    let code = connectCode == ECONNREFUSED && !isSocket ? ENOTSOCK : connectCode
     let isOfSettings = [EACCES, EPERM, ENAMETOOLONG, ENOTSOCK, EPROTOTYPE, ENOTDIR, ELOOP].contains(code)
     let advice =
       switch code {
       case EACCES, EPERM, ECONNRESET: "; ssh-agent serves only the user that started it"
       case ENOENT: "; start ssh-agent -a with this path, or correct the path"
-      // The socket of an agent that has ended; or another file, which must not be removed.
-      case ECONNREFUSED:
-        "; if an agent has left this socket behind, remove it and start ssh-agent -a with this path; else correct the path"
+      case ENOTSOCK: "; write the path of the agent's socket"
+      case ECONNREFUSED: "; if an agent has left this socket behind, remove it and start ssh-agent -a with this path"
       default: ""
       }
     return RemoteSignerError(
       "\(place) cannot be reached: \(unsafe String(cString: strerror(code)))\(advice).", isTemporary: !isOfSettings)
+  }
+
+  private var isSocket: Bool {
+    guard case .agent(let path) = place else { return false }
+    var status = stat()
+    return unsafe stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFSOCK
   }
 
   private func strange(_ what: String) -> RemoteSignerError {

@@ -1,3 +1,4 @@
+import Bytes
 import EventLoop
 import Locks
 import Logging
@@ -220,12 +221,14 @@ final class ReplicaGroup: @unchecked Sendable {
 
   private func note(_ error: RedisError) {
     guard case .refused(let text) = error else { return }
-    let words = String(decoding: text.prefix(100).filter { (0x20..<0x7F).contains($0) }, as: UTF8.self)
+    // Without the full stop that some of the store's sentences have.
+    let line = text.prefix(100).filter { (0x20..<0x7F).contains($0) }
+    let words = String(decoding: line.last == UInt8(ascii: ".") ? line.dropLast() : line[...], as: UTF8.self)
     shared.withLock {
       $0.counts.refused += 1
       $0.problem = "It refuses commands: \(words)."
     }
-    throttle.log("refused", "The store refuses commands, so this replica keeps limits of its own for now. \(words)")
+    throttle.log("refused", "The store refuses commands, so this replica keeps limits of its own for now: \(words).")
   }
 
   private func changed(_ problem: String?) {

@@ -73,7 +73,7 @@ struct SettingsDefaultTests {
     let error = #expect(throws: InvalidSettings.self) { try SettingsFixture().load(host: host) }
     #expect(
       error?.description
-        == "server.loops: 1 loop needs 64 descriptors at least, and this process has 55; raise the limit of descriptors "
+        == "server.loops: 1 loop needs 64 descriptors at least, and the server has 55; raise the limit of descriptors "
         + "(ulimit -n, LimitNOFILE).")
   }
 
