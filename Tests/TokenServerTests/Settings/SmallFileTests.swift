@@ -1,5 +1,6 @@
 import Dispatch
 import Glibc
+import Locks
 import TestSupport
 import Testing
 
@@ -51,9 +52,18 @@ struct SmallFileTests {
     #expect(throws: SmallFile.Failure.unfinished(seconds: 0)) {
       try SmallFile.read(reading, atMost: 4, within: ReadingTime(.milliseconds(1)))
     }
+    // Not wanted any more when it is asked for the third time.
+    let looks = Locked(0)
     #expect(throws: SmallFile.Failure.unfinished(seconds: 60)) {
-      try SmallFile.read(reading, atMost: 4, within: ReadingTime(.seconds(60)) { false })
+      let time = ReadingTime(.seconds(60)) {
+        looks.withLock { looks in
+          looks += 1
+          return looks < 3
+        }
+      }
+      _ = try SmallFile.read(reading, atMost: 4, within: time)
     }
+    #expect(looks.withLock { $0 } == 3)
     #expect("\(SmallFile.Failure.unfinished(seconds: 30))" == "did not end within 30 s")
   }
 
