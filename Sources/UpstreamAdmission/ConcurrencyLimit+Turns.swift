@@ -121,8 +121,9 @@ extension ConcurrencyLimit {
   }
 
   /// Returns the approximate wait of a caller's next request if all queued requests stay. Nil before a request has ended,
-  /// unless the rate is known. Ahead of it are the queued requests of its caller, as many of each other caller of the client, and for each other
-  /// client as many as for this client; never more than there are requests, because a request may have several places.
+  /// unless the rate is known. Ahead of it are the queued requests of its caller, as many of each other caller of the
+  /// client, and for each other client as many as for this client; never more than there are requests, because a request
+  /// may have several places.
   private func wait(_ caller: Caller, _ client: Client) -> Duration? {
     let own = caller.queue.count + 1
     let ofClient = min(own * max(client.order.count, 1), client.waiting + 1, waiting + 1)

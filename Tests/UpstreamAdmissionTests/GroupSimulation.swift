@@ -352,7 +352,8 @@ struct GroupSimulation {
     }
   }
 
-  /// What the gateway does after every event of a replica: it settles if there is a 429 or a request needs a turn, and sets its timer.
+  /// What the gateway does after every event of a replica: it settles if there is a 429 or a request needs a turn, and sets
+  /// its timer.
   private mutating func look(after index: Int) {
     guard replicas[index].isAlive else { return }
     if replicas[index].limit.needsStore(now: local(index)) { settle(index) }
