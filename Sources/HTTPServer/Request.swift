@@ -68,6 +68,8 @@ public final class Request {
 
   /// The parsed head; its ranges refer to the bytes that `query` and `field` read.
   public var head: RequestHead { parser.head }
+  /// Whether the head states content of at least a byte. Reads one member, where ``head`` copies all.
+  public var statesContent: Bool { parser.head.framing.declaredLength ?? 0 > 0 }
   /// The method.
   public var method: RequestHead.Method { parser.head.method }
   /// The method, or nil if no request line could be parsed.

@@ -84,11 +84,7 @@ final class TokenEndpoint: Sendable {
 
     init(_ request: Request, takesContent: Bool = true) {
       (query, form) = (request.query ?? [], TokenForm(accept: request))
-      guard !takesContent, case .fixed(let length) = request.head.framing else {
-        ignoresContent = false
-        return
-      }
-      ignoresContent = length > 0
+      ignoresContent = !takesContent && request.statesContent
     }
 
     /// Returns a copy in its own memory, to hold while the request waits: a slice keeps the whole head.
