@@ -131,7 +131,7 @@ package final class LogSink: @unchecked Sendable {
     }
     return waiting.withLock { waiting in
       AuditLog.RecordingState(
-        isFailing: waiting.isFailing, isFull: !waiting.buffer.hasRoom(for: .tokenGrant), unrecorded: waiting.unrecorded,
+        isFailing: waiting.isFailing, isFull: waiting.buffer.isFull, unrecorded: waiting.unrecorded,
         sinceUnrecorded: since(waiting.lastUnrecorded),
         sinceLost: since(hasOnlyRecords ? waiting.lastLost : waiting.lastLostRecord))
     }
@@ -242,7 +242,8 @@ struct LogBuffer {
 
   init(capacity: Int, format: LogFormat) { (self.capacity, self.format) = (capacity, format) }
 
-  func hasRoom(for rank: LineRank) -> Bool { (rank.isRecord ? recordBytes : lineBytes) < rank.room(in: capacity) }
+  /// Whether the grant of a token had no room since a record was last written. Some are longer, so the bytes do not tell.
+  private(set) var isFull = false
 
   /// Appends the line that `write` writes, if there is room for it. Returns whether there was.
   @discardableResult
@@ -252,6 +253,7 @@ struct LogBuffer {
     let length = bytes.count - before
     guard (rank.isRecord ? recordBytes : lineBytes) + length <= rank.room(in: capacity) else {
       bytes.removeSubrange(before...)
+      if rank == .tokenGrant { isFull = true }
       drop(1)
       return false
     }
@@ -293,6 +295,7 @@ struct LogBuffer {
       guard record.upperBound > written else {
         recordBytes -= record.count
         recordCount -= 1
+        isFull = false
         continue
       }
       places.append(kept.count..<kept.count + record.count)
