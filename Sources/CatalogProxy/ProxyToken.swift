@@ -182,6 +182,17 @@ extension CatalogGateway {
     await test(token, by: route, end: clock.elapsed + configuration.timeouts.whole)
   }
 
+  /// Records what Apple Music has said about a token of the key that signs, so that the status shows it without a request
+  /// of a caller.
+  package func judged(_ verdict: TokenVerdict) {
+    let isAcceptedAgain = withAdmission { admission in
+      let wasDegraded = admission.tokenRefresh.isDegraded
+      admission.tokenRefresh.judged(verdict)
+      return wasDegraded && !admission.tokenRefresh.isDegraded
+    }
+    if isAcceptedAgain { observer.noticed(.tokenAccepted) }
+  }
+
   private func test(
     _ token: ProxyToken, by route: UpstreamRoute, end: Duration, of cause: SpanContext? = nil
   ) async -> TokenTest {

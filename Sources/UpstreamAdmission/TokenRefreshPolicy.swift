@@ -90,6 +90,15 @@ package struct TokenRefreshPolicy: Sendable {
     }
   }
 
+  /// Records the verdict on another token of the key that signs, which no request has sent.
+  package mutating func judged(_ verdict: TokenVerdict) {
+    switch verdict {
+    case .accepted: isDegraded = false
+    case .refused: isDegraded = true
+    case .unknown, .abandoned: break
+    }
+  }
+
   /// Records that Apple refuses this token, and that no other one helps for now.
   package mutating func rejected(_ version: TokenVersion) {
     if version == current { isDegraded = true }

@@ -56,6 +56,25 @@ struct StartTests {
     #expect(try (good.allRequestsSeen(), bad.allRequestsSeen()) == (1, 1))
   }
 
+  @Test("is degraded while Apple refuses its key, until Apple accepts it, without a request of a caller")
+  func judgedKeyIsShown() throws {
+    let ground = try UpstreamGround()
+    let port = UpstreamGround.fixedPort
+    let bad = try ground.sandbox("--team-id", "OTHERTEAM1", port: port)
+    let server = try ground.serve(bad)
+    func appleMusic() throws -> String? {
+      try server.admin("/readyz").json?["checks"]?["appleMusic"]?["status"]?.string
+    }
+    try eventually("the refusal is known") { try appleMusic() == "degraded" }
+    #expect(try server.admin("/readyz").status == 200)
+    #expect(try MetricsPage(of: server)["musickit_upstream_token_rejected"] == 1)
+    bad.stop()
+    let good = try ground.sandbox(port: port)
+    try eventually("the acceptance is known") { try appleMusic() == "ok" }
+    #expect(try MetricsPage(of: server)["musickit_upstream_token_rejected"] == 0)
+    #expect(try good.allRequestsSeen() > 0)
+  }
+
   @Test("starts with a configuration file only")
   func fileOnly() throws {
     let ground = try Ground()

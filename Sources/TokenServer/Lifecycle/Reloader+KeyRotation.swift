@@ -53,24 +53,41 @@ extension Reloader {
         tokensExpire: expiry))
   }
 
-  /// Asks Apple Music once about the key that signs, some seconds after the start or a reload with another key, unless
-  /// it has accepted a token of that key. So a server that gives out only tokens says, too, that they are worthless.
+  /// The time between two questions about a key that Apple Music refuses: 10 s.
+  private static let judgingPause = Duration.seconds(10)
+
+  /// Asks Apple Music about the key that signs, some seconds after the start or a reload with another key, unless it has
+  /// accepted a token of that key; and again as long as it refuses them. So a server that gives out only tokens says, too,
+  /// that they are worthless, and when they are not any more.
   func judgeKey() {
+    guard let catalog = services.catalog else { return }
+    let status = catalog.proxy.status
+    let (isNew, now) = (judgedMinter !== current.minter, monotonicTime)
     // A next key that signs has been proved.
-    guard let catalog = services.catalog, !current.signsWithNextKey, judgedMinter !== current.minter else { return }
-    judgedMinter = current.minter
-    guard catalog.proxy.status.tokenAcceptedAt == nil else { return }
-    catalog.test(current.minter) { [logger, metadata = current.minter.key.metadata] result in
-      switch result.verdict {
-      case .accepted: logger.info("Apple Music accepts tokens of the signing key.", metadata: metadata)
-      case .refused:
-        logger.error(
-          """
-          Apple Music refuses tokens of the signing key (401), so they are of no use to apps. \(result.reason ?? "") The \
-          command doctor, with the same settings, checks key, clock and network.
-          """, metadata: metadata)
-      case .unknown, .abandoned: break
+    let isUnjudged = isNew && !current.signsWithNextKey && status.tokenAcceptedAt == nil
+    let isDue = status.isTokenRejected && (isNew || now - judgedAt >= Self.judgingPause)
+    (judgedMinter, judgedAt) = (current.minter, isNew || isDue ? now : judgedAt)
+    guard isUnjudged || isDue else { return }
+    catalog.test(current.minter) { [self, minter = current.minter] result in
+      queue.async { [self] in
+        if current.minter === minter { judged(result, by: catalog, isFirst: isUnjudged) }
       }
+    }
+  }
+
+  private func judged(_ result: TokenTest, by catalog: CatalogService, isFirst: Bool) {
+    catalog.proxy.judged(result.verdict)
+    guard isFirst else { return }
+    let metadata = current.minter.key.metadata
+    switch result.verdict {
+    case .accepted: logger.info("Apple Music accepts tokens of the signing key.", metadata: metadata)
+    case .refused:
+      logger.error(
+        """
+        Apple Music refuses tokens of the signing key (401), so they are of no use to apps. \(result.reason ?? "") The \
+        command doctor, with the same settings, checks key, clock and network.
+        """, metadata: metadata)
+    case .unknown, .abandoned: break
     }
   }
 

@@ -28,8 +28,9 @@ final class Reloader: @unchecked Sendable {
   var rotationSerial = 0
   /// Why the last proof of the next key was not accepted; nil if it was, or if there was none.
   var proofFinding: String?
-  /// The minter of the key that Apple Music was asked about last.
+  /// The minter of the key that Apple Music was asked about last, and when.
   weak var judgedMinter: TokenMinter?
+  var judgedAt = Duration.zero
   /// The time until which callers may hold tokens of each key that has signed, in seconds since 1970. It never gets
   /// earlier: a shorter lifetime in new settings does not shorten the tokens that callers have.
   var tokenExpiries: [KeyID: Int] = [:]
