@@ -153,7 +153,7 @@ struct RemoteSignerTests {
     }
     let file = try RemoteSigner(
       .agent(socket: try directory.write("", to: "file")), key, in: directory)
-    // The file may be the key: nobody may be told to remove it.
+    // The file may be the key, so no message may advise to remove it.
     #expect(file.error()?.description.hasSuffix("non-socket; write the path of the agent's socket.") == true)
     #expect(file.error()?.isTemporary == false)
   }

@@ -22,7 +22,7 @@ struct ReloadTests {
     #expect(reasons.first?.contains("a reload needs a file") == true, "\(server.log)")
   }
 
-  @Test("of a pipe that nobody writes does not hold up the end", arguments: ["config.json5", "keys.json"])
+  @Test("of a pipe without a writer does not hold up the end", arguments: ["config.json5", "keys.json"])
   func endlessFile(_ name: String) throws {
     let client = "{ id: 'a', jwt: { issuer: 'https://id.example', audience: 'a', jwksFile: 'keys.json' } }"
     let settings = "{ access: { anonymous: { token: true }, clients: [\(client)] } }"

@@ -49,7 +49,7 @@ struct SandboxDataTests {
     #expect(demo.stop() == 0)
   }
 
-  @Test("may be a pipe that nobody writes: a signal ends the wait for it", arguments: ["sandbox", "demo"])
+  @Test("may be a pipe without a writer: a signal ends the wait for it", arguments: ["sandbox", "demo"])
   func pipe(command: String) throws {
     let directory = try TemporaryDirectory()
     #expect(unsafe mkfifo(directory.path(of: "song.json"), 0o600) == 0)
